@@ -1,0 +1,63 @@
+# Everything needs python3 (3.11 or newer) and make; the rest is installed into .venv, once.
+
+PYTHON ?= python3
+UV ?= uv
+PYTEST_ARGS ?=
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo serve test bench lint format lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## Create .venv with exactly what requirements.lock pins
+
+demo: $(INSTALLED) ## Show a federation at work; STAY=1 keeps it running
+	@$(BIN)/concord demo $(if $(filter 1,$(STAY)),--stay)
+
+serve: $(INSTALLED) ## Run one node on http://127.0.0.1:8080
+	@$(BIN)/concord serve
+
+# One run, so that pytest's last line counts every test. Two workers: each holds a Spark session
+# at most, and the tests of one folder that start processes stay on one worker (tests/conftest.py).
+test: $(INSTALLED) ## Run all tests; PYTEST_ARGS='-m "not slow"' leaves the slow ones out
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+bench: $(INSTALLED) ## Measure what docs say about speed
+	@$(BIN)/python -m benchmarks
+
+lint: $(INSTALLED) ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED) ## Rewrite the code in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: ## Pin the dependencies anew (needs uv); LOCK_ARGS=--upgrade raises them
+	$(UV) pip compile pyproject.toml --all-extras --universal --generate-hashes --no-header \
+		--quiet --output-file requirements.lock $(LOCK_ARGS)
+
+clean: ## Remove .venv and every cache; data directories are left alone
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist artifacts metastore_db spark-warehouse derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Concord needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1)." \
+			"Name another one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot create virtual environments. Install what is missing with:" \
+			"apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
+	@echo "Installing what requirements.lock pins into .venv; this is done once, in a few minutes."
+	@$(PIP_INSTALL) --use-pep517 --require-hashes -r requirements.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,109 @@
+"""The settings of a node: every one has a default and an environment variable `CONCORD_*`."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def _public_url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must be an absolute http or https URL")
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("must have no query, fragment or user")
+    return value.rstrip("/")
+
+
+def _default_data_dir() -> Path:
+    home = Path(os.environ.get("XDG_DATA_HOME", ""))
+    # A relative path there is invalid and to be ignored (XDG Base Directory, "Basics").
+    return (home if home.is_absolute() else Path.home() / ".local" / "share") / "concord"
+
+
+class Settings(BaseSettings):
+    """What an operator decides about a node.
+
+    `Settings()` reads the environment; only the command line does that. An empty variable
+    counts as not set. A field's description is what README's table says about it.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="CONCORD_", env_ignore_empty=True, frozen=True, extra="forbid"
+    )
+
+    host: str = Field("127.0.0.1", description="Address to listen on")
+    port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 is any free one")
+    data_dir: Path = Field(
+        default_factory=_default_data_dir,
+        description="Where the embedded PostgreSQL keeps its data; follows `XDG_DATA_HOME`",
+    )
+    database_url: SecretStr | None = Field(
+        None, description="PostgreSQL to use; unset starts an embedded one in the data directory"
+    )
+    public_url: Annotated[str, AfterValidator(_public_url)] | None = Field(
+        None, description="URL that others reach this node at; becomes a fresh node's authority"
+    )
+    registry_id: str = Field(
+        "concord", min_length=1, max_length=128, description="Registry id of a fresh node"
+    )
+    max_body_bytes: PositiveInt = Field(16 * 1024 * 1024, description="Largest request body")
+    max_depth: PositiveInt = Field(64, description="Deepest nesting of a request's JSON")
+    page_size: PositiveInt = Field(
+        500, description="Entities in a page; `limit` may ask for less, not for more"
+    )
+    request_timeout_seconds: PositiveFloat = Field(
+        30.0, description="Longest time that a request may take"
+    )
+    body_timeout_seconds: PositiveFloat = Field(
+        20.0, description="Longest time that a client may take to send a request's body"
+    )
+    allow_private_addresses: bool | None = Field(
+        None,
+        description="Whether sinks and sources may be at private addresses; "
+        "unset allows it while `host` is a loopback address",
+    )
+    pull_interval_seconds: PositiveFloat = Field(
+        30.0, description="Time between two pulls of a link when no event causes one"
+    )
+    delivery_timeout_seconds: PositiveFloat = Field(
+        10.0, description="Longest time that a sink may take to answer a delivery"
+    )
+    backoff_initial_seconds: PositiveFloat = Field(
+        0.5, description="Pause after the first failure of a sink or peer; it grows from there"
+    )
+    backoff_cap_seconds: PositiveFloat = Field(
+        300.0, description="Longest pause after failures of a sink or peer"
+    )
+    database_pool_size: PositiveInt = Field(
+        10, description="Most connections that one process opens to PostgreSQL"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe log events to write"
+    )
+
+    @property
+    def allows_private_addresses(self) -> bool:
+        """Whether sinks and sources may be at private addresses, after the default is applied."""
+        if self.allow_private_addresses is not None:
+            return self.allow_private_addresses
+        return _is_loopback(self.host)
+
+    def masked(self) -> dict[str, object]:
+        """Every setting by name, ready for JSON, with stars in place of secrets."""
+        return self.model_dump(mode="json")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

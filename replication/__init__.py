@@ -1,0 +1,1 @@
+"""How catalogs keep each other up to date, by authority and epoch."""

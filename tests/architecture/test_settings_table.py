@@ -1,0 +1,37 @@
+"""README says of each setting what the settings say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic.fields import FieldInfo
+
+from catalog.config import Settings
+
+README = Path(__file__).parents[2] / "README.md"
+PREFIX = "| `CONCORD_"
+
+
+def test_readme_has_exactly_the_rows_that_the_settings_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not README.exists():
+        pytest.skip("there is no README")
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    expected = [_row(name, field) for name, field in Settings.model_fields.items()]
+    rows = [line for line in README.read_text().splitlines() if line.startswith(PREFIX)]
+    assert rows == expected, "README's rows should be:\n" + "\n".join(expected)
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    return f"{PREFIX}{name.upper()}` | {_default(field)} | {field.description} |"
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if value is None:
+        return "unset"
+    if isinstance(value, Path):
+        value = Path("~") / value.relative_to(Path.home())
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"

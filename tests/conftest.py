@@ -1,0 +1,121 @@
+"""What every test may rely on: a clean environment, and a database of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import asyncpg
+import hypothesis
+import pytest
+
+DATABASE_VARIABLE = "CONCORD_TEST_DATABASE_URL"
+SLOW = {"e2e", "spark"}
+
+_FORGETFUL = ("fsync", "synchronous_commit", "full_page_writes")
+_numbers = itertools.count()
+
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("dev", deadline=None, max_examples=500)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Before any module is imported: what a developer has set must not decide a test.
+    for name in [name for name in os.environ if name.startswith("CONCORD_")]:
+        if name != DATABASE_VARIABLE:
+            del os.environ[name]
+    # The plug-in's own --hypothesis-profile wins over this.
+    if not config.getoption("--hypothesis-profile", default=None):
+        hypothesis.settings.load_profile("ci")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what starts processes or Spark, and keep each kind on one worker of its own."""
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in SLOW:
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.xdist_group(folder))
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL server: the one that the environment names, else an embedded one.
+
+    All workers of a run share the embedded server, which forgets everything in a power cut.
+    """
+    if url := os.environ.get(DATABASE_VARIABLE):
+        yield url
+        return
+    from catalog.store.embedded import start_embedded
+
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8)
+    directory = Path(tempfile.gettempdir()) / f"concord-test-{run}"
+    server = asyncio.run(start_embedded(directory))
+    try:
+        asyncio.run(_forget_durability(server.dsn))
+        yield server.dsn
+    finally:
+        asyncio.run(server.stop())
+        if not (directory / "data" / "postmaster.pid").exists():
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def template(postgres_url: str, worker_id: str) -> Iterator[str]:
+    """The name of a database with the newest schema and nothing in it."""
+    name = f"concord_template_{worker_id}_{secrets.token_hex(4)}"
+    asyncio.run(_run(postgres_url, f'CREATE DATABASE "{name}"'))
+    asyncio.run(_migrate(_with_database(postgres_url, name)))
+    yield name
+    asyncio.run(_drop(postgres_url, name))
+
+
+@pytest.fixture
+async def database_url(postgres_url: str, template: str) -> AsyncIterator[str]:
+    """A database that only this test has, with the newest schema and nothing in it."""
+    name = template.replace("template", "test") + f"_{next(_numbers)}"
+    await _run(postgres_url, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+    yield _with_database(postgres_url, name)
+    await _drop(postgres_url, name)
+
+
+def _with_database(url: str, name: str) -> str:
+    return urlsplit(url)._replace(path=f"/{name}").geturl()
+
+
+async def _drop(url: str, name: str) -> None:
+    await _run(url, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+async def _forget_durability(url: str) -> None:
+    await _run(url, *(f"ALTER SYSTEM SET {name} = off" for name in _FORGETFUL))
+    await _run(url, "SELECT pg_reload_conf()")
+
+
+async def _run(url: str, *statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def _migrate(url: str) -> None:
+    # Imported here, so that tests without a database run without the store.
+    from catalog.store.migrate import migrate
+
+    connection = await asyncpg.connect(url)
+    try:
+        await migrate(connection)
+    finally:
+        await connection.close()

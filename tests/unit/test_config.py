@@ -1,0 +1,64 @@
+"""Settings have defaults, are checked, and keep their secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from catalog.config import Settings
+
+
+@pytest.mark.parametrize(
+    ("host", "said", "allowed"),
+    [
+        ("127.0.0.1", None, True),
+        ("::1", None, True),
+        ("localhost", None, True),
+        ("0.0.0.0", None, False),
+        ("catalog.example", None, False),
+        ("127.0.0.1", False, False),
+        ("0.0.0.0", True, True),
+    ],
+)
+def test_private_addresses_are_allowed_on_loopback_unless_said_otherwise(
+    host: str, said: bool | None, allowed: bool
+) -> None:
+    settings = Settings(host=host, allow_private_addresses=said)
+    assert settings.allows_private_addresses is allowed
+
+
+@pytest.mark.parametrize(
+    "url", ["catalog", "/x", "ftp://a", "http://", "http://a/?b", "http://u@a"]
+)
+def test_a_public_url_that_others_cannot_use_is_refused(url: str) -> None:
+    with pytest.raises(ValidationError):
+        Settings(public_url=url)
+
+
+def test_a_public_url_has_no_slash_at_its_end() -> None:
+    assert Settings(public_url="https://a.example/b/").public_url == "https://a.example/b"
+
+
+def test_masked_settings_show_everything_but_secrets() -> None:
+    masked = Settings(database_url=SecretStr("postgresql://u:secret@h/d"), port=1).masked()
+    assert masked["port"] == 1
+    assert "secret" not in str(masked)
+
+
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORD_PORT", "9")
+    monkeypatch.setenv("CONCORD_HOST", "")
+    assert (Settings().port, Settings().host) == (9, "127.0.0.1")
+
+
+@pytest.mark.parametrize("home", ["", "relative"])
+def test_an_unusable_xdg_data_home_is_ignored(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", home)
+    assert Settings().data_dir == Path.home() / ".local" / "share" / "concord"
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        Settings().port = 1
