@@ -1,0 +1,1 @@
+"""The default model, one modelsource document for each domain."""

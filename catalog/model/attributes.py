@@ -1,0 +1,288 @@
+"""Validation and normalisation of an entity's attributes against the registry model.
+
+Source: core/spec.md, "Attributes and Extensions", and core/model.md. What RFC 7493 (I-JSON)
+forbids is refused as well: a digest needs numbers and texts that every reader agrees on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from catalog.model.errors import (
+    InvalidAttribute,
+    RequiredAttributeMissing,
+    UnknownAttribute,
+    XRegistryError,
+)
+from catalog.model.moment import parse_time
+from catalog.model.scalars import SCALAR_CHECKS, fault_in_number, fault_in_text
+from catalog.model.schema import (
+    EXTENDED_NAME,
+    SCALARS,
+    STRICT_NAME,
+    Attribute,
+    Model,
+    value_text,
+)
+
+MAX_DEPTH = 64
+MAX_SCALAR_BYTES = 4096
+
+_LONGEST_NAME = 63
+_NON_EMPTY = ("name", "documentation", "icon", "format", "compatibility")
+_INVALID: Any = object()
+
+
+def check_attributes(
+    values: Mapping[str, Any],
+    definitions: Mapping[str, Attribute],
+    *,
+    subject: str,
+    model: Model,
+) -> tuple[dict[str, Any], list[XRegistryError]]:
+    """Validate one entity's own attributes and bring them into their stored form.
+
+    Absent attributes get their default values, null ones are absent, read-only ones are
+    ignored, timestamps are turned to UTC and whole numbers lose their fraction.
+
+    Args:
+        values: what a client wrote, without ids, documents, collections and the like.
+        definitions: those of the client-settable attributes of the entity's type.
+        subject: xid of the entity, for the errors.
+        model: tells which types an xid can point to.
+
+    Returns:
+        the stored form, and every violation found. With a violation the stored form is
+        incomplete. Values of type `any` are shared with `values`, not copied.
+    """
+    check = _Check(subject, model)
+    stored = check.members(values, definitions, STRICT_NAME, "", 1)
+    check.standard_rules(stored, definitions)
+    if check.missing:
+        check.errors.append(RequiredAttributeMissing(subject, list=",".join(check.missing)))
+    return stored, check.errors
+
+
+class _Check:
+    """One entity under examination and what was found wrong with it."""
+
+    __slots__ = ("errors", "missing", "model", "subject")
+
+    def __init__(self, subject: str, model: Model) -> None:
+        self.subject = subject
+        self.model = model
+        self.errors: list[XRegistryError] = []
+        self.missing: list[str] = []
+
+    def reject(self, path: str, detail: str) -> Any:
+        self.errors.append(InvalidAttribute(self.subject, name=path, error_detail=detail))
+        return _INVALID
+
+    def members(
+        self,
+        values: Mapping[str, Any],
+        definitions: Mapping[str, Attribute],
+        charset: re.Pattern[str],
+        path: str,
+        depth: int,
+    ) -> dict[str, Any]:
+        """The stored form of the attributes of an entity or of an object in it."""
+        active = self.with_siblings(values, definitions, path)
+        stored = {}
+        for name, value in values.items():
+            if value is None:
+                continue
+            definition = active.get(name) if name != "*" else None
+            if definition is None:
+                definition = self.extension(name, active, charset, path)
+                if definition is None:
+                    continue
+            if definition.readonly:
+                continue
+            checked = self.value(value, definition, _step(path, name), depth)
+            if checked is not _INVALID and self.is_short(name, checked, definition, path):
+                stored[name] = checked
+        for name, definition in active.items():
+            if definition.required and (definition.readonly or values.get(name) is None):
+                if definition.default is not None:
+                    stored[name] = definition.default
+                elif not definition.readonly:
+                    self.missing.append(_step(path, name))
+        return stored
+
+    def with_siblings(
+        self, values: Mapping[str, Any], definitions: Mapping[str, Attribute], path: str
+    ) -> Mapping[str, Attribute]:
+        """The definitions and those that the values of conditional attributes add to them."""
+        conditional = [one for one in definitions.values() if one.siblings]
+        if not conditional:
+            return definitions
+        active = dict(definitions)
+        for definition in conditional:
+            value = values.get(definition.name)
+            if value is None or definition.readonly:
+                value = definition.default
+            siblings = {} if value is None else definition.siblings.get(value_text(value), {})
+            for name, sibling in siblings.items():
+                if name in active:
+                    self.reject(_step(path, name), "more than one condition defines it")
+                    continue
+                active[name] = sibling
+                if sibling.siblings:
+                    conditional.append(sibling)
+        return active
+
+    def extension(
+        self,
+        name: Any,
+        definitions: Mapping[str, Attribute],
+        charset: re.Pattern[str],
+        path: str,
+    ) -> Attribute | None:
+        """What the `*` attribute says of an undefined one, if it may be there at all."""
+        wildcard = definitions.get("*")
+        if wildcard is None:
+            self.errors.append(UnknownAttribute(self.subject, name=_step(path, _shown(name))))
+        elif not isinstance(name, str) or not charset.fullmatch(name):
+            self.reject(_step(path, _shown(name)), f"its name must match {charset.pattern}")
+        else:
+            return wildcard
+        return None
+
+    def is_short(self, name: str, value: Any, definition: Attribute, path: str) -> bool:
+        """Whether a scalar, with its name, fits into an HTTP header."""
+        if type(value) is not str or len(value) * 4 + _LONGEST_NAME <= MAX_SCALAR_BYTES:
+            return True
+        if definition.type not in SCALARS:
+            return True
+        if len(name) + len(value.encode()) <= MAX_SCALAR_BYTES:
+            return True
+        self.reject(_step(path, name), f"it is longer than {MAX_SCALAR_BYTES} bytes")
+        return False
+
+    def value(self, value: Any, definition: Attribute, path: str, depth: int) -> Any:
+        scalar = SCALAR_CHECKS.get(definition.type)
+        if scalar is None:
+            return _CONTAINERS[definition.type](self, value, definition, path, depth)
+        try:
+            checked = scalar(value, definition, self.model)
+        except (ValueError, OverflowError) as fault:
+            return self.reject(path, str(fault))
+        if definition.enum and definition.strict and checked not in definition.enum:
+            return self.reject(path, f"it must be one of {_listed(definition)}")
+        return checked
+
+    def object(self, value: Any, definition: Attribute, path: str, depth: int) -> Any:
+        if not isinstance(value, Mapping):
+            return self.reject(path, "it must be an object")
+        if depth >= MAX_DEPTH:
+            return self.reject(path, _TOO_DEEP)
+        charset = EXTENDED_NAME if definition.namecharset == "extended" else STRICT_NAME
+        return self.members(value, definition.attributes, charset, path, depth + 1)
+
+    def map(self, value: Any, definition: Attribute, path: str, depth: int) -> Any:
+        if not isinstance(value, Mapping):
+            return self.reject(path, "it must be a map")
+        if depth >= MAX_DEPTH:
+            return self.reject(path, _TOO_DEEP)
+        stored = {}
+        for key, item in value.items():
+            if not isinstance(key, str) or not EXTENDED_NAME.fullmatch(key):
+                detail = f"its name must match {EXTENDED_NAME.pattern}"
+                self.reject(_step(path, _shown(key)), detail)
+            elif item is not None:
+                checked = self.value(item, _item(definition), _step(path, key), depth + 1)
+                if checked is not _INVALID:
+                    stored[key] = checked
+        return stored
+
+    def array(self, value: Any, definition: Attribute, path: str, depth: int) -> Any:
+        if not isinstance(value, list | tuple):
+            return self.reject(path, "it must be an array")
+        if depth >= MAX_DEPTH:
+            return self.reject(path, _TOO_DEEP)
+        stored = []
+        closed = definition.enum if definition.strict else ()
+        for index, item in enumerate(value):
+            checked = self.value(item, _item(definition), f"{path}[{index}]", depth + 1)
+            if closed and checked is not _INVALID and checked not in closed:
+                checked = self.reject(
+                    f"{path}[{index}]", f"it must be one of {_listed(definition)}"
+                )
+            stored.append(checked)
+        return stored
+
+    def any(self, value: Any, definition: Attribute, path: str, depth: int) -> Any:
+        fault = "it must not be null" if value is None else _fault_in_json(value, depth)
+        return self.reject(path, fault) if fault else value
+
+    def standard_rules(
+        self, stored: Mapping[str, Any], definitions: Mapping[str, Attribute]
+    ) -> None:
+        """What core/spec.md, "Common Attributes" demands beyond types."""
+        for name in _NON_EMPTY:
+            if stored.get(name) == "" and name in definitions:
+                self.reject(name, "it must not be empty")
+        deprecated = stored.get("deprecated")
+        if not isinstance(deprecated, dict) or "deprecated" not in definitions:
+            return
+        effective, removal = deprecated.get("effective"), deprecated.get("removal")
+        if effective and removal and parse_time(removal) < parse_time(effective):
+            self.reject("deprecated.removal", "it must not be before the effective time")
+
+
+_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
+
+
+def _step(path: str, name: str) -> str:
+    if "." in name or "[" in name:
+        return f"{path}['{name}']"
+    return f"{path}.{name}" if path else name
+
+
+def _shown(name: Any) -> str:
+    """A refused name, fit to be shown in an error."""
+    return str(name).encode(errors="backslashreplace").decode()
+
+
+def _listed(definition: Attribute) -> str:
+    return ", ".join(value_text(v) if isinstance(v, bool) else str(v) for v in definition.enum)
+
+
+def _item(definition: Attribute) -> Attribute:
+    assert definition.item is not None  # load_model refuses a map or array without one
+    return definition.item
+
+
+def _fault_in_json(value: Any, depth: int) -> str:
+    """What keeps `value` from being an I-JSON value; empty where nothing does."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return ""
+    if kind is str:
+        return fault_in_text(value)
+    if kind is int or kind is float:
+        return fault_in_number(value)
+    if kind is dict or kind is list:
+        if depth >= MAX_DEPTH:
+            return _TOO_DEEP
+        for name in value if kind is dict else ():
+            fault = fault_in_text(name) if type(name) is str else "a name is not a string"
+            if fault:
+                return fault
+        for item in value.values() if kind is dict else value:
+            fault = _fault_in_json(item, depth + 1)
+            if fault:
+                return fault
+        return ""
+    return f"{kind.__name__} is not a JSON type"
+
+
+_CONTAINERS: dict[str, Callable[[_Check, Any, Attribute, str, int], Any]] = {
+    "any": _Check.any,
+    "array": _Check.array,
+    "map": _Check.map,
+    "object": _Check.object,
+}

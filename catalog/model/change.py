@@ -1,0 +1,184 @@
+"""What an interaction did to each entity, derived from the states before and after it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from catalog.model.entity import Entity, Tombstone
+from catalog.model.schema import Model
+from catalog.model.xid import Kind, Xid, depth
+
+Action = Literal["created", "updated", "deleted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One row of the change log: what one interaction did to one entity.
+
+    `changed` names attributes as core/events.md, "data" does: a resource's own are
+    prefixed with `meta.`, those of its default version are not. `deprecation` names
+    what changed inside `deprecated`, or is `None` where that did not change.
+    """
+
+    xid: str
+    kind: Kind
+    action: Action
+    authority: str
+    origin: str
+    epoch: int
+    digest: bytes
+    changed: tuple[str, ...] = ()
+    deprecation: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
+class _Touched:
+    """The names collected for one entity while its interaction is examined."""
+
+    names: set[str]
+    deprecation: set[str] | None = None
+
+
+def changes_between(
+    before: Mapping[str, Entity], after: Mapping[str, Entity | Tombstone], model: Model
+) -> list[Change]:
+    """The changes that lead from `before` to `after`, parents before children.
+
+    Args:
+        before: the entities as they were: every touched one that existed, their
+            ancestors, and the versions that were or will be default.
+        after: every entity that was written (its new state) or deleted (its tombstone).
+        model: says what a version's document is called.
+
+    Returns:
+        at most one change per xid; `deleted` goes before `created`, which goes before
+        `updated` (core/events.md, "Event Definition"). An ancestor in `before` or
+        `after` is `updated` when a child of it came or went.
+    """
+    touched: dict[str, _Touched] = defaultdict(lambda: _Touched(set()))
+    for xid, state in after.items():
+        old = before.get(xid)
+        match state:
+            case Tombstone():
+                _note_child(touched, xid)
+            case Entity() if old is None:
+                _note_child(touched, xid)
+            case Entity() if old.digest != state.digest:
+                _note_update(touched, old, state, model)
+    _note_default_versions(touched, before, after, model)
+    changes = (_change(xid, before, after, touched[xid]) for xid in {*after, *touched})
+    return sorted(filter(None, changes), key=lambda change: (depth(change.xid), change.xid))
+
+
+def _note_child(touched: dict[str, _Touched], xid: str) -> None:
+    path = Xid.parse(xid)
+    if path.kind == "registry":
+        return
+    plural = {"group": path.groups, "resource": path.resources, "version": "versions"}[path.kind]
+    prefix = "meta." if path.kind == "version" else ""
+    touched[str(path.parent)].names |= {
+        plural,
+        f"{plural}count",
+        f"{prefix}epoch",
+        f"{prefix}modifiedat",
+    }
+
+
+def _note_update(touched: dict[str, _Touched], old: Entity, new: Entity, model: Model) -> None:
+    note = touched[new.xid]
+    prefix = "meta." if new.kind == "resource" else ""
+    note.names |= {prefix + name for name in _differences(old, new, model)}
+    if old.attributes.get("deprecated") != new.attributes.get("deprecated"):
+        note.deprecation = _different_keys(
+            old.attributes.get("deprecated") or {}, new.attributes.get("deprecated") or {}
+        )
+
+
+def _note_default_versions(
+    touched: dict[str, _Touched],
+    before: Mapping[str, Entity],
+    after: Mapping[str, Entity | Tombstone],
+    model: Model,
+) -> None:
+    """A resource shows its default version, so what changes there changes the resource."""
+    resources = {
+        str(Xid.parse(xid).resource)
+        for xid in after
+        if Xid.parse(xid).kind in ("resource", "version")
+    }
+    for xid in resources:
+        old, new = before.get(xid), after.get(xid) or before.get(xid)
+        if old is None or not isinstance(new, Entity):
+            continue
+        old_default = before.get(_default_version(old))
+        new_xid = _default_version(new)
+        new_default = after.get(new_xid) or before.get(new_xid)
+        if not isinstance(new_default, Entity):
+            continue
+        if old_default is None or old_default.xid != new_default.xid:
+            touched[xid].names |= _shown(old_default) | _shown(new_default)
+        elif old_default.digest != new_default.digest:
+            touched[xid].names |= _differences(old_default, new_default, model)
+
+
+def _default_version(resource: Entity) -> str:
+    return f"{resource.xid}/versions/{resource.attributes.get('defaultversionid')}"
+
+
+def _shown(version: Entity | None) -> set[str]:
+    if version is None:
+        return set()
+    names = {"versionid", "epoch", "isdefault", "createdat", "modifiedat"}
+    return names | set(version.attributes)
+
+
+def _differences(old: Entity, new: Entity, model: Model) -> set[str]:
+    names = _different_keys(old.attributes, new.attributes)
+    if old.epoch != new.epoch:
+        names.add("epoch")
+    if old.modifiedat != new.modifiedat:
+        names.add("modifiedat")
+    if old.createdat != new.createdat:
+        names.add("createdat")
+    if old.document_sha256 != new.document_sha256:
+        names.add(model.singular_of(Xid.parse(new.xid)))
+    return names
+
+
+def _different_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
+    return {name for name in {*old, *new} if old.get(name) != new.get(name)}
+
+
+def _change(
+    xid: str,
+    before: Mapping[str, Entity],
+    after: Mapping[str, Entity | Tombstone],
+    note: _Touched,
+) -> Change | None:
+    old = before.get(xid)
+    state = after.get(xid, old)
+    if state is None:
+        return None
+    action: Action
+    if isinstance(state, Tombstone):
+        action, note = "deleted", _Touched(set())
+    elif old is None:
+        action, note = "created", _Touched(set(), note.deprecation)
+    elif note.names:
+        action = "updated"
+    else:
+        return None
+    return Change(
+        xid=xid,
+        kind=state.kind,
+        action=action,
+        authority=state.authority,
+        origin=state.origin,
+        epoch=state.epoch,
+        digest=state.digest,
+        changed=tuple(sorted(note.names)),
+        deprecation=None if note.deprecation is None else tuple(sorted(note.deprecation)),
+    )

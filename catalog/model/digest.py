@@ -1,0 +1,105 @@
+"""Digest, fingerprint and bucket: what says that two copies of an entity are equal.
+
+A digest covers what is replicated of an entity and nothing that is local to a node, so
+that every copy in a federation has the same one. RFC 8785 (JCS) gives the canonical form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import orjson
+import rfc8785
+
+from catalog.model.moment import format_time
+
+DIGEST_VERSION = 1
+BUCKETS = 1 << 16
+
+
+def canonical(value: Any) -> bytes:
+    """The RFC 8785 form of a JSON value.
+
+    orjson writes the same bytes for everything but fractions, and is twenty times
+    faster, so rfc8785 is asked for those only. (JCS sorts keys by UTF-16 unit and orjson
+    by code point; they differ above U+FFFF, which also goes to rfc8785.)
+
+    Raises:
+        ValueError: a number that has no exact double, or text that is not Unicode.
+    """
+    if _is_plain(value):
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return rfc8785.dumps(value)
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        return bool(-(2**53) < value < 2**53)
+    if kind is dict:
+        return all(key.isascii() and _is_plain(item) for key, item in value.items())
+    if kind is list:
+        return all(_is_plain(item) for item in value)
+    return False
+
+
+def digest_entity(
+    *,
+    authority: str,
+    origin: str,
+    epoch: int,
+    attributes: Mapping[str, Any],
+    createdat: datetime,
+    modifiedat: datetime,
+    document_sha256: bytes | None,
+) -> bytes:
+    """The SHA-256 digest of a live entity, 32 bytes.
+
+    Args:
+        authority: URI of the catalog that controls the entity.
+        origin: the entity's xid at its authority.
+        epoch: the counter that only the authority raises.
+        attributes: the entity's own attributes: no ids, URLs, counts or children.
+        createdat: the authority's creation time.
+        modifiedat: the authority's last modification time.
+        document_sha256: SHA-256 of the version's document, `None` without a document.
+    """
+    form = {
+        "attributes": dict(attributes),
+        "authority": authority,
+        "createdat": format_time(createdat),
+        "deleted": False,
+        "digestversion": DIGEST_VERSION,
+        "document": document_sha256.hex() if document_sha256 is not None else None,
+        "epoch": epoch,
+        "modifiedat": format_time(modifiedat),
+        "origin": origin,
+    }
+    return hashlib.sha256(canonical(form)).digest()
+
+
+def digest_tombstone(*, authority: str, origin: str, epoch: int) -> bytes:
+    """The SHA-256 digest of a deleted entity, 32 bytes; `epoch` is the tombstone's."""
+    form = {
+        "authority": authority,
+        "deleted": True,
+        "digestversion": DIGEST_VERSION,
+        "epoch": epoch,
+        "origin": origin,
+    }
+    return hashlib.sha256(canonical(form)).digest()
+
+
+def fingerprint(digest: bytes) -> int:
+    """The first 8 bytes of a digest as a signed, big-endian 64-bit integer."""
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def bucket(authority: str, origin: str) -> int:
+    """Which of the 65,536 buckets an origin falls into."""
+    return int.from_bytes(hashlib.sha256(f"{authority}\n{origin}".encode()).digest()[:2], "big")

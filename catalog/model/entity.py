@@ -1,0 +1,122 @@
+"""What a catalog holds: live entities and the tombstones of deleted ones."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catalog.model.digest import bucket, digest_entity, digest_tombstone, fingerprint
+from catalog.model.xid import Kind, Xid
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """An entity's identity everywhere: its authority and the xid that it has there."""
+
+    authority: str
+    xid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """One live entity. A resource's row is its meta entity, so its epoch is the meta's.
+
+    `attributes` are the entity's own: no ids (they are in `xid`), no times, no URLs,
+    no counts and no children. `document` is set only where it was asked for or is about
+    to be written; `document_sha256` says at all times whether there is one.
+    """
+
+    xid: str
+    kind: Kind
+    authority: str
+    origin: str
+    epoch: int
+    attributes: Mapping[str, Any]
+    createdat: datetime
+    modifiedat: datetime
+    digest: bytes
+    document_sha256: bytes | None = None
+    document: bytes | None = None
+
+    @property
+    def path(self) -> Xid:
+        return Xid.parse(self.xid)
+
+    @property
+    def fingerprint(self) -> int:
+        return fingerprint(self.digest)
+
+    @property
+    def bucket(self) -> int:
+        return bucket(self.authority, self.origin)
+
+    def content_digest(self) -> bytes:
+        """The digest computed anew from the content, whatever `digest` says."""
+        return digest_entity(
+            authority=self.authority,
+            origin=self.origin,
+            epoch=self.epoch,
+            attributes=self.attributes,
+            createdat=self.createdat,
+            modifiedat=self.modifiedat,
+            document_sha256=self.document_sha256,
+        )
+
+    @classmethod
+    def sealed(
+        cls,
+        *,
+        xid: str,
+        kind: Kind,
+        authority: str,
+        origin: str,
+        epoch: int,
+        attributes: Mapping[str, Any],
+        createdat: datetime,
+        modifiedat: datetime,
+        document_sha256: bytes | None = None,
+        document: bytes | None = None,
+    ) -> Entity:
+        """An entity with its digest computed; a given `document` sets its hash too."""
+        if document is not None:
+            document_sha256 = hashlib.sha256(document).digest()
+        return cls(
+            xid=xid,
+            kind=kind,
+            authority=authority,
+            origin=origin,
+            epoch=epoch,
+            attributes=attributes,
+            createdat=createdat,
+            modifiedat=modifiedat,
+            document_sha256=document_sha256,
+            document=document,
+            digest=digest_entity(
+                authority=authority,
+                origin=origin,
+                epoch=epoch,
+                attributes=attributes,
+                createdat=createdat,
+                modifiedat=modifiedat,
+                document_sha256=document_sha256,
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tombstone:
+    """What is left of a deleted entity. Its epoch is one above the entity's last."""
+
+    xid: str
+    kind: Kind
+    authority: str
+    origin: str
+    epoch: int
+    deletedat: datetime
+
+    @property
+    def digest(self) -> bytes:
+        return digest_tombstone(authority=self.authority, origin=self.origin, epoch=self.epoch)

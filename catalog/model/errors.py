@@ -1,0 +1,319 @@
+"""The errors that a request can be answered with, as one tree.
+
+    XRegistryError            every error of core/spec.md and core/http.md, "Error Processing"
+    ├── one class per error   its name, HTTP status and title template
+    └── ...
+
+An error knows its subject (the xid or request path that it is about) and the arguments of
+its title. `catalog/api/problems.py` is the one place that turns it into a response.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar
+
+_SPEC = "https://github.com/xregistry/spec/blob/main/core/spec.md#"
+_HTTP = "https://github.com/xregistry/spec/blob/main/core/http.md#"
+CONCORD = "urn:concord:error:"
+_PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
+
+
+class XRegistryError(Exception):
+    """A request that is refused. Subclasses set `name`, `status` and `template`.
+
+    Args:
+        subject: xid of the entity, or path of the request, that the error is about.
+        detail: what the user can do about it, a sentence.
+        violations: every error of the request, where more than one was found.
+        args: the values of the title's placeholders.
+    """
+
+    name: ClassVar[str]
+    status: ClassVar[int] = 400
+    template: ClassVar[str]
+    home: ClassVar[str] = _SPEC
+    headers: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(
+        self,
+        subject: str = "",
+        *,
+        detail: str = "",
+        violations: Sequence[XRegistryError] = (),
+        **args: str,
+    ) -> None:
+        self.subject = subject
+        self.detail = detail
+        self.violations = tuple(violations)
+        self.arguments = args
+        super().__init__(self.title)
+
+    @property
+    def type(self) -> str:
+        """The URI of the error's definition."""
+        return self.home + self.name
+
+    @property
+    def title(self) -> str:
+        """The template with its placeholders replaced."""
+        values = {"subject": self.subject, **self.arguments}
+        return _PLACEHOLDER.sub(lambda found: values.get(found[1], ""), self.template)
+
+
+def with_violations(violations: Sequence[XRegistryError]) -> XRegistryError:
+    """The first of several errors, carrying all of them."""
+    first = violations[0]
+    first.violations = tuple(violations)
+    return first
+
+
+class ActionNotSupported(XRegistryError):
+    name = "action_not_supported"
+    status = 405
+    template = '<subject> does not offer the action "<action>".'
+
+    def __init__(self, subject: str, *, action: str, allow: Sequence[str] = ()) -> None:
+        self.allow = tuple(allow)
+        super().__init__(subject, action=action)
+
+
+class AncestorCircularReference(XRegistryError):
+    name = "ancestor_circular_reference"
+    template = 'The ancestors of "<subject>" would form a circle: <list>.'
+
+
+class BadDefaultVersionId(XRegistryError):
+    name = "bad_defaultversionid"
+    template = '"<value>" cannot be the "defaultversionid" of "<subject>": <error_detail>.'
+
+
+class BadDetails(XRegistryError):
+    name = "bad_details"
+    template = '"$details" has no meaning for <subject>.'
+
+
+class BadFlag(XRegistryError):
+    name = "bad_flag"
+    template = 'The flag "<flag>" has no meaning for <subject>.'
+
+
+class BadInline(XRegistryError):
+    name = "bad_inline"
+    template = '"<value>" is no "inline" value for "<subject>": <error_detail>.'
+
+
+class BadRequest(XRegistryError):
+    name = "bad_request"
+    template = "<error_detail>."
+
+
+class ExtraXrefAttribute(XRegistryError):
+    name = "extra_xref_attribute"
+    template = 'The <singular> "<subject>" has an "xref", so it cannot have "<name>" too.'
+
+
+class GroupsOnly(XRegistryError):
+    name = "groups_only"
+    template = '<subject> takes group types only, and "<name>" is none.'
+
+
+class InlineNoninlineable(XRegistryError):
+    name = "inline_noninlineable"
+    template = '"<name>" of <subject> cannot be inlined.'
+
+
+class InvalidAttribute(XRegistryError):
+    name = "invalid_attribute"
+    template = '"<subject>" has an invalid "<name>": <error_detail>.'
+
+
+class MalformedId(XRegistryError):
+    name = "malformed_id"
+    template = '"<id>" is no valid id for "<subject>": <error_detail>.'
+
+
+class MalformedXid(XRegistryError):
+    name = "malformed_xid"
+    template = '"<xid>" is no valid xid for "<subject>": <error_detail>.'
+
+
+class MismatchedEpoch(XRegistryError):
+    name = "mismatched_epoch"
+    template = '"<subject>" is at epoch <epoch>, but the request expects <bad_epoch>.'
+
+
+class MismatchedId(XRegistryError):
+    name = "mismatched_id"
+    template = (
+        '"<subject>" has the "<singular>id" "<expected_id>", but the request says "<invalid_id>".'
+    )
+
+
+class MismatchedVersionAttribute(XRegistryError):
+    name = "mismatched_version_attribute"
+    template = 'All versions of "<subject>" must have the same "<name>".'
+
+
+class MisplacedEpoch(XRegistryError):
+    name = "misplaced_epoch"
+    template = 'The "epoch" of "<subject>" belongs into its "meta".'
+
+
+class ModelError(XRegistryError):
+    name = "model_error"
+    template = "The model is not valid: <error_detail>."
+
+
+class ModelRequiredTrue(XRegistryError):
+    name = "model_required_true"
+    template = 'The model gives "<name>" a default value, so it must make it "required".'
+
+
+class ModelScalarDefault(XRegistryError):
+    name = "model_scalar_default"
+    template = 'The model gives "<name>" a default value, which only scalars can have.'
+
+
+class MultipleRoots(XRegistryError):
+    name = "multiple_roots"
+    template = '"<subject>" would have several root versions, and <plural> can have only one.'
+
+
+class NotFound(XRegistryError):
+    name = "not_found"
+    status = 404
+    template = "There is nothing at <subject>."
+
+
+class OneResource(XRegistryError):
+    name = "one_resource"
+    template = '<subject> can have only one of "<list>".'
+
+
+class ParsingData(XRegistryError):
+    name = "parsing_data"
+    template = "The data cannot be read: <error_detail>."
+
+
+class Readonly(XRegistryError):
+    name = "readonly"
+    template = "<subject> is read-only here."
+
+
+class RequiredAttributeMissing(XRegistryError):
+    name = "required_attribute_missing"
+    template = '"<subject>" lacks what it must have: <list>.'
+
+
+class ResourcesOnly(XRegistryError):
+    name = "resources_only"
+    template = '<subject> takes resource types only, and "<name>" is none.'
+
+
+class ServerBusy(XRegistryError):
+    name = "server_busy"
+    status = 503
+    template = 'Too much to do for "<subject>" at the moment; try again soon.'
+
+
+class ServerError(XRegistryError):
+    name = "server_error"
+    status = 500
+    template = "Something went wrong inside the server; try again soon."
+
+
+class SetDefaultVersionStickyFalse(XRegistryError):
+    name = "setdefaultversionsticky_false"
+    template = 'The default version of "<subject>" cannot be sticky where "maxversions" is 1.'
+
+
+class UnknownAttribute(XRegistryError):
+    name = "unknown_attribute"
+    template = '"<subject>" cannot have an attribute "<name>".'
+
+
+class UnknownGroupType(XRegistryError):
+    name = "unknown_group_type"
+    template = '"<name>" in "<subject>" is no group type of this registry.'
+
+
+class UnknownId(XRegistryError):
+    name = "unknown_id"
+    template = (
+        '"<subject>" refers to the <singular> with "<singular>id" "<id>", which does not exist.'
+    )
+
+
+class UnknownResourceType(XRegistryError):
+    name = "unknown_resource_type"
+    template = '"<name>" is no resource type of "<group>".'
+
+
+class VersionIdNotAllowed(XRegistryError):
+    name = "versionid_not_allowed"
+    template = (
+        'A new version of "<subject>" came with a "versionid", but the server chooses those of '
+        "<plural>."
+    )
+
+
+class ApiNotFound(XRegistryError):
+    name = "api_not_found"
+    status = 404
+    template = "This server has no API at <subject>."
+    home = _HTTP
+
+
+class DetailsRequired(XRegistryError):
+    name = "details_required"
+    status = 405
+    template = '<subject> can be patched at its "$details" only.'
+    home = _HTTP
+
+
+class ExtraXregistryHeader(XRegistryError):
+    name = "extra_xregistry_header"
+    template = 'The header "<name>" is out of place for "<subject>": <error_detail>.'
+    home = _HTTP
+
+
+class HeaderError(XRegistryError):
+    name = "header_error"
+    template = 'The header "<name>" of "<subject>" cannot be used: <error_detail>.'
+    home = _HTTP
+
+
+class MissingBody(XRegistryError):
+    name = "missing_body"
+    template = '"<subject>" needs a body, be it an empty object: {}.'
+    home = _HTTP
+
+
+class MissingVersions(XRegistryError):
+    name = "missing_versions"
+    template = '"<subject>" needs at least one version in the request.'
+    home = _HTTP
+
+
+class RequestTooLarge(XRegistryError):
+    name = "request_too_large"
+    status = 413
+    template = "The body sent to <subject> is larger than <limit> bytes, the most accepted here."
+    home = CONCORD
+
+
+class RequestTimeout(XRegistryError):
+    name = "request_timeout"
+    status = 408
+    template = "The body sent to <subject> did not arrive within <seconds> seconds."
+    home = CONCORD
+
+
+class UnsupportedMediaType(XRegistryError):
+    name = "unsupported_media_type"
+    status = 415
+    template = "<subject> takes JSON here, not <contenttype>."
+    home = CONCORD

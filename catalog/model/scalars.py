@@ -1,0 +1,171 @@
+"""Checks scalar values of each type and gives them their stored form.
+
+Source: core/spec.md, "Attributes and Extensions".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from catalog.model.moment import normal_time
+from catalog.model.schema import Attribute, Model
+from catalog.model.xid import Xid
+
+MAX_INTEGER = 2**53 - 1
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# A second "#" is beyond RFC 3986, but published documents point that way into a schema.
+_CHARACTERS = r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]++|%[0-9A-Fa-f]{2})"
+_RELATIVE = rf"(?![^/?#]*:){_CHARACTERS}*"
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*:"
+_URI = re.compile(rf"{_SCHEME}{_CHARACTERS}+|{_RELATIVE}", re.ASCII)
+_URI_ABSOLUTE = re.compile(rf"(?!.*#){_SCHEME}{_CHARACTERS}+", re.ASCII)
+_URI_RELATIVE = re.compile(_RELATIVE, re.ASCII)
+_VARIABLE = r"(?:\w|%[0-9A-Fa-f]{2})+(?:\.(?:\w|%[0-9A-Fa-f]{2})+)*(?:\*|:[1-9]\d{0,3})?"
+_URI_TEMPLATE = re.compile(
+    rf"""(?:[^\x00-\x20"<>\\^`{{|}}%\x7f]++|%[0-9A-Fa-f]{{2}}"""
+    rf"""|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*""",
+    re.ASCII,
+)
+
+
+def fault_in_text(text: str) -> str:
+    """What I-JSON forbids in `text`; empty where nothing is wrong."""
+    if "\0" in text:
+        return "it contains U+0000"
+    if not text.isascii() and _SURROGATE.search(text):
+        return "it contains a lone surrogate"
+    return ""
+
+
+def fault_in_number(number: float) -> str:
+    """What keeps `number` from being exact in every reader; empty where nothing does."""
+    if isinstance(number, float):
+        return "" if math.isfinite(number) else "it is not a finite number"
+    if -MAX_INTEGER <= number <= MAX_INTEGER:
+        return ""
+    return "it is outside the integers that JSON carries exactly"
+
+
+# Each takes a value, its definition and the model, and returns the stored form or raises
+# ValueError with what is wrong.
+
+
+def _boolean(value: Any, definition: Attribute, model: Model) -> bool:
+    if type(value) is not bool:
+        raise ValueError("it must be true or false")
+    return value
+
+
+def _decimal(value: Any, definition: Attribute, model: Model) -> int | float:
+    if type(value) is not int and type(value) is not float:
+        raise ValueError("it must be a number")
+    if fault := fault_in_number(value):
+        raise ValueError(fault)
+    return value
+
+
+def _integer(value: Any, definition: Attribute, model: Model) -> int:
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int:
+        raise ValueError("it must be an integer")
+    if fault := fault_in_number(value):
+        raise ValueError(fault)
+    return value
+
+
+def _uinteger(value: Any, definition: Attribute, model: Model) -> int:
+    number = _integer(value, definition, model)
+    if number < 0:
+        raise ValueError("it must not be negative")
+    return number
+
+
+def _string(value: Any, definition: Attribute, model: Model) -> str:
+    if type(value) is not str:
+        raise ValueError("it must be a string")
+    if fault := fault_in_text(value):
+        raise ValueError(fault)
+    return value
+
+
+def _timestamp(value: Any, definition: Attribute, model: Model) -> str:
+    return normal_time(_string(value, definition, model))
+
+
+def _text_like(pattern: re.Pattern[str], what: str) -> Callable[[Any, Attribute, Model], str]:
+    def check(value: Any, definition: Attribute, model: Model) -> str:
+        text = _string(value, definition, model)
+        if not pattern.fullmatch(text):
+            raise ValueError(f"it must be {what}")
+        if definition.target and text.startswith("/"):
+            _check_target(text, definition.target, model)
+        return text
+
+    return check
+
+
+def _xid(value: Any, definition: Attribute, model: Model) -> str:
+    text = _string(value, definition, model)
+    _check_target(text, definition.target, model)
+    return text
+
+
+def _check_target(text: str, target: str, model: Model) -> None:
+    """Raise ValueError unless `text` is an xid of a known type, and of `target` if given."""
+    parts = text.split("/")
+    is_meta = len(parts) == 6 and parts[5] == "meta"
+    xid = Xid.parse(text.removesuffix("/meta") if is_meta else text)
+    if not model.singular_of(xid):
+        raise ValueError(f"{text!r} points to an unknown type")
+    if not target:
+        return
+    kinds = {"group": f"/{xid.groups}", "resource": f"/{xid.groups}/{xid.resources}"}
+    kinds["version"] = f"{kinds['resource']}/versions"
+    either = target == f"{kinds['resource']}[/versions]" and xid.kind in ("resource", "version")
+    if is_meta or not (either or target == kinds.get(xid.kind)):
+        raise ValueError(f"{text!r} does not point to {target}")
+
+
+def _xidtype(value: Any, definition: Attribute, model: Model) -> str:
+    text = _string(value, definition, model)
+    groups, _, rest = text.removeprefix("/").partition("/")
+    resources, slash, versions = rest.partition("/")
+    is_known = (
+        text.startswith("/")
+        and not text.endswith("/")
+        and (model.resource_type(groups, resources) if rest else model.group_type(groups))
+    )
+    if text != "/" and (not is_known or (slash and versions != "versions")):
+        raise ValueError(f"{text!r} is not a type of this registry")
+    return text
+
+
+_uri = _text_like(_URI, "a URI or a relative reference")
+_uri_absolute = _text_like(_URI_ABSOLUTE, "an absolute URI, without a fragment")
+_uri_relative = _text_like(_URI_RELATIVE, "a relative URI")
+
+# Which URIs are URLs is no question of syntax (RFC 3986, 1.1.3), and core/spec.md wants
+# URNs where it says URL ("<RESOURCE>url Attribute"), so the two are checked alike.
+SCALAR_CHECKS: dict[str, Callable[[Any, Attribute, Model], Any]] = {
+    "boolean": _boolean,
+    "decimal": _decimal,
+    "integer": _integer,
+    "string": _string,
+    "timestamp": _timestamp,
+    "uinteger": _uinteger,
+    "uri": _uri,
+    "uriabsolute": _uri_absolute,
+    "urirelative": _uri_relative,
+    "uritemplate": _text_like(_URI_TEMPLATE, "a URI template"),
+    "url": _uri,
+    "urlabsolute": _uri_absolute,
+    "urlrelative": _uri_relative,
+    "xid": _xid,
+    "xidtype": _xidtype,
+}

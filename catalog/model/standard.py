@@ -1,0 +1,141 @@
+"""The attributes that the standard gives every entity, as a modelsource would define them.
+
+Source: core/spec.md, "Attributes and Extensions".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TEXT = {"type": "string"}
+_URL = {"type": "url"}
+_ID = {"type": "string", "immutable": True, "required": True}
+_LINK = {"type": "url", "readonly": True, "immutable": True, "required": True}
+_COUNT = {"type": "uinteger", "readonly": True, "required": True}
+_OPEN = {"type": "object", "attributes": {"*": {"type": "any"}}}
+_OFF = {"type": "boolean", "required": True, "default": False}
+_LABELS = {"type": "map", "item": _TEXT}
+_TIME = {"type": "timestamp", "required": True}
+_TIMES = {"createdat": _TIME, "modifiedat": _TIME}
+_PLACE = {
+    "self": _LINK,
+    "shortself": {"type": "url", "readonly": True, "immutable": True},
+    "xid": {"type": "xid", "readonly": True, "immutable": True, "required": True},
+}
+_ABOUT = {"description": _TEXT, "documentation": _URL, "icon": _URL, "labels": _LABELS}
+_DEPRECATED = {
+    "type": "object",
+    "attributes": {
+        "alternative": _URL,
+        "documentation": _URL,
+        "effective": {"type": "timestamp"},
+        "removal": {"type": "timestamp"},
+        "*": {"type": "any"},
+    },
+}
+_CONSTRAINT = {
+    "type": "object",
+    "attributes": {
+        "default": {"type": "any"},
+        "enum": {"type": "array", "item": {"type": "any"}},
+        "equals": _TEXT,
+    },
+}
+_COMPATIBILITY = {
+    "type": "string",
+    "enum": [
+        f"{way}{reach}" for way in ("backward", "forward", "full") for reach in ("", "_transitive")
+    ],
+}
+_SPECVERSION = {"type": "string", "readonly": True, "required": True, "default": "1.0-rc4"}
+REGISTRY = {
+    "specversion": _SPECVERSION,
+    "registryid": {**_ID, "readonly": True},
+    **_PLACE,
+    "epoch": _COUNT,
+    "name": _TEXT,
+    **_ABOUT,
+    **_TIMES,
+    "capabilities": _OPEN,
+    "model": {**_OPEN, "readonly": True},
+    "modelsource": _OPEN,
+}
+
+
+def collection(plural: str) -> dict[str, Any]:
+    """What an owner says of the collection `plural`: its URL, its size, its members."""
+    return {
+        f"{plural}url": _LINK,
+        f"{plural}count": _COUNT,
+        plural: {"type": "map", "item": _OPEN},
+    }
+
+
+def group_attributes(singular: str) -> dict[str, Any]:
+    """The attributes of every group."""
+    return {
+        f"{singular}id": _ID,
+        **_PLACE,
+        "epoch": _COUNT,
+        "name": _TEXT,
+        **_ABOUT,
+        **_TIMES,
+        "deprecated": _DEPRECATED,
+        "constraints": {"type": "map", "item": _CONSTRAINT},
+    }
+
+
+def version_attributes(singular: str, hasdocument: bool) -> dict[str, Any]:
+    """The attributes of every version; resources show those of their default version."""
+    document = {
+        f"{singular}url": _URL,
+        singular: {"type": "any"},
+        f"{singular}base64": _TEXT,
+    }
+    return {
+        f"{singular}id": _ID,
+        "versionid": _ID,
+        **_PLACE,
+        "epoch": _COUNT,
+        "name": _TEXT,
+        "isdefault": {**_OFF, "readonly": True},
+        **_ABOUT,
+        **_TIMES,
+        "ancestorid": {"type": "string", "required": True},
+        "contenttype": _TEXT,
+        "format": _TEXT,
+        "formatvalidated": {"type": "boolean", "readonly": True},
+        "formatvalidatedreason": {"type": "string", "readonly": True},
+        "compatibilityvalidated": {"type": "boolean", "readonly": True},
+        "compatibilityvalidatedreason": {"type": "string", "readonly": True},
+        **(document if hasdocument else {}),
+    }
+
+
+def resource_attributes(singular: str) -> dict[str, Any]:
+    """What a resource has beside those of its default version."""
+    return {
+        f"{singular}id": _ID,
+        **_PLACE,
+        "metaurl": _LINK,
+        "meta": _OPEN,
+        **collection("versions"),
+    }
+
+
+def meta_attributes(singular: str) -> dict[str, Any]:
+    """The attributes of every meta entity."""
+    return {
+        f"{singular}id": _ID,
+        **_PLACE,
+        "xref": _URL,
+        "epoch": _COUNT,
+        "labels": _LABELS,
+        **_TIMES,
+        "readonly": {**_OFF, "readonly": True},
+        "compatibility": _COMPATIBILITY,
+        "deprecated": _DEPRECATED,
+        "defaultversionid": {"type": "string", "required": True},
+        "defaultversionurl": {"type": "url", "readonly": True, "required": True},
+        "defaultversionsticky": _OFF,
+    }

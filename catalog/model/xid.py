@@ -1,0 +1,119 @@
+"""Where an entity is in the catalog that shows it: its `xid`, parsed and checked.
+
+Source: core/spec.md, "xid Attribute" and "<SINGULAR>id (id) Attribute".
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["registry", "group", "resource", "version"]
+
+ID_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}")
+RESERVED_VERSION_IDS = frozenset({"null", "request"})
+
+_KIND_BY_DEPTH: dict[int, Kind] = {0: "registry", 2: "group", 4: "resource", 6: "version"}
+
+
+def is_valid_id(value: str) -> bool:
+    """Whether `value` may be the id of a group, resource or version."""
+    return ID_PATTERN.fullmatch(value) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Xid:
+    """One entity's path: nothing set is the registry, `vid` set is a version.
+
+    The meta entity of a resource has the resource's `Xid`: the two are one row.
+    """
+
+    groups: str = ""
+    gid: str = ""
+    resources: str = ""
+    rid: str = ""
+    vid: str = ""
+
+    def __str__(self) -> str:
+        if not self.gid:
+            return "/"
+        if not self.rid:
+            return f"/{self.groups}/{self.gid}"
+        if not self.vid:
+            return f"/{self.groups}/{self.gid}/{self.resources}/{self.rid}"
+        return f"/{self.groups}/{self.gid}/{self.resources}/{self.rid}/versions/{self.vid}"
+
+    @property
+    def kind(self) -> Kind:
+        if self.vid:
+            return "version"
+        if self.rid:
+            return "resource"
+        return "group" if self.gid else "registry"
+
+    @property
+    def id(self) -> str:
+        """The last id of the path; empty for the registry."""
+        return self.vid or self.rid or self.gid
+
+    @property
+    def group(self) -> Xid:
+        return Xid(self.groups, self.gid)
+
+    @property
+    def resource(self) -> Xid:
+        return Xid(self.groups, self.gid, self.resources, self.rid)
+
+    @property
+    def parent(self) -> Xid:
+        if self.vid:
+            return self.resource
+        return self.group if self.rid else Xid()
+
+    def version(self, vid: str) -> Xid:
+        return Xid(self.groups, self.gid, self.resources, self.rid, vid)
+
+    def child(self, plural: str, id: str) -> Xid:
+        """The entity `id` of the collection `plural` of this registry, group or resource."""
+        if not self.gid:
+            return Xid(plural, id)
+        if not self.rid:
+            return Xid(self.groups, self.gid, plural, id)
+        return self.version(id)
+
+    @staticmethod
+    @functools.lru_cache(maxsize=1 << 16)
+    def parse(text: str) -> Xid:
+        """Read an entity's path.
+
+        Raises:
+            ValueError: `text` is not the path of a registry, group, resource or version.
+        """
+        parts = text.split("/")[1:] if text != "/" else []
+        well_formed = (
+            text.startswith("/")
+            and len(parts) in _KIND_BY_DEPTH
+            and all(is_valid_id(part) for part in parts)
+            and (len(parts) < 6 or parts[4] == "versions")
+        )
+        if not well_formed:
+            raise ValueError(f"{text!r} is not the path of an entity")
+        del parts[4:5]
+        return Xid(*parts)
+
+
+def collection_of(xid: Xid) -> str:
+    """The path of the collection that holds `xid`: `/messagegroups/g/messages`.
+
+    The registry is in no collection; its answer is the empty string.
+    """
+    if not xid.gid:
+        return ""
+    return str(xid).rpartition("/")[0]
+
+
+def depth(xid: str) -> int:
+    """How far below the root `xid` lies, to put parents before their children."""
+    return 0 if xid == "/" else xid.count("/")
