@@ -1,0 +1,102 @@
+"""Reads the change log: positions, what came after one, and where the log begins and ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from catalog.model.change import Change
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+_queries = Queries("changes")
+_LAST_SEQ = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in one node's change log. Later in the log is greater."""
+
+    txid: int
+    seq: int
+
+    def __str__(self) -> str:
+        """As text of fixed width, whose order is the order of positions."""
+        return f"{self.txid:019d}.{self.seq:019d}"
+
+    @classmethod
+    def end_of(cls, txid: int) -> Position:
+        """After everything that one transaction logs."""
+        return cls(txid, _LAST_SEQ)
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """Read what `str` wrote.
+
+        Raises:
+            ValueError: `text` is not a position.
+        """
+        txid, _, seq = text.partition(".")
+        if not (txid.isascii() and txid.isdigit() and seq.isascii() and seq.isdigit()):
+            raise ValueError(f"{text!r} is not a position in a change log")
+        position = cls(int(txid), int(seq))
+        if position.txid > _LAST_SEQ or position.seq > _LAST_SEQ:
+            raise ValueError(f"{text!r} is not a position in a change log")
+        return position
+
+
+START = Position(0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedChange:
+    """A change with where and when it was logged, and by which interaction."""
+
+    position: Position
+    interaction: str
+    at: datetime
+    change: Change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """Where the log can be read up to now, and its oldest row (`None` while empty)."""
+
+    now: Position
+    first: Position | None
+
+
+async def read_changes(connection: Connection, after: Position, limit: int) -> list[LoggedChange]:
+    """Up to `limit` changes after a position, in log order.
+
+    A change is shown only when nothing before it can still appear, so the position of the
+    last one read is a cursor that skips nothing.
+    """
+    rows = await connection.fetch(_queries.read, after.txid, after.seq, limit)
+    return [
+        LoggedChange(
+            position=Position(row["txid"], row["seq"]),
+            interaction=row["interaction"],
+            at=row["at"],
+            change=Change(
+                xid=row["xid"],
+                kind=row["kind"],
+                action=row["action"],
+                authority=row["authority"],
+                origin=row["origin"],
+                epoch=row["epoch"],
+                digest=row["digest"],
+                changed=tuple(row["changed"]),
+                deprecation=None if row["deprecation"] is None else tuple(row["deprecation"]),
+            ),
+        )
+        for row in rows
+    ]
+
+
+async def read_head(connection: Connection) -> Head:
+    """Where the log begins and ends. Inside a snapshot, `now` is the snapshot's cursor:
+    everything up to it is in the snapshot."""
+    row = await connection.fetchrow(_queries.head)
+    first = None if row["first_txid"] is None else Position(row["first_txid"], 0)
+    return Head(now=Position.end_of(row["txid"]), first=first)

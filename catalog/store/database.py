@@ -1,0 +1,238 @@
+"""The connection pool of one node's database, its transactions, and who the node is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import asyncpg
+import orjson
+import structlog
+from asyncpg.exceptions import (
+    InterfaceError,
+    PostgresError,
+    TooManyConnectionsError,
+    UniqueViolationError,
+)
+
+from catalog.model.errors import BadRequest, ServerBusy
+from catalog.store.migrate import migrate
+from catalog.store.queries import Queries
+
+_queries = Queries("node")
+_changes = Queries("changes")
+_log = structlog.get_logger()
+_RECONNECT_SECONDS = 1.0
+
+Connection: TypeAlias = asyncpg.Connection
+
+_DURABLE = {"synchronous_commit": "on", "jit": "off", "application_name": "concord"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """Who this node is, as its database remembers it.
+
+    `instance` changes when the log could no longer be trusted to continue the one that
+    peers have read (a database that was dumped and loaded elsewhere).
+    """
+
+    instance: uuid.UUID
+    authority: str
+    modelsource: Mapping[str, Any]
+
+
+class DatabaseUnusable(Exception):
+    """The configured server cannot be reached, or does not let this node in."""
+
+
+class Signal:
+    """Wakes everybody who waits for the change log to grow. It carries no data.
+
+    `unannounced` is set while other processes have not been told yet; `generation` counts
+    the writes heard of, so that what was read before one can be told from what was after.
+    """
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.generation = 0
+        self.unannounced = asyncio.Event()
+
+    def set(self) -> None:
+        """This process has written."""
+        self.unannounced.set()
+        self.hear()
+
+    def hear(self) -> None:
+        """Some process has written."""
+        self.generation += 1
+        self._event.set()
+        self._event = asyncio.Event()
+
+    def ticket(self) -> asyncio.Event:
+        """What to wait for: take it before reading, so that nothing in between is missed."""
+        return self._event
+
+
+async def wait_for(ticket: asyncio.Event, timeout_seconds: float) -> bool:
+    """Whether the signal came within `timeout_seconds`."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_seconds):
+            await ticket.wait()
+    return ticket.is_set()
+
+
+class Database:
+    """One node's database. Use `Database.open`; everything else goes through `pool`."""
+
+    def __init__(self, pool: asyncpg.Pool, node: Node) -> None:
+        self.pool = pool
+        self.node = node
+        self.signal = Signal()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(
+        cls,
+        dsn: str,
+        *,
+        modelsource: Mapping[str, Any],
+        public_url: str | None = None,
+        pool_size: int = 10,
+    ) -> AsyncIterator[Database]:
+        """Connect, migrate, and find out or decide who this node is.
+
+        Args:
+            dsn: a PostgreSQL URL.
+            modelsource: the model that a fresh node begins with.
+            public_url: becomes the authority of a fresh node; without one it is
+                `urn:uuid:` and the instance id. An authority never changes afterwards.
+            pool_size: the most connections that are open at a time.
+
+        Raises:
+            DatabaseUnusable: the server can't be reached or does not let us in.
+        """
+        pool = await _connect(dsn, pool_size)
+        try:
+            async with pool.acquire() as connection:
+                await migrate(connection)
+                node = await _identify(connection, modelsource, public_url)
+            yield cls(pool, node)
+        finally:
+            await pool.close()
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """One transaction that all of an interaction is written in.
+
+        Raises:
+            ServerBusy: the database did not answer in time; nothing was written.
+            BadRequest: an id differs from a sibling's in case only.
+        """
+        with _as_our_errors():
+            async with self.pool.acquire(timeout=30) as connection, connection.transaction():
+                yield connection
+
+    @contextlib.asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Connection]:
+        """A read-only transaction in which every statement sees the same state."""
+        async with (
+            self.pool.acquire(timeout=30) as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            yield connection
+
+    async def run_announcements(self) -> None:
+        """Tell the other processes of this node of writes, and hear of theirs.
+
+        A NOTIFY inside the writing transaction would serialise all commits of the
+        database, so it is sent apart, once for as many commits as came meanwhile.
+        """
+        while True:
+            try:
+                async with self.pool.acquire() as connection:
+                    await self._announce(connection)
+            except (OSError, PostgresError, InterfaceError) as error:
+                _log.warning("lost the connection for announcements", error=str(error))
+                await asyncio.sleep(_RECONNECT_SECONDS)
+
+    async def _announce(self, connection: Connection) -> None:
+        own = connection.get_server_pid()
+
+        def hear(_: object, pid: int, channel: str, payload: object) -> None:
+            if pid != own:
+                self.signal.hear()
+
+        await connection.add_listener("changes", hear)
+        try:
+            while True:
+                await self.signal.unannounced.wait()
+                self.signal.unannounced.clear()
+                await connection.execute(_changes.announce)
+        finally:
+            await connection.remove_listener("changes", hear)
+
+
+async def _connect(dsn: str, pool_size: int) -> asyncpg.Pool:
+    try:
+        pool: asyncpg.Pool = await asyncpg.create_pool(
+            dsn,
+            min_size=1,
+            max_size=pool_size,
+            server_settings=_DURABLE,
+            command_timeout=60,
+            reset=_leave_transaction,
+        )
+        return pool
+    except (OSError, PostgresError, InterfaceError, ValueError) as error:
+        raise DatabaseUnusable(str(error)) from error
+
+
+async def _leave_transaction(connection: Connection) -> None:
+    """What a connection needs on its way back to the pool.
+
+    asyncpg's own reset costs a round trip for each use and undoes what nothing here does:
+    whoever takes a session lock or listens gives it back itself.
+    """
+    if connection.is_in_transaction():
+        await connection.execute(_queries.rollback)
+
+
+async def _identify(
+    connection: Connection, modelsource: Mapping[str, Any], public_url: str | None
+) -> Node:
+    instance = uuid.uuid4()
+    await connection.execute(
+        _queries.create,
+        instance,
+        public_url or f"urn:uuid:{instance}",
+        orjson.dumps(dict(modelsource)).decode(),
+    )
+    async with connection.transaction():
+        if await connection.fetchval(_queries.is_log_from_elsewhere):
+            await connection.execute(_queries.forget_log)
+            await connection.execute(_queries.renew_instance, uuid.uuid4())
+    row = await connection.fetchrow(_queries.read)
+    return Node(
+        instance=row["instance"],
+        authority=row["authority"],
+        modelsource=orjson.loads(row["modelsource"]),
+    )
+
+
+@contextlib.contextmanager
+def _as_our_errors() -> Iterator[None]:
+    try:
+        yield
+    except UniqueViolationError as error:
+        if getattr(error, "constraint_name", "") != "entities_sibling":
+            raise
+        raise BadRequest(
+            "/", error_detail="An id differs from that of a sibling only in upper and lower case"
+        ) from error
+    except (TimeoutError, TooManyConnectionsError) as error:
+        raise ServerBusy("/") from error

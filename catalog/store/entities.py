@@ -1,0 +1,264 @@
+"""Reads and writes entities, their documents and tombstones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+from asyncpg.exceptions import PostgresError
+
+from catalog.model.change import Change
+from catalog.model.digest import bucket
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.xid import Xid, collection_of
+from catalog.store.changes import Position
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+_queries = Queries("entities")
+
+
+class MustBeginAgain(Exception):
+    """What an interaction touches changed while it waited for its locks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """What an interaction is about to write, so that it can be locked and loaded.
+
+    `groups` and `resources` are xids. The exclusive flags say what is known beforehand to
+    gain or lose children; what is missing is found out by the database itself.
+    """
+
+    groups: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+    registry_exclusive: bool = False
+    groups_exclusive: bool = False
+    catalog_exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """Everything that one interaction writes."""
+
+    interaction: str
+    at: datetime
+    entities: Sequence[Entity] = ()
+    tombstones: Sequence[Tombstone] = ()
+    changes: Sequence[Change] = ()
+    dropped_documents: Sequence[str] = ()
+    revived: Sequence[Origin] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A resource with what a GET of it shows: its default version, if that is here yet."""
+
+    resource: Entity
+    default: Entity | None
+    versionscount: int
+
+
+def entity_from(row: Mapping[str, Any], prefix: str = "") -> Entity:
+    return Entity(
+        xid=row[prefix + "xid"],
+        kind="version" if prefix else row["kind"],
+        authority=row[prefix + "authority"],
+        origin=row[prefix + "origin"],
+        epoch=row[prefix + "epoch"],
+        attributes=orjson.loads(row[prefix + "attributes"]),
+        createdat=row[prefix + "createdat"],
+        modifiedat=row[prefix + "modifiedat"],
+        digest=row[prefix + "digest"],
+        document_sha256=row[prefix + "document_sha256"],
+    )
+
+
+def _tombstone_from(row: Mapping[str, Any]) -> Tombstone:
+    return Tombstone(
+        xid=row["xid"],
+        kind=row["kind"],
+        authority=row["authority"],
+        origin=row["origin"],
+        epoch=row["epoch"],
+        deletedat=row["deletedat"],
+    )
+
+
+def _shown_from(row: Mapping[str, Any]) -> Shown:
+    return Shown(
+        resource=entity_from(row),
+        default=entity_from(row, "v_") if row["v_xid"] is not None else None,
+        versionscount=row["versionscount"],
+    )
+
+
+async def lock_and_load(connection: Connection, touched: Touched) -> dict[str, Entity]:
+    """Lock what is touched, then load it: the registry, the groups, the resources, and
+    every version of these resources.
+
+    Raises:
+        MustBeginAgain: roll back, and come again with everything exclusive.
+    """
+    try:
+        rows = await connection.fetch(
+            _queries.lock_and_load,
+            list(touched.groups),
+            list(touched.resources),
+            touched.registry_exclusive,
+            touched.groups_exclusive,
+            touched.catalog_exclusive,
+        )
+    except PostgresError as error:
+        if getattr(error, "sqlstate", "") != "CC001":
+            raise
+        raise MustBeginAgain from error
+    return {row["xid"]: entity_from(row) for row in rows}
+
+
+async def load(connection: Connection, xids: Iterable[str]) -> dict[str, Entity]:
+    """Entities by xid, without their documents; what does not exist is not in the answer."""
+    rows = await connection.fetch(_queries.load, list(xids))
+    return {row["xid"]: entity_from(row) for row in rows}
+
+
+async def load_by_origin(connection: Connection, origins: Iterable[Origin]) -> dict[Origin, Entity]:
+    wanted = list(origins)
+    rows = await connection.fetch(
+        _queries.load_by_origin, [o.authority for o in wanted], [o.xid for o in wanted]
+    )
+    return {Origin(row["authority"], row["origin"]): entity_from(row) for row in rows}
+
+
+async def load_tombstones(
+    connection: Connection, origins: Iterable[Origin]
+) -> dict[Origin, Tombstone]:
+    wanted = list(origins)
+    rows = await connection.fetch(
+        _queries.load_tombstones, [o.authority for o in wanted], [o.xid for o in wanted]
+    )
+    return {Origin(row["authority"], row["origin"]): _tombstone_from(row) for row in rows}
+
+
+async def load_subtrees(
+    connection: Connection, xids: Iterable[str], *, documents: bool = False
+) -> list[Entity]:
+    """Some entities with everything below each, every entity before what is below it."""
+    roots = ["" if xid == "/" else xid for xid in xids]
+    rows = await connection.fetch(_queries.load_subtrees, roots, documents)
+    return [replace(entity_from(row), document=row["body"]) for row in rows]
+
+
+async def last_version_numbers(
+    connection: Connection, authority: str, resources: Sequence[str]
+) -> dict[str, int]:
+    """By resource, the highest number that was the id of a version that is deleted now."""
+    if not resources:
+        return {}
+    rows = await connection.fetch(_queries.last_version_numbers, authority, resources)
+    return {row["resource"]: row["number"] for row in rows}
+
+
+async def load_shown(connection: Connection, xids: Iterable[str]) -> list[Shown]:
+    """Those of these resources that exist, with what a GET of each shows."""
+    rows = await connection.fetch(_queries.load_shown, list(xids))
+    return [_shown_from(row) for row in rows]
+
+
+async def page(connection: Connection, collection: str, after: str, limit: int) -> list[Entity]:
+    """Up to `limit` entities of a collection whose ids come after `after`."""
+    rows = await connection.fetch(_queries.page, collection, after.lower(), limit)
+    return [entity_from(row) for row in rows]
+
+
+async def page_resources(
+    connection: Connection, collection: str, after: str, limit: int
+) -> list[Shown]:
+    """Up to `limit` resources of a collection whose ids come after `after`."""
+    rows = await connection.fetch(_queries.page_resources, collection, after.lower(), limit)
+    return [_shown_from(row) for row in rows]
+
+
+async def load_ids(connection: Connection, collection: str) -> list[str]:
+    """The ids of everything in a collection."""
+    rows = await connection.fetch(_queries.load_ids, collection)
+    return [row["id"] for row in rows]
+
+
+async def count_collections(connection: Connection, collections: Iterable[str]) -> dict[str, int]:
+    """How many entities each collection holds, by its path; empty ones are missing."""
+    rows = await connection.fetch(_queries.count_collections, list(collections))
+    return {row["collection"]: row["count"] for row in rows}
+
+
+async def load_document(connection: Connection, xid: str) -> bytes | None:
+    body: bytes | None = await connection.fetchval(_queries.document, xid)
+    return body
+
+
+async def load_documents(connection: Connection, xids: Iterable[str]) -> dict[str, bytes]:
+    rows = await connection.fetch(_queries.documents, list(xids))
+    return {row["xid"]: row["body"] for row in rows}
+
+
+async def write(connection: Connection, write: Write) -> Position:
+    """Write everything of an interaction; the caller commits.
+
+    Returns:
+        where the change log will show it.
+    """
+    txid = await connection.fetchval(_queries.write, *_arguments(write))
+    documents = [e for e in write.entities if e.document is not None]
+    if documents:
+        await connection.execute(
+            _queries.write_documents, [e.xid for e in documents], [e.document for e in documents]
+        )
+    if write.dropped_documents:
+        await connection.execute(_queries.drop_documents, list(write.dropped_documents))
+    return Position.end_of(txid)
+
+
+def _arguments(write: Write) -> list[Any]:
+    entities, tombstones, changes = write.entities, write.tombstones, write.changes
+    paths = [Xid.parse(entity.xid) for entity in entities]
+    return [
+        [e.xid for e in entities],
+        [collection_of(path) for path in paths],
+        [path.id for path in paths],
+        [e.kind for e in entities],
+        [e.authority for e in entities],
+        [e.origin for e in entities],
+        [e.epoch for e in entities],
+        [orjson.dumps(dict(e.attributes)).decode() for e in entities],
+        [e.createdat for e in entities],
+        [e.modifiedat for e in entities],
+        [e.document_sha256 for e in entities],
+        [e.digest for e in entities],
+        [e.fingerprint for e in entities],
+        [t.xid for t in tombstones],
+        [t.xid for t in tombstones],
+        [t.kind for t in tombstones],
+        [t.authority for t in tombstones],
+        [t.origin for t in tombstones],
+        [t.epoch for t in tombstones],
+        [t.digest for t in tombstones],
+        [bucket(t.authority, t.origin) for t in tombstones],
+        [t.deletedat for t in tombstones],
+        [o.authority for o in write.revived],
+        [o.xid for o in write.revived],
+        write.interaction,
+        write.at,
+        [c.xid for c in changes],
+        [c.kind for c in changes],
+        [c.action for c in changes],
+        [c.authority for c in changes],
+        [c.origin for c in changes],
+        [c.epoch for c in changes],
+        [c.digest for c in changes],
+        [orjson.dumps(c.changed).decode() for c in changes],
+        [None if c.deprecation is None else orjson.dumps(c.deprecation).decode() for c in changes],
+        [e.bucket for e in entities],
+    ]

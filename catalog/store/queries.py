@@ -1,0 +1,33 @@
+"""Loads the SQL files: every statement that Concord runs is a named block in `sql/`."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+_BLOCK = re.compile(r"^-- name: (\w+)\n((?:-- .*\n)+)", re.MULTILINE)
+
+
+class Queries:
+    """The statements of one file, as attributes: `Queries("entities").load`.
+
+    Raises:
+        AttributeError: the file has no statement of that name.
+    """
+
+    def __init__(self, file: str) -> None:
+        text = (files("catalog.store") / "sql" / f"{file}.sql").read_text()
+        parts = _BLOCK.split(text)
+        self._file = file
+        self._statements = {
+            name: sql.strip() for name, sql in zip(parts[1::3], parts[3::3], strict=True)
+        }
+
+    def __getattr__(self, name: str) -> str:
+        try:
+            return self._statements[name]
+        except KeyError:
+            raise AttributeError(f"sql/{self._file}.sql has no statement {name!r}") from None
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self._statements)

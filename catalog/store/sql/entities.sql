@@ -1,0 +1,150 @@
+-- name: lock_and_load
+-- Lock what an interaction touches, then read it.
+SELECT * FROM lock_and_load($1, $2, $3, $4, $5)
+
+-- name: load
+-- Entities by xid, without their documents.
+SELECT * FROM entities WHERE xid = ANY ($1::text[])
+
+-- name: load_by_origin
+-- Entities of other xids than expected: by authority and origin.
+SELECT e.* FROM entities e
+JOIN unnest($1::text[], $2::text[]) AS o (authority, origin) USING (authority, origin)
+
+-- name: load_tombstones
+-- Tombstones by authority and origin.
+SELECT t.* FROM tombstones t
+JOIN unnest($1::text[], $2::text[]) AS o (authority, origin) USING (authority, origin)
+
+-- name: last_version_numbers
+-- The highest number that any deleted version of a resource had as its id.
+SELECT resource, max(substr(t.origin, length(resource) + 11)::bigint) AS number
+FROM unnest($2::text[]) AS resource
+JOIN tombstones t ON t.authority = $1
+    AND t.origin > resource || '/versions/' AND t.origin < resource || '/versions0'
+    AND substr(t.origin, length(resource) + 11) ~ '^[0-9]{1,15}$'
+GROUP BY resource
+
+-- name: load_subtrees
+-- Some entities and everything below each, parents first, with documents where asked for.
+SELECT e.*, d.body
+FROM unnest($1::text[]) WITH ORDINALITY AS root (xid, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM entities AS own WHERE own.xid = root.xid
+    UNION ALL
+    SELECT * FROM entities AS below
+    WHERE below.xid >= root.xid || '/' AND below.xid < root.xid || '0'
+) AS e
+LEFT JOIN documents d ON $2 AND d.xid = e.xid
+ORDER BY root.position, e.xid
+
+-- name: load_shown
+-- Resources, each with its default version and its number of versions.
+SELECT r.xid, r.kind, r.authority, r.origin, r.epoch, r.attributes, r.createdat, r.modifiedat,
+    r.digest, r.document_sha256,
+    v.xid AS v_xid, v.epoch AS v_epoch, v.attributes AS v_attributes, v.createdat AS v_createdat,
+    v.modifiedat AS v_modifiedat, v.digest AS v_digest, v.document_sha256 AS v_document_sha256,
+    v.authority AS v_authority, v.origin AS v_origin,
+    (SELECT count(*) FROM entities c WHERE c.collection = r.xid || '/versions') AS versionscount
+FROM entities r
+LEFT JOIN entities v ON v.xid = r.xid || '/versions/' || (r.attributes ->> 'defaultversionid')
+WHERE r.xid = ANY ($1::text[])
+
+-- name: page
+-- One page of a collection in the order of ids, after one id.
+SELECT * FROM entities
+WHERE collection = $1 AND lower(id) COLLATE "C" > $2
+ORDER BY lower(id) COLLATE "C"
+LIMIT $3
+
+-- name: page_resources
+-- One page of resources, each with its default version and its number of versions.
+SELECT r.xid, r.kind, r.authority, r.origin, r.epoch, r.attributes, r.createdat, r.modifiedat,
+    r.digest, r.document_sha256,
+    v.xid AS v_xid, v.epoch AS v_epoch, v.attributes AS v_attributes, v.createdat AS v_createdat,
+    v.modifiedat AS v_modifiedat, v.digest AS v_digest, v.document_sha256 AS v_document_sha256,
+    v.authority AS v_authority, v.origin AS v_origin,
+    (SELECT count(*) FROM entities c WHERE c.collection = r.xid || '/versions') AS versionscount
+FROM (
+    SELECT * FROM entities
+    WHERE collection = $1 AND lower(id) COLLATE "C" > $2
+    ORDER BY lower(id) COLLATE "C"
+    LIMIT $3
+) AS r
+LEFT JOIN entities v ON v.xid = r.xid || '/versions/' || (r.attributes ->> 'defaultversionid')
+ORDER BY lower(r.id) COLLATE "C"
+
+-- name: load_ids
+-- The ids of everything in a collection.
+SELECT id FROM entities WHERE collection = $1
+
+-- name: count_collections
+-- How many entities each of these collections holds; empty ones are not listed.
+SELECT collection, count(*) AS count FROM entities
+WHERE collection = ANY ($1::text[]) GROUP BY collection
+
+-- name: document
+-- The document of a version.
+SELECT body FROM documents WHERE xid = $1
+
+-- name: documents
+-- The documents of several versions.
+SELECT xid, body FROM documents WHERE xid = ANY ($1::text[])
+
+-- name: write
+-- Everything that an interaction writes, in one statement.
+WITH gone AS (
+    DELETE FROM entities WHERE xid = ANY ($14::text[])
+), buried AS (
+    INSERT INTO tombstones (xid, kind, authority, origin, epoch, digest, bucket, deletedat)
+    SELECT * FROM unnest(
+        $15::text[], $16::text[], $17::text[], $18::text[], $19::bigint[], $20::bytea[],
+        $21::integer[], $22::timestamptz[])
+    ON CONFLICT (authority, origin) DO UPDATE SET
+        xid = excluded.xid, epoch = excluded.epoch, digest = excluded.digest,
+        deletedat = excluded.deletedat
+), revived AS (
+    DELETE FROM tombstones t USING unnest($23::text[], $24::text[]) AS o (authority, origin)
+    WHERE t.authority = o.authority AND t.origin = o.origin
+), logged AS (
+    INSERT INTO changes (
+        interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation)
+    SELECT $25, $26, c.xid, c.kind, c.action, c.authority, c.origin, c.epoch, c.digest,
+        ARRAY(SELECT jsonb_array_elements_text(c.changed)),
+        CASE WHEN c.deprecation IS NOT NULL
+            THEN ARRAY(SELECT jsonb_array_elements_text(c.deprecation)) END
+    FROM unnest(
+        $27::text[], $28::text[], $29::text[], $30::text[], $31::text[], $32::bigint[],
+        $33::bytea[], $34::jsonb[], $35::jsonb[]
+    ) WITH ORDINALITY AS c (
+        xid, kind, action, authority, origin, epoch, digest, changed, deprecation, position)
+    ORDER BY c.position
+), kept AS (
+    INSERT INTO entities (
+        xid, collection, id, kind, authority, origin, epoch, attributes, createdat, modifiedat,
+        document_sha256, digest, fingerprint, bucket)
+    SELECT e.xid, e.collection, e.id, e.kind, e.authority, e.origin, e.epoch, e.attributes::jsonb,
+        e.createdat, e.modifiedat, e.document_sha256, e.digest, e.fingerprint, e.bucket
+    FROM unnest(
+        $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
+        $8::text[], $9::timestamptz[], $10::timestamptz[], $11::bytea[], $12::bytea[],
+        $13::bigint[], $36::integer[]
+    ) AS e (
+        xid, collection, id, kind, authority, origin, epoch, attributes, createdat, modifiedat,
+        document_sha256, digest, fingerprint, bucket)
+    ON CONFLICT (xid) DO UPDATE SET
+        authority = excluded.authority, origin = excluded.origin, epoch = excluded.epoch,
+        attributes = excluded.attributes, createdat = excluded.createdat,
+        modifiedat = excluded.modifiedat, document_sha256 = excluded.document_sha256,
+        digest = excluded.digest, fingerprint = excluded.fingerprint, bucket = excluded.bucket
+)
+SELECT pg_current_xact_id()::text::bigint
+
+-- name: write_documents
+-- The documents of versions that were just written.
+INSERT INTO documents (xid, body) SELECT * FROM unnest($1::text[], $2::bytea[])
+ON CONFLICT (xid) DO UPDATE SET body = excluded.body
+
+-- name: drop_documents
+-- Documents that versions no longer have.
+DELETE FROM documents WHERE xid = ANY ($1::text[])

@@ -1,0 +1,1 @@
+"""Code and a real PostgreSQL."""

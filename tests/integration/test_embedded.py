@@ -1,0 +1,131 @@
+"""The embedded PostgreSQL survives its users, and is shared by them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from catalog.store.embedded import EmbeddedPostgresError, start_embedded
+
+ROOT = Path(__file__).parents[2]
+USER = """
+import asyncio, sys
+from pathlib import Path
+from catalog.store.embedded import start_embedded
+
+async def use():
+    await start_embedded(Path(sys.argv[1]))
+    print("started", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(use())
+"""
+
+
+def _is_running(directory: Path) -> bool:
+    return (directory / "data" / "postmaster.pid").exists()
+
+
+async def _value(dsn: str, statement: str) -> object:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return await connection.fetchval(statement)
+    finally:
+        await connection.close()
+
+
+async def _until_started(output: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    async for line in output:
+        yield line
+        if line == b"started\n":
+            return
+
+
+async def _killed_user(directory: Path) -> None:
+    """Start the server from another process, and kill that process."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", USER, str(directory), stdout=asyncio.subprocess.PIPE, cwd=ROOT
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        assert b"started\n" in [line async for line in _until_started(process.stdout)]
+    process.kill()
+    await process.wait()
+
+
+async def test_what_was_written_is_there_after_a_stop_and_a_start(tmp_path: Path) -> None:
+    server = await start_embedded(tmp_path)
+    await _value(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
+    await server.stop()
+    assert not _is_running(tmp_path)
+    server = await start_embedded(tmp_path)
+    try:
+        assert await _value(server.dsn, "SELECT answer FROM kept") == 42
+    finally:
+        await server.stop()
+
+
+async def test_a_commit_is_durable(tmp_path: Path) -> None:
+    server = await start_embedded(tmp_path)
+    try:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            assert await _value(server.dsn, f"SHOW {setting}") == "on"
+    finally:
+        await server.stop()
+
+
+async def test_users_share_the_server_and_the_last_one_stops_it(tmp_path: Path) -> None:
+    first, second = await asyncio.gather(
+        start_embedded(tmp_path, database="one"), start_embedded(tmp_path, database="two")
+    )
+    await first.stop()
+    await first.stop()
+    assert await _value(second.dsn, "SELECT current_database()") == "two"
+    await second.stop()
+    assert not _is_running(tmp_path)
+
+
+async def test_a_killed_user_neither_stops_the_server_nor_keeps_it(tmp_path: Path) -> None:
+    await _killed_user(tmp_path)
+    assert _is_running(tmp_path)
+    server = await start_embedded(tmp_path)
+    assert await _value(server.dsn, "SELECT 1") == 1
+    await server.stop()
+    assert not _is_running(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+async def test_the_server_starts_where_its_old_process_id_is_anothers(tmp_path: Path) -> None:
+    await _killed_user(tmp_path)
+    pid_file = tmp_path / "data" / "postmaster.pid"
+    pid, _, rest = pid_file.read_text().partition("\n")
+    os.kill(int(pid), signal.SIGKILL)
+    pid_file.write_text(f"{os.getpid()}\n{rest}")
+    server = await start_embedded(tmp_path)
+    try:
+        assert await _value(server.dsn, "SELECT 1") == 1
+    finally:
+        await server.stop()
+
+
+async def test_a_path_may_be_too_long_for_a_socket_and_hold_any_character(tmp_path: Path) -> None:
+    directory = tmp_path / "it's, a" / ("long" * 25)
+    server = await start_embedded(directory)
+    try:
+        assert await _value(server.dsn, "SELECT 1") == 1
+    finally:
+        await server.stop()
+
+
+async def test_an_error_says_what_to_do(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.touch()
+    with pytest.raises(EmbeddedPostgresError, match="Set CONCORD_DATABASE_URL"):
+        await start_embedded(in_the_way)
