@@ -1,0 +1,49 @@
+"""An entity while an interaction works on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catalog.model.entity import Entity
+from catalog.model.xid import Xid
+
+
+@dataclass(slots=True)
+class Draft:
+    """The state that an entity will have. `before` is `None` for one that is new."""
+
+    xid: Xid
+    before: Entity | None
+    attributes: dict[str, Any]
+    createdat: datetime
+    modifiedat: datetime
+    document_sha256: bytes | None = None
+    document: bytes | None = None
+    is_touched: bool = False
+    is_deleted: bool = False
+
+    @classmethod
+    def of(cls, entity: Entity) -> Draft:
+        return cls(
+            xid=entity.path,
+            before=entity,
+            attributes=dict(entity.attributes),
+            createdat=entity.createdat,
+            modifiedat=entity.modifiedat,
+            document_sha256=entity.document_sha256,
+        )
+
+    @classmethod
+    def new(cls, xid: Xid, now: datetime) -> Draft:
+        return cls(xid=xid, before=None, attributes={}, createdat=now, modifiedat=now)
+
+    @property
+    def had_document(self) -> bool:
+        return self.before is not None and self.before.document_sha256 is not None
+
+    def set_document(self, body: bytes | None) -> None:
+        """Give the version a document, or take it away with `None`."""
+        self.document = body
+        self.document_sha256 = None

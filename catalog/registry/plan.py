@@ -1,0 +1,266 @@
+"""Turns an interaction and what is there into what will be there: pure, no I/O.
+
+A plan keeps a draft of each entity that the interaction reaches. Every rule works on
+drafts; `finish` seals those that were touched, raising each epoch once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from catalog.model.attributes import check_attributes
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.errors import (
+    InvalidAttribute,
+    MismatchedEpoch,
+    MismatchedId,
+    NotFound,
+    Readonly,
+    XRegistryError,
+)
+from catalog.model.interaction import (
+    Body,
+    Delete,
+    GroupUpsert,
+    RegistryUpsert,
+    read_epoch,
+)
+from catalog.model.moment import parse_time
+from catalog.model.schema import Attribute, Model
+from catalog.model.xid import Xid
+from catalog.registry.draft import Draft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What an interaction leads to."""
+
+    after: dict[str, Entity | Tombstone]
+    dropped_documents: list[str]
+
+
+class Plan:
+    """The drafts of one interaction and the rules that all kinds of entities share.
+
+    Args:
+        model: the registry's model.
+        before: the registry, and every group, resource and version that is touched.
+        authority: this node's: what it creates, and all that it may write.
+        now: the time of the interaction, one for all its entities.
+    """
+
+    def __init__(
+        self, model: Model, before: Mapping[str, Entity], *, authority: str, now: datetime
+    ) -> None:
+        self.model = model
+        self.authority = authority
+        self.now = now
+        self.violations: list[XRegistryError] = []
+        self.drafts = {xid: Draft.of(entity) for xid, entity in before.items()}
+        self._versions: dict[str, list[Draft]] = {}
+        for draft in self.drafts.values():
+            if draft.xid.vid:
+                self._versions.setdefault(str(draft.xid.resource), []).append(draft)
+
+    def live(self, xid: Xid) -> Draft | None:
+        draft = self.drafts.get(str(xid))
+        return None if draft is None or draft.is_deleted else draft
+
+    def versions_of(self, resource: Xid) -> list[Draft]:
+        return [v for v in self._versions.get(str(resource), ()) if not v.is_deleted]
+
+    def create(self, xid: Xid) -> Draft:
+        """A new entity's draft; its parent gains a child, so that one is touched too."""
+        draft = self.drafts[str(xid)] = Draft.new(xid, self.now)
+        if xid.vid:
+            self._versions.setdefault(str(xid.resource), []).append(draft)
+        self.touch(xid.parent)
+        return draft
+
+    def touch(self, xid: Xid) -> Draft:
+        """Count an entity as updated now.
+
+        Raises:
+            Readonly: it belongs to another authority.
+        """
+        draft = self.drafts[str(xid)]
+        self.check_writable(draft)
+        if not draft.is_touched:
+            draft.is_touched = True
+            draft.modifiedat = self.now
+        return draft
+
+    def check_writable(self, draft: Draft) -> None:
+        before = draft.before
+        if before is not None and before.authority != self.authority:
+            raise Readonly(
+                str(draft.xid),
+                detail=f"It is a replica; only its authority, {before.authority}, may change it.",
+            )
+
+    def check_epoch(self, draft: Draft, expected: int | None) -> None:
+        current = draft.before.epoch if draft.before else None
+        if expected is not None and current is not None and expected != current:
+            raise MismatchedEpoch(str(draft.xid), bad_epoch=str(expected), epoch=str(current))
+
+    def check_id(self, xid: Xid, singular: str, expected: str, body: Body) -> None:
+        given = body.get(f"{singular}id", expected)
+        if given != expected:
+            raise MismatchedId(
+                str(xid), singular=singular, invalid_id=str(given), expected_id=expected
+            )
+
+    def update(
+        self,
+        draft: Draft,
+        body: Body,
+        definitions: Mapping[str, Attribute],
+        *,
+        patch: bool,
+        managed: frozenset[str],
+    ) -> None:
+        """Put a body's attributes into a draft, after checking them against the model.
+
+        Args:
+            definitions: what a client may set on this kind of entity.
+            patch: keep what the body does not mention.
+            managed: names that the caller has dealt with, or that the server alone sets.
+        """
+        self.check_epoch(draft, read_epoch(draft.xid, body))
+        self.touch(draft.xid)
+        self._update_times(draft, body)
+        own = {k: v for k, v in draft.attributes.items() if k in managed}
+        kept = {k: v for k, v in draft.attributes.items() if patch and k not in managed}
+        given = {k: v for k, v in body.items() if k not in managed and k != "$schema"}
+        merged = {k: v for k, v in (kept | given).items() if v is not None}
+        checked, violations = check_attributes(
+            merged, definitions, subject=str(draft.xid), model=self.model
+        )
+        self.violations += violations
+        draft.attributes = checked | own
+
+    def _update_times(self, draft: Draft, body: Body) -> None:
+        """core/spec.md, "createdat Attribute" and "modifiedat Attribute"."""
+        if "createdat" in body:
+            given = self._time(draft, body, "createdat")
+            draft.createdat = given or self.now
+        given = self._time(draft, body, "modifiedat")
+        is_news = draft.before is None or given != draft.before.modifiedat
+        draft.modifiedat = given if given is not None and is_news else self.now
+
+    def _time(self, draft: Draft, body: Body, name: str) -> datetime | None:
+        value = body.get(name)
+        if value is None:
+            return None
+        try:
+            return parse_time(str(value))
+        except ValueError as error:
+            raise InvalidAttribute(str(draft.xid), name=name, error_detail=str(error)) from error
+
+    def upsert_registry(self, upsert: RegistryUpsert) -> None:
+        draft = self.drafts["/"]
+        registry_id = draft.attributes["registryid"]
+        self.check_id(draft.xid, "registry", registry_id, upsert.body)
+        for name in ("capabilities", "modelsource"):
+            if upsert.body.get(name) is not None:
+                raise InvalidAttribute(
+                    "/", name=name, error_detail="this server does not let clients change it"
+                )
+        self.update(
+            draft,
+            upsert.body,
+            self.model.own_attributes,
+            patch=upsert.patch,
+            managed=self.model.managed,
+        )
+
+    def upsert_group(self, upsert: GroupUpsert) -> None:
+        kind = self.model.groups[upsert.xid.groups]
+        draft = self.live(upsert.xid)
+        if draft is not None and upsert.body is None:
+            return
+        if draft is None:
+            draft = self.create(upsert.xid)
+        body = upsert.body or {}
+        self.check_id(upsert.xid, kind.singular, upsert.xid.gid, body)
+        self.update(draft, body, kind.own_attributes, patch=upsert.patch, managed=kind.managed)
+
+    def delete(self, delete: Delete) -> Draft | None:
+        """Delete an entity with everything below it.
+
+        Returns:
+            its draft, or `None` where there was nothing to delete.
+        """
+        draft = self.live(delete.xid)
+        if draft is None:
+            if delete.must_exist:
+                raise NotFound(str(delete.xid))
+            return None
+        self.check_epoch(draft, delete.epoch)
+        self.check_writable(draft)
+        below = f"{delete.xid}/"
+        for xid, other in self.drafts.items():
+            if xid.startswith(below):
+                self.check_writable(other)
+                other.is_deleted = True
+        draft.is_deleted = True
+        self.touch(delete.xid.parent)
+        return draft
+
+    def created(self) -> list[Origin]:
+        """The origins of what will be new, whose earlier lives the caller looks up."""
+        return [
+            Origin(self.authority, str(draft.xid))
+            for draft in self.drafts.values()
+            if draft.before is None and not draft.is_deleted
+        ]
+
+    def finish(self, tombstones: Mapping[Origin, Tombstone]) -> Planned:
+        """Seal what was touched.
+
+        Args:
+            tombstones: of those among `created` that lived before; they begin above them.
+        """
+        after: dict[str, Entity | Tombstone] = {}
+        dropped: list[str] = []
+        for xid, draft in self.drafts.items():
+            if draft.is_deleted:
+                if draft.before is not None:
+                    after[xid] = self._bury(draft.before)
+            elif draft.is_touched or draft.before is None:
+                after[xid] = sealed = self._seal(draft, tombstones)
+                if draft.had_document and sealed.document_sha256 is None:
+                    dropped.append(xid)
+        return Planned(after=after, dropped_documents=dropped)
+
+    def _seal(self, draft: Draft, tombstones: Mapping[Origin, Tombstone]) -> Entity:
+        xid = str(draft.xid)
+        if draft.before is not None:
+            epoch = draft.before.epoch + 1
+        else:
+            earlier = tombstones.get(Origin(self.authority, xid))
+            epoch = earlier.epoch + 1 if earlier is not None else 1
+        return Entity.sealed(
+            xid=xid,
+            kind=draft.xid.kind,
+            authority=self.authority,
+            origin=xid,
+            epoch=epoch,
+            attributes=draft.attributes,
+            createdat=draft.createdat,
+            modifiedat=draft.modifiedat,
+            document_sha256=draft.document_sha256,
+            document=draft.document,
+        )
+
+    def _bury(self, entity: Entity) -> Tombstone:
+        return Tombstone(
+            xid=entity.xid,
+            kind=entity.kind,
+            authority=entity.authority,
+            origin=entity.origin,
+            epoch=entity.epoch + 1,
+            deletedat=self.now,
+        )
