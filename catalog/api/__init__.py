@@ -1,0 +1,1 @@
+"""The native HTTP API, xRegistry 1.0-rc4."""

@@ -1,0 +1,103 @@
+"""Reads request bodies, which are hostile until shown otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from catalog.api.context import CONTEXT
+from catalog.model.errors import (
+    MissingBody,
+    ParsingData,
+    RequestTimeout,
+    RequestTooLarge,
+    UnsupportedMediaType,
+)
+
+_TEXT_OF_JSON = frozenset({"", "application/octet-stream", "text/plain"})
+
+
+async def read_body(request: web.Request) -> bytes:
+    """The whole body, which is empty if there is none.
+
+    Raises:
+        RequestTooLarge: it exceeds `max_body_bytes`.
+        RequestTimeout: it did not come within `body_timeout_seconds`.
+        ParsingData: the connection ended before the announced length.
+    """
+    settings = request.app[CONTEXT].settings
+    announced = request.content_length or 0
+    if announced > settings.max_body_bytes:
+        raise RequestTooLarge(request.path, limit=str(settings.max_body_bytes))
+    try:
+        async with asyncio.timeout(settings.body_timeout_seconds):
+            return await request.read()
+    except TimeoutError as error:
+        raise RequestTimeout(request.path, seconds=f"{settings.body_timeout_seconds:g}") from error
+    except web.HTTPRequestEntityTooLarge as error:
+        raise RequestTooLarge(request.path, limit=str(settings.max_body_bytes)) from error
+    except (web.RequestPayloadError, ValueError) as error:
+        raise ParsingData(
+            request.path, error_detail="the body does not match its declared length or encoding"
+        ) from error
+
+
+async def read_json(request: web.Request) -> Any:
+    """The body as JSON.
+
+    Raises:
+        MissingBody: it is empty.
+        UnsupportedMediaType: it is declared as something else than JSON.
+        ParsingData: it is not JSON in UTF-8, or nested deeper than `max_depth`.
+    """
+    body = await read_body(request)
+    if not body:
+        raise MissingBody(request.path)
+    media_type = request.content_type.lower()
+    if not (media_type in _TEXT_OF_JSON or media_type.endswith(("/json", "+json"))):
+        raise UnsupportedMediaType(request.path, contenttype=media_type)
+    return parse_json(body, request.app[CONTEXT].settings.max_depth)
+
+
+async def read_object(request: web.Request) -> dict[str, Any]:
+    """The body as a JSON object.
+
+    Raises:
+        ParsingData: it is some other JSON value; and whatever `read_json` raises.
+    """
+    value = await read_json(request)
+    if not isinstance(value, dict):
+        raise ParsingData(request.path, error_detail="a JSON object is needed")
+    return value
+
+
+def parse_json(body: bytes, max_depth: int) -> Any:
+    """Parse JSON of bounded depth.
+
+    Raises:
+        ParsingData: it is not JSON in UTF-8, or nested too deep.
+    """
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ParsingData(error_detail=str(error)) from error
+    if _is_deeper(value, max_depth):
+        raise ParsingData(error_detail=f"it is nested deeper than {max_depth} levels")
+    return value
+
+
+def _is_deeper(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit + 1):
+        level = [
+            item
+            for outer in level
+            if isinstance(outer, dict | list)
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True

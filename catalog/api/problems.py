@@ -1,0 +1,69 @@
+"""Turns every error into the error document of core/http.md, "Error Processing"."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from catalog.api.responses import json_response
+from catalog.model.errors import (
+    ActionNotSupported,
+    ApiNotFound,
+    ServerError,
+    XRegistryError,
+)
+
+_log = structlog.get_logger()
+_MOST_VIOLATIONS = 1000
+
+
+@web.middleware
+async def problem_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answers with an error document whatever goes wrong in `handler`."""
+    try:
+        return await handler(request)
+    except XRegistryError as error:
+        return problem_response(error)
+    except web.HTTPNotFound:
+        return problem_response(ApiNotFound(request.path))
+    except web.HTTPMethodNotAllowed as error:
+        return problem_response(
+            ActionNotSupported(
+                request.path, action=request.method, allow=sorted(error.allowed_methods)
+            )
+        )
+    except (web.HTTPException, ConnectionError):
+        raise
+    except Exception:
+        # The boundary of a request: what nobody foresaw is logged once, under an id that
+        # the client sees too, and must not end the server.
+        instance = uuid.uuid4().hex
+        _log.exception("request failed", instance=instance, path=request.path)
+        return problem_response(ServerError(request.path), instance=instance)
+
+
+def problem_response(error: XRegistryError, *, instance: str = "") -> web.Response:
+    document = problem_document(error)
+    if len(error.violations) > 1:
+        document["violations"] = [problem_document(e) for e in error.violations[:_MOST_VIOLATIONS]]
+    if instance:
+        document["instance"] = f"urn:uuid:{instance}"
+    headers = dict(error.headers)
+    if isinstance(error, ActionNotSupported):
+        headers["Allow"] = ", ".join(error.allow)
+    return json_response(document, status=error.status, headers=headers)
+
+
+def problem_document(error: XRegistryError) -> dict[str, Any]:
+    members = {
+        "type": error.type,
+        "title": error.title,
+        "detail": error.detail,
+        "subject": error.subject,
+        "args": error.arguments,
+    }
+    return {name: value for name, value in members.items() if value}

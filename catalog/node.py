@@ -1,0 +1,113 @@
+"""Runs a node: its API and its loops in one process, under one task group."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+import structlog
+from aiohttp import web
+from catalog.config import Settings
+
+from catalog.api.app import create_app
+from catalog.api.context import Context
+from catalog.logs import configure_logs
+from catalog.model.modelsource import default_model
+from catalog.registry.begin import ensure_registry
+from catalog.store.database import Database
+from catalog.store.embedded import start_embedded
+
+_log = structlog.get_logger()
+
+Loop = Callable[[Context], Awaitable[None]]
+
+
+class AddressInUse(Exception):
+    """Another program listens on the address that this node was given."""
+
+
+async def run_node(
+    settings: Settings,
+    *,
+    routes: Iterable[web.AbstractRouteDef] = (),
+    loops: Iterable[Loop] = (),
+    ready: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve until SIGINT or SIGTERM, then stop cleanly.
+
+    Args:
+        routes: what the node offers beside the native API.
+        loops: each runs as long as the node does; one that fails stops the node.
+        ready: called with the node's URL once it answers.
+
+    Raises:
+        AddressInUse: see `Settings.host` and `Settings.port`.
+    """
+    configure_logs(settings.log_level)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stop.set)
+    async with open_database(settings) as database, asyncio.TaskGroup() as tasks:
+        context = Context(
+            database=database, model=default_model(), settings=settings, public_base=""
+        )
+        async with serve(create_app(context, routes), settings) as bound:
+            context.public_base = settings.public_url or bound
+            running = [tasks.create_task(database.run_announcements())]
+            running += [tasks.create_task(_run(body, context)) for body in loops]
+            ready(bound)
+            await stop.wait()
+            for task in running:
+                task.cancel()
+
+
+async def _run(body: Loop, context: Context) -> None:
+    with contextlib.suppress(asyncio.CancelledError):
+        await body(context)
+
+
+@contextlib.asynccontextmanager
+async def open_database(settings: Settings) -> AsyncIterator[Database]:
+    """The configured database, or an embedded one in the data directory."""
+    async with contextlib.AsyncExitStack() as stack:
+        if settings.database_url is not None:
+            dsn = settings.database_url.get_secret_value()
+        else:
+            embedded = await start_embedded(settings.data_dir)
+            stack.push_async_callback(embedded.stop)
+            dsn = embedded.dsn
+        database = await stack.enter_async_context(
+            Database.open(
+                dsn,
+                modelsource=default_model().source,
+                public_url=settings.public_url,
+                pool_size=settings.database_pool_size,
+            )
+        )
+        await ensure_registry(database, settings.registry_id)
+        yield database
+
+
+@contextlib.asynccontextmanager
+async def serve(app: web.Application, settings: Settings) -> AsyncIterator[str]:
+    """Listen, and answer with the URL that reaches it.
+
+    Raises:
+        AddressInUse
+    """
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, settings.host, settings.port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise AddressInUse(f"{settings.host}:{settings.port}: {error.strerror}") from error
+        port = runner.addresses[0][1]
+        host = settings.host if settings.host not in ("0.0.0.0", "::") else "localhost"
+        yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    finally:
+        await runner.cleanup()
