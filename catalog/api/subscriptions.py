@@ -1,0 +1,119 @@
+"""The CloudEvents Subscriptions API (subscriptions-spec.md 3.2.5, subscriptions-openapi.yaml)."""
+
+from __future__ import annotations
+
+import uuid
+from urllib.parse import quote
+
+from aiohttp import web
+
+from catalog.api.body import read_json
+from catalog.api.context import CONTEXT, Context
+from catalog.api.params import read_page
+from catalog.api.responses import json_response
+from catalog.api.wire import SubscriptionRequest, parse_subscription, show_subscription
+from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.outbound import why_refused
+from catalog.store.subscriptions import Subscription, create, delete, get, page, replace
+
+
+async def list_subscriptions(request: web.Request) -> web.Response:
+    """`GET /subscriptions`: an array, in pages."""
+    context = request.app[CONTEXT]
+    after, limit = read_page(request)
+    async with context.database.pool.acquire(timeout=30) as connection:
+        found = await page(connection, after, limit + 1)
+    headers = {}
+    if len(found) > limit:
+        query = f"limit={limit}&after={quote(found[limit - 1].id)}"
+        headers["Link"] = f"<{context.base_url(request)}/subscriptions?{query}>;rel=next"
+    return json_response([show_subscription(each) for each in found[:limit]], headers=headers)
+
+
+async def create_subscription(request: web.Request) -> web.Response:
+    """`POST /subscriptions`: it receives what changes from now on."""
+    context = request.app[CONTEXT]
+    wanted = await _read_request(request, context)
+    async with context.database.transaction() as connection:
+        subscription = await create(
+            connection, str(uuid.uuid4()), wanted.to_definition(), wanted.to_credential()
+        )
+    location = f"{context.base_url(request)}/subscriptions/{subscription.id}"
+    return json_response(
+        show_subscription(subscription), status=201, headers={"Location": location}
+    )
+
+
+async def get_subscription(request: web.Request) -> web.Response:
+    """`GET /subscriptions/{id}`."""
+    context = request.app[CONTEXT]
+    async with context.database.pool.acquire(timeout=30) as connection:
+        return _answer(request, await get(connection, request.match_info["id"]))
+
+
+async def replace_subscription(request: web.Request) -> web.Response:
+    """`PUT /subscriptions/{id}`: the whole of it, its credential included.
+
+    A credential that is not given again is gone, so that it is never sent to a sink that it
+    was not meant for. The cursor stays; a subscription that had ended is active again.
+    """
+    context = request.app[CONTEXT]
+    wanted = await _read_request(request, context)
+    async with context.database.transaction() as connection:
+        subscription = await replace(
+            connection,
+            request.match_info["id"],
+            wanted.to_definition(),
+            wanted.to_credential(),
+        )
+    return _answer(request, subscription)
+
+
+async def delete_subscription(request: web.Request) -> web.Response:
+    """`DELETE /subscriptions/{id}`: answers with what it was."""
+    context = request.app[CONTEXT]
+    async with context.database.transaction() as connection:
+        return _answer(request, await delete(connection, request.match_info["id"]))
+
+
+async def show_collection_methods(_: web.Request) -> web.Response:
+    """`OPTIONS /subscriptions`."""
+    return web.Response(headers={"Allow": "GET,POST,OPTIONS"})
+
+
+async def show_methods(_: web.Request) -> web.Response:
+    """`OPTIONS /subscriptions/{id}`."""
+    return web.Response(headers={"Allow": "GET,PUT,DELETE,OPTIONS"})
+
+
+async def _read_request(request: web.Request, context: Context) -> SubscriptionRequest:
+    wanted = parse_subscription(await read_json(request), request.path)
+    if wanted.source not in (None, context.public_base):
+        raise InvalidAttribute(
+            request.path,
+            name="source",
+            error_detail=f"the only source of events here is {context.public_base}",
+        )
+    refusal = why_refused(
+        wanted.sink, allows_private_addresses=context.settings.allows_private_addresses
+    )
+    if refusal is not None:
+        raise InvalidAttribute(request.path, name="sink", error_detail=refusal)
+    return wanted
+
+
+def _answer(request: web.Request, subscription: Subscription | None) -> web.Response:
+    if subscription is None:
+        raise NotFound(request.path)
+    return json_response(show_subscription(subscription))
+
+
+routes: list[web.RouteDef] = [
+    web.get("/subscriptions", list_subscriptions),
+    web.post("/subscriptions", create_subscription),
+    web.options("/subscriptions", show_collection_methods),
+    web.get("/subscriptions/{id}", get_subscription),
+    web.put("/subscriptions/{id}", replace_subscription),
+    web.delete("/subscriptions/{id}", delete_subscription),
+    web.options("/subscriptions/{id}", show_methods),
+]

@@ -1,0 +1,234 @@
+"""The bodies of the Subscriptions API, checked and turned into what the node works with."""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+from catalog.events.matcher import compile_filters
+from catalog.model.errors import (
+    InvalidAttribute,
+    RequiredAttributeMissing,
+    UnknownAttribute,
+    XRegistryError,
+    with_violations,
+)
+from catalog.model.moment import format_time
+from catalog.store.subscriptions import ContentMode, Credential, Definition, Subscription
+
+_MOST_HEADERS = 32
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,1022}[\x21-\x7e])?")
+_RESERVED_HEADERS = re.compile(
+    r"host|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|"
+    r"proxy-.*|ce-.*|webhook-.*",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[\x21-\x7e]{1,8192}")
+_SCHEME = re.compile(r"[A-Za-z0-9-]{1,32}")
+
+
+def _check_header(name: str, value: str) -> None:
+    if not _HEADER_NAME.fullmatch(name):
+        raise ValueError(f'"{name[:64]}" is not the name of an HTTP header')
+    if _RESERVED_HEADERS.fullmatch(name):
+        raise ValueError(f'the header "{name}" is set by the delivery itself')
+    if name.lower() == "authorization":
+        raise ValueError('what authorizes the delivery belongs into "sinkcredential"')
+    if not _HEADER_VALUE.fullmatch(value):
+        raise ValueError(f'the value of the header "{name}" needs to be 1 to 1024 ASCII characters')
+
+
+def _check_token(value: SecretStr) -> SecretStr:
+    if not _TOKEN.fullmatch(value.get_secret_value()):
+        raise ValueError("it needs to be 1 to 8192 visible ASCII characters")
+    return value
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class _PlainCredential(_Body):
+    credentialtype: Literal["PLAIN"]
+    identifier: SecretStr = Field(min_length=1, max_length=1024)
+    secret: SecretStr = Field(min_length=1, max_length=8192)
+
+    @field_validator("identifier")
+    @classmethod
+    def _has_no_colon(cls, identifier: SecretStr) -> SecretStr:
+        if ":" in identifier.get_secret_value():
+            raise ValueError("it must not contain a colon")
+        return identifier
+
+    def to_credential(self) -> Credential:
+        pair = f"{self.identifier.get_secret_value()}:{self.secret.get_secret_value()}"
+        return Credential(authorization=f"Basic {base64.b64encode(pair.encode()).decode()}")
+
+
+class _AccessTokenCredential(_Body):
+    credentialtype: Literal["ACCESSTOKEN"]
+    accesstoken: Annotated[SecretStr, AfterValidator(_check_token)]
+    accesstokenexpiresutc: AwareDatetime | None = None
+    accesstokentype: str = "Bearer"
+
+    @field_validator("accesstokentype")
+    @classmethod
+    def _is_a_scheme(cls, scheme: str) -> str:
+        if not _SCHEME.fullmatch(scheme):
+            raise ValueError("it needs to be the name of an authorization scheme")
+        return scheme
+
+    def to_credential(self) -> Credential:
+        scheme = "Bearer" if self.accesstokentype.lower() == "bearer" else self.accesstokentype
+        return Credential(
+            authorization=f"{scheme} {self.accesstoken.get_secret_value()}",
+            expiresat=self.accesstokenexpiresutc,
+        )
+
+
+class _HttpSettings(_Body):
+    headers: dict[str, str] = Field(default_factory=dict, max_length=_MOST_HEADERS)
+    method: Literal["POST", "PUT", "PATCH"] = "POST"
+    contentmode: ContentMode = "binary"
+
+    @field_validator("headers")
+    @classmethod
+    def _headers_are_ours_to_send(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in headers.items():
+            _check_header(name, value)
+        return headers
+
+
+class SubscriptionRequest(_Body):
+    """A subscription as a client proposes it (subscriptions-spec.md 3.2.1).
+
+    `protocolsettings.contentmode` is an addition: `binary` (the default) or `structured`.
+    What the server assigns, `id` and `status`, may be sent back and is ignored.
+    """
+
+    id: Any = None
+    status: Any = None
+    source: str | None = Field(default=None, min_length=1, max_length=2048)
+    types: list[Annotated[str, Field(min_length=1, max_length=256)]] = Field(
+        default_factory=list, max_length=256
+    )
+    config: dict[str, Any] = Field(default_factory=dict)
+    filters: list[Any] = Field(default_factory=list)
+    sink: str = Field(min_length=1, max_length=2048)
+    sinkcredential: (
+        Annotated[_PlainCredential | _AccessTokenCredential, Field(discriminator="credentialtype")]
+        | None
+    ) = None
+    protocol: Literal["HTTP"]
+    protocolsettings: _HttpSettings = Field(default_factory=_HttpSettings)
+
+    @field_validator("config")
+    @classmethod
+    def _config_is_empty(cls, config: dict[str, Any]) -> dict[str, Any]:
+        if config:
+            raise ValueError("there are no configuration keys")
+        return config
+
+    @field_validator("filters")
+    @classmethod
+    def _filters_compile(cls, filters: list[Any]) -> list[Any]:
+        compile_filters(filters)
+        return filters
+
+    @model_validator(mode="before")
+    @classmethod
+    def _protocol_is_http(cls, data: Any) -> Any:
+        """Settings of another protocol would hide that it is the protocol that is wrong."""
+        if isinstance(data, dict) and data.get("protocol", "HTTP") != "HTTP":
+            return {name: value for name, value in data.items() if name != "protocolsettings"}
+        return data
+
+    def to_definition(self) -> Definition:
+        return Definition(
+            sink=self.sink,
+            protocol=self.protocol,
+            source=self.source,
+            types=tuple(self.types),
+            filters=tuple(self.filters),
+            method=self.protocolsettings.method,
+            headers=self.protocolsettings.headers,
+            contentmode=self.protocolsettings.contentmode,
+        )
+
+    def to_credential(self) -> Credential | None:
+        return None if self.sinkcredential is None else self.sinkcredential.to_credential()
+
+
+def parse_subscription(data: Any, subject: str) -> SubscriptionRequest:
+    """Check the body of a create or replace request.
+
+    Raises:
+        XRegistryError: the first thing that is wrong, with all others as its violations;
+            none of them repeats what was sent as a secret.
+    """
+    try:
+        return SubscriptionRequest.model_validate(data)
+    except ValidationError as error:
+        details = error.errors(include_input=False, include_url=False, include_context=False)
+        raise with_violations([_violation(subject, detail) for detail in details]) from None
+
+
+def show_subscription(subscription: Subscription) -> dict[str, Any]:
+    """A subscription as clients see it: defaults applied, without its credential."""
+    definition = subscription.definition
+    shown = {
+        "id": subscription.id,
+        "source": definition.source,
+        "types": list(definition.types) or None,
+        "filters": list(definition.filters) or None,
+        "sink": definition.sink,
+        "protocol": definition.protocol,
+        "protocolsettings": {
+            "method": definition.method,
+            "headers": definition.headers,
+            "contentmode": definition.contentmode,
+        },
+        "status": {
+            "state": subscription.state,
+            "failures": subscription.failures,
+            "delivered": subscription.delivered,
+            "deliveredat": _time(subscription.deliveredat),
+            "error": subscription.error,
+            "lag": subscription.lag,
+        },
+    }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _violation(subject: str, detail: ErrorDetails) -> XRegistryError:
+    name = ".".join(str(step) for step in detail["loc"]) or "subscription"
+    match detail["type"]:
+        case "missing":
+            return RequiredAttributeMissing(subject, list=name)
+        case "extra_forbidden":
+            return UnknownAttribute(subject, name=name[:128])
+        case _ if name == "protocol":
+            return InvalidAttribute(subject, name=name, error_detail="only HTTP is supported")
+        case _:
+            message = detail["msg"].removeprefix("Value error, ")
+            return InvalidAttribute(subject, name=name[:128], error_detail=message)
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else format_time(moment)

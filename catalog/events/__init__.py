@@ -1,0 +1,1 @@
+"""Changes as CloudEvents, and their delivery to subscribers."""

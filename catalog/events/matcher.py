@@ -1,0 +1,108 @@
+"""Compiles the filters of a subscription to one predicate (subscriptions-spec.md 3.2.4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Predicate = Callable[[Mapping[str, str]], bool]
+"""Takes the context attributes of an event as text."""
+
+MAX_DEPTH = 16
+MAX_EXPRESSIONS = 256
+MAX_TEXT = 2048
+
+_ATTRIBUTE_NAME = re.compile(r"[a-z0-9]{1,64}")
+
+
+class FilterError(ValueError):
+    """A filter that is malformed, too large, or of a dialect that is not supported."""
+
+
+def compile_filters(
+    filters: Sequence[Any], *, types: Sequence[str] = (), source: str | None = None
+) -> Predicate:
+    """A predicate that says whether an event is to be delivered.
+
+    Args:
+        filters: filter expressions, all of which must hold; none lets everything pass.
+        types: the event types that may pass; none lets every type pass.
+        source: the event source that may pass; `None` lets every source pass.
+
+    Raises:
+        FilterError: what is wrong, as a sentence for the user.
+    """
+    compiler = _Compiler()
+    wanted = [compiler.compile(expression, 1) for expression in filters]
+    if types:
+        wanted.insert(0, _is_one_of("type", frozenset(types)))
+    if source is not None:
+        wanted.insert(0, _is_one_of("source", frozenset({source})))
+    return _all(wanted)
+
+
+class _Compiler:
+    """Compiles expressions while it counts them."""
+
+    def __init__(self) -> None:
+        self._expressions = 0
+        self._dialects: dict[str, Callable[[Any, int], Predicate]] = {
+            "exact": lambda value, _: _comparison("exact", str.__eq__, value),
+            "prefix": lambda value, _: _comparison("prefix", str.startswith, value),
+            "suffix": lambda value, _: _comparison("suffix", str.endswith, value),
+            "all": lambda value, depth: _all(self._several("all", value, depth)),
+            "any": lambda value, depth: _any(self._several("any", value, depth)),
+            "not": lambda value, depth: _not(self.compile(value, depth + 1)),
+        }
+
+    def compile(self, expression: Any, depth: int) -> Predicate:
+        self._expressions += 1
+        if depth > MAX_DEPTH:
+            raise FilterError(f"filters can't be nested deeper than {MAX_DEPTH}")
+        if self._expressions > MAX_EXPRESSIONS:
+            raise FilterError(f"there can't be more than {MAX_EXPRESSIONS} filter expressions")
+        if not isinstance(expression, Mapping) or len(expression) != 1:
+            raise FilterError("a filter expression is an object with one dialect as its only key")
+        [(dialect, value)] = expression.items()
+        if dialect not in self._dialects:
+            offer = ", ".join(self._dialects)
+            raise FilterError(
+                f'filter dialect "{dialect[:64]}" is not supported; these are: {offer}'
+            )
+        return self._dialects[dialect](value, depth)
+
+    def _several(self, dialect: str, value: Any, depth: int) -> list[Predicate]:
+        if not isinstance(value, list) or not value:
+            raise FilterError(f'"{dialect}" needs an array of at least one filter expression')
+        return [self.compile(expression, depth + 1) for expression in value]
+
+
+def _comparison(dialect: str, compare: Callable[[str, str], bool], value: Any) -> Predicate:
+    if not isinstance(value, Mapping) or not value:
+        raise FilterError(f'"{dialect}" needs an object with at least one attribute')
+    for name, text in value.items():
+        if not _ATTRIBUTE_NAME.fullmatch(name):
+            raise FilterError(f'"{name[:64]}" is not the name of a CloudEvents attribute')
+        if not isinstance(text, str) or not 0 < len(text) <= MAX_TEXT:
+            raise FilterError(
+                f'"{dialect}" compares "{name}" with text of 1 to {MAX_TEXT} characters'
+            )
+    wanted = tuple(value.items())
+    return lambda event: all(name in event and compare(event[name], text) for name, text in wanted)
+
+
+def _is_one_of(name: str, values: frozenset[str]) -> Predicate:
+    return lambda event: event.get(name) in values
+
+
+def _all(predicates: Sequence[Predicate]) -> Predicate:
+    return lambda event: all(predicate(event) for predicate in predicates)
+
+
+def _any(predicates: Sequence[Predicate]) -> Predicate:
+    return lambda event: any(predicate(event) for predicate in predicates)
+
+
+def _not(predicate: Predicate) -> Predicate:
+    return lambda event: not predicate(event)

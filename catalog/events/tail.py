@@ -1,0 +1,107 @@
+"""Reads the end of the change log once for all subscribers that keep up with it."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from cloudevents.core.v1.event import CloudEvent
+
+from catalog.events.render import events_of, texts_of
+from catalog.store.changes import LoggedChange, Position, read_changes
+from catalog.store.database import Database, Signal, wait_for
+
+_READ_LIMIT = 1000
+_FIRST_LOOK_SECONDS = 0.005
+_LONGEST_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """An event together with its attributes as filters see them."""
+
+    event: CloudEvent
+    texts: Mapping[str, str]
+
+
+class Entry:
+    """A logged change whose events are rendered when somebody first needs them."""
+
+    def __init__(self, logged: LoggedChange, source: str) -> None:
+        self._logged = logged
+        self._source = source
+        self.position = logged.position
+
+    @cached_property
+    def events(self) -> Sequence[Rendered]:
+        events = events_of(self._logged, source=self._source)
+        return tuple(Rendered(event=event, texts=texts_of(event)) for event in events)
+
+
+class Tail:
+    """A bounded window on the newest changes, kept in memory.
+
+    Args:
+        database: whose log is read.
+        source: the `source` of the rendered events.
+        start: the window begins after this position.
+        size: how many changes the window keeps at least, once there were that many.
+    """
+
+    def __init__(self, database: Database, *, source: str, start: Position, size: int) -> None:
+        self.grown = Signal()
+        self._database = database
+        self._source = source
+        self._size = size
+        self._entries: list[Entry] = []
+        self._begin = start
+        self._end = start
+        # Those who are behind share a few connections, whatever their number.
+        self._readers = asyncio.Semaphore(3)
+
+    async def run(self) -> None:
+        """Follow the log for ever.
+
+        A commit can stay hidden for a moment behind an older transaction that ends without
+        a signal, so after each signal the log is looked at again, less and less often.
+        """
+        patience = _FIRST_LOOK_SECONDS
+        while True:
+            ticket = self._database.signal.ticket()
+            if await self.read_once() or await wait_for(ticket, patience):
+                patience = _FIRST_LOOK_SECONDS
+            else:
+                patience = min(2 * patience, _LONGEST_LOOK_SECONDS)
+
+    async def read_once(self) -> int:
+        """Add what the log has grown by to the window, and say how many changes that were."""
+        entries = await self._read(self._end, _READ_LIMIT)
+        if entries:
+            self._entries += entries
+            self._end = entries[-1].position
+            self._trim()
+            self.grown.set()
+        return len(entries)
+
+    async def after(self, position: Position, limit: int) -> Sequence[Entry]:
+        """Up to `limit` changes after a position: from memory for those who are synced,
+        from the database for those who are behind."""
+        if position >= self._begin:
+            first = bisect_right(self._entries, position, key=lambda entry: entry.position)
+            return self._entries[first : first + limit]
+        async with self._readers:
+            return await self._read(position, limit)
+
+    async def _read(self, position: Position, limit: int) -> list[Entry]:
+        async with self._database.pool.acquire(timeout=30) as connection:
+            changes = await read_changes(connection, position, limit)
+        return [Entry(logged, self._source) for logged in changes]
+
+    def _trim(self) -> None:
+        surplus = len(self._entries) - self._size
+        if surplus > self._size:
+            self._begin = self._entries[surplus - 1].position
+            del self._entries[:surplus]

@@ -1,0 +1,128 @@
+"""Delivers one event to an HTTP sink and tells what the sink said (http-webhook.md 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import aiohttp
+from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
+
+from catalog.outbound import read_limited
+from catalog.store.subscriptions import ContentMode, Credential, Definition
+
+MAX_RETRY_AFTER_SECONDS = 3600.0
+
+_FORMAT = JSONFormat()
+_READ_LIMIT = 64 * 1024
+_MAX_REASON = 300
+_GONE = 410
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """The sink took the event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The sink did not take the event; it may do so after `retry_after` seconds."""
+
+    reason: str
+    retry_after: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """The sink wants no event ever again."""
+
+    reason: str
+
+
+Answer = Delivered | Refused | Gone
+
+
+async def post(
+    session: aiohttp.ClientSession,
+    definition: Definition,
+    credential: Credential | None,
+    event: CloudEvent,
+    *,
+    now: Callable[[], datetime],
+) -> Answer:
+    """Send one event to a subscription's sink.
+
+    What goes wrong on the way is an answer, not an exception. A redirect is a failure and
+    is not followed.
+    """
+    if (
+        credential is not None
+        and credential.expiresat is not None
+        and credential.expiresat <= now()
+    ):
+        return Refused(reason="the access token of the sink credential has expired")
+    message = encode(event, definition.contentmode)
+    try:
+        async with session.request(
+            definition.method,
+            definition.sink,
+            data=message.body,
+            headers=_headers(definition, credential, message),
+            allow_redirects=False,
+        ) as response:
+            await read_limited(response, _READ_LIMIT)
+            return _answer(response.status, response.headers, now())
+    except (aiohttp.ClientError, OSError) as error:
+        return Refused(reason=_describe(error))
+
+
+def encode(event: CloudEvent, contentmode: ContentMode) -> HTTPMessage:
+    """An event as headers and body (http-protocol-binding.md 3.1 and 3.2)."""
+    return (to_binary if contentmode == "binary" else to_structured)(event, _FORMAT)
+
+
+def parse_retry_after(value: str | None, now: datetime) -> float:
+    """The seconds that a Retry-After header asks to wait, from 0 to the longest allowed.
+
+    Both forms are read, a number of seconds and a date; anything else asks for nothing.
+    """
+    if value is None:
+        return 0.0
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        seconds = float(text)
+    else:
+        try:
+            moment = parsedate_to_datetime(text)
+        except ValueError:
+            return 0.0
+        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+
+
+def _headers(
+    definition: Definition, credential: Credential | None, message: HTTPMessage
+) -> dict[str, str]:
+    headers = {**definition.headers, **message.headers}
+    if credential is not None:
+        headers["Authorization"] = credential.authorization
+    return headers
+
+
+def _answer(status: int, headers: Mapping[str, str], now: datetime) -> Answer:
+    if 200 <= status < 300:
+        return Delivered()
+    reason = f"the sink answered {status}"
+    if status == _GONE:
+        return Gone(reason=reason)
+    return Refused(reason=reason, retry_after=parse_retry_after(headers.get("Retry-After"), now))
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "the sink did not answer in time"
+    return f"{type(error).__name__}: {error}"[:_MAX_REASON]

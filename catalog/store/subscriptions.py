@@ -1,0 +1,231 @@
+"""Keeps subscriptions: what each subscriber asked for, and how far it has been served."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+import orjson
+from asyncpg.exceptions import InterfaceError, PostgresError
+
+from catalog.store.changes import Position, read_head
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+State = Literal["active", "ended"]
+ContentMode = Literal["binary", "structured"]
+
+_CHANNEL = "subscriptions"
+LAG_BOUND = 1000
+"""A lag of this many changes means this many or more."""
+
+_queries = Queries("subscriptions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What a subscriber asked for, with the defaults applied; it holds no secret."""
+
+    sink: str
+    protocol: Literal["HTTP"] = "HTTP"
+    source: str | None = None
+    types: tuple[str, ...] = ()
+    filters: tuple[Mapping[str, Any], ...] = ()
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    contentmode: ContentMode = "binary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """What a sink is shown in the Authorization header, never in a log or an answer."""
+
+    authorization: str = field(repr=False)
+    expiresat: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """A durable cursor and a filter, with how its delivery went.
+
+    Everything up to `cursor` was delivered or did not match. `failures` counts those in a
+    row. `lag` is how many changes come after the cursor, up to `LAG_BOUND`.
+    """
+
+    id: str
+    revision: int
+    definition: Definition
+    credential: Credential | None
+    cursor: Position
+    state: State
+    failures: int
+    delivered: int
+    deliveredat: datetime | None
+    error: str | None
+    lag: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What happened to one revision of a subscription since it was last recorded."""
+
+    id: str
+    revision: int
+    cursor: Position
+    delivered: int = 0
+    deliveredat: datetime | None = None
+    state: State = "active"
+    failures: int = 0
+    error: str | None = None
+
+
+async def create(
+    connection: Connection, id: str, definition: Definition, credential: Credential | None
+) -> Subscription:
+    """Add a subscription that begins with what is logged from now on."""
+    head = await read_head(connection)
+    row = await connection.fetchrow(
+        _queries.create, id, *_columns(definition, credential), head.now.txid, head.now.seq
+    )
+    await connection.execute(_queries.announce)
+    return _subscription_from(row)
+
+
+async def replace(
+    connection: Connection, id: str, definition: Definition, credential: Credential | None
+) -> Subscription | None:
+    """Give a subscription another definition and credential, `None` if there is none.
+
+    It keeps its cursor, and is active again if it had ended.
+    """
+    row = await connection.fetchrow(_queries.replace, id, *_columns(definition, credential))
+    await connection.execute(_queries.announce)
+    return None if row is None else _subscription_from(row)
+
+
+async def delete(connection: Connection, id: str) -> Subscription | None:
+    """Remove a subscription and answer with what it was."""
+    row = await connection.fetchrow(_queries.delete, id)
+    await connection.execute(_queries.announce)
+    return None if row is None else _subscription_from(row)
+
+
+async def get(connection: Connection, id: str) -> Subscription | None:
+    row = await connection.fetchrow(_queries.get, id)
+    return None if row is None else _subscription_from(row)
+
+
+async def page(connection: Connection, after: str, limit: int) -> list[Subscription]:
+    """Up to `limit` subscriptions whose ids come after `after`, in the order of ids."""
+    rows = await connection.fetch(_queries.page, after, limit)
+    return [_subscription_from(row) for row in rows]
+
+
+async def load(connection: Connection, ids: Iterable[str]) -> list[Subscription]:
+    """Subscriptions by id, without their lag; what does not exist is not in the answer."""
+    rows = await connection.fetch(_queries.load, list(ids))
+    return [_subscription_from(row) for row in rows]
+
+
+async def read_revisions(connection: Connection) -> dict[str, int]:
+    """The revision of every active subscription, by id."""
+    return {row["id"]: row["revision"] for row in await connection.fetch(_queries.revisions)}
+
+
+async def save_progress(connection: Connection, progress: Sequence[Progress]) -> None:
+    """Record what was delivered, in one statement. A cursor never moves back."""
+    await connection.execute(
+        _queries.save_progress,
+        [p.id for p in progress],
+        [p.revision for p in progress],
+        [p.cursor.txid for p in progress],
+        [p.cursor.seq for p in progress],
+        [p.delivered for p in progress],
+        [p.deliveredat for p in progress],
+        [p.state for p in progress],
+        [p.failures for p in progress],
+        [p.error for p in progress],
+    )
+
+
+@contextlib.asynccontextmanager
+async def take_over(connection: Connection) -> AsyncIterator[bool]:
+    """Whether this connection's process is the one of its node that delivers.
+
+    It is until it leaves the context or the connection ends. Cursors that come from another
+    server's log, whose positions this log has not reached, are pulled back to its end.
+    """
+    if not await connection.fetchval(_queries.take_over):
+        yield False
+        return
+    try:
+        head = await read_head(connection)
+        await connection.execute(_queries.pull_back, head.now.txid, head.now.seq)
+        yield True
+    finally:
+        # A connection that was lost has lost the lock already.
+        with contextlib.suppress(InterfaceError, PostgresError, OSError):
+            await connection.execute(_queries.step_down, timeout=5)
+
+
+@contextlib.asynccontextmanager
+async def listening(connection: Connection, hear: Callable[[], None]) -> AsyncIterator[None]:
+    """Call `hear` whenever subscriptions were created, replaced or deleted."""
+
+    def forward(*_: object) -> None:
+        hear()
+
+    await connection.add_listener(_CHANNEL, forward)
+    try:
+        yield
+    finally:
+        # A connection that was lost has no listeners any more.
+        with contextlib.suppress(InterfaceError):
+            await connection.remove_listener(_CHANNEL, forward)
+
+
+async def beat(connection: Connection) -> None:
+    """Fail if the connection, and with it the right to deliver, is lost."""
+    await connection.execute(_queries.beat)
+
+
+def _columns(definition: Definition, credential: Credential | None) -> tuple[str, str | None]:
+    return (
+        orjson.dumps(asdict(definition)).decode(),
+        None if credential is None else orjson.dumps(asdict(credential)).decode(),
+    )
+
+
+def _subscription_from(row: Mapping[str, Any]) -> Subscription:
+    return Subscription(
+        id=row["id"],
+        revision=row["revision"],
+        definition=_definition_from(orjson.loads(row["definition"])),
+        credential=_credential_from(row["sinkcredential"]),
+        cursor=Position(row["txid"], row["seq"]),
+        state=row["state"],
+        failures=row["failures"],
+        delivered=row["delivered"],
+        deliveredat=row["deliveredat"],
+        error=row["error"],
+        lag=row["lag"],
+    )
+
+
+def _definition_from(data: Mapping[str, Any]) -> Definition:
+    sequences = {name: tuple(data[name]) for name in ("types", "filters")}
+    return Definition(**{**data, **sequences})
+
+
+def _credential_from(text: str | None) -> Credential | None:
+    if text is None:
+        return None
+    data = orjson.loads(text)
+    expiresat = data["expiresat"]
+    return Credential(
+        authorization=data["authorization"],
+        expiresat=None if expiresat is None else datetime.fromisoformat(expiresat),
+    )

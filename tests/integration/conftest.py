@@ -1,0 +1,170 @@
+"""A whole node in this process: its database, its application, and a client that talks to it."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import orjson
+import pytest
+import pytest_asyncio
+from aiohttp import ClientResponse
+from aiohttp.test_utils import TestClient, TestServer
+
+from catalog.api.app import create_app
+from catalog.api.context import Context
+from catalog.config import Settings
+from catalog.model.modelsource import default_model, load_model
+from catalog.registry.begin import ensure_registry
+from catalog.store.changes import START, LoggedChange, read_changes
+from catalog.store.database import Database
+
+SPEC = "https://github.com/xregistry/spec/blob/main/core/spec.md#"
+HTTP = "https://github.com/xregistry/spec/blob/main/core/http.md#"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A response that was read to its end."""
+
+    status: int
+    headers: Any
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+    @property
+    def error(self) -> str:
+        """The name of the error that it reports."""
+        return str(self.json["type"]).rpartition("#")[2].rpartition(":")[2]
+
+
+@dataclass(slots=True)
+class Node:
+    """A running node, and what a test asks of it again and again."""
+
+    client: TestClient[Any, Any]
+    context: Context
+    database: Database = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.database = self.context.database
+
+    @property
+    def url(self) -> str:
+        return str(self.client.make_url("")).rstrip("/")
+
+    async def send(
+        self, method: str, path: str, json: Any = None, *, body: Any = None, **headers: str
+    ) -> Answer:
+        """Send a request; `_` in the name of a header is a hyphen."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if json is not None:
+            body = orjson.dumps(json)
+            named.setdefault("Content-Type", "application/json")
+        return await self.request(method, path, body=body, headers=named)
+
+    async def request(
+        self, method: str, path: str, *, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        response: ClientResponse = await self.client.request(
+            method,
+            path,
+            data=body,
+            headers=headers,
+            allow_redirects=False,
+            skip_auto_headers=["Content-Type"],
+        )
+        async with response:
+            return Answer(
+                status=response.status, headers=response.headers, body=await response.read()
+            )
+
+    async def get(self, path: str) -> Any:
+        """The JSON that a GET answers with."""
+        answer = await self.send("GET", path)
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    async def put(self, path: str, json: Any = None, **headers: str) -> Any:
+        """The JSON that a PUT answers with."""
+        answer = await self.send("PUT", path, {} if json is None else json, **headers)
+        assert answer.status in (200, 201), answer.body
+        return answer.json
+
+    async def changes(self) -> list[LoggedChange]:
+        async with self.database.pool.acquire() as connection:
+            return await read_changes(connection, START, 100_000)
+
+    async def state(self) -> tuple[Any, int]:
+        """Everything that a write could have left behind."""
+        return await self.get("/export"), len(await self.changes())
+
+
+def assert_problem(answer: Answer) -> dict[str, Any]:
+    """An error document as core/spec.md, "Error Processing" defines it, and nothing else."""
+    assert 400 <= answer.status < 500, answer.body
+    assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+    assert "rel=xregistry-root" in answer.headers["Link"]
+    document: dict[str, Any] = answer.json
+    assert {*document} <= {"type", "title", "detail", "subject", "args", "violations", "instance"}
+    assert document["type"].startswith((SPEC, HTTP, "urn:concord:error:")), document
+    assert document["title"]
+    assert document.get("subject", "/").startswith("/"), document
+    assert all(isinstance(value, str) for value in document.get("args", {}).values()), document
+    return document
+
+
+@contextlib.asynccontextmanager
+async def start_node(
+    dsn: str, *, modelsource: dict[str, Any] | None = None, **settings: Any
+) -> AsyncIterator[Node]:
+    """A node on a database of its own, listening on a free port of the loopback address."""
+    model = default_model() if modelsource is None else load_model(modelsource)
+    async with Database.open(dsn, modelsource=model.source) as database:
+        await ensure_registry(database, "test")
+        context = Context(
+            database=database, model=model, settings=Settings(**settings), public_base=""
+        )
+        async with TestClient(TestServer(create_app(context))) as client:
+            context.public_base = str(client.make_url("")).rstrip("/")
+            yield Node(client, context)
+
+
+async def _new_database(postgres_url: str, template: str) -> AsyncIterator[str]:
+    name = f"{template}_{secrets.token_hex(4)}"
+    connection = await asyncpg.connect(postgres_url)
+    try:
+        await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        yield urlsplit(postgres_url)._replace(path=f"/{name}").geturl()
+        await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+async def other_database_url(postgres_url: str, template: str) -> AsyncIterator[str]:
+    """A second database, for tests about two catalogs."""
+    async for url in _new_database(postgres_url, template):
+        yield url
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_database_url(postgres_url: str, template: str) -> AsyncIterator[str]:
+    """A database for all tests of a module: for those that write nothing, or clean up."""
+    async for url in _new_database(postgres_url, template):
+        yield url
+
+
+@pytest.fixture
+async def node(database_url: str) -> AsyncIterator[Node]:
+    """A fresh node with the default model and default settings."""
+    async with start_node(database_url) as running:
+        yield running

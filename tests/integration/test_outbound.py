@@ -1,0 +1,156 @@
+"""What this node refuses to connect to."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from catalog.config import Settings
+from catalog.outbound import (
+    RedirectRefused,
+    ResponseTooLarge,
+    is_public,
+    open_session,
+    read_limited,
+    why_refused,
+)
+
+GUARDED = Settings(allow_private_addresses=False)
+OPEN = Settings(allow_private_addresses=True)
+
+
+async def answer(request: web.Request) -> web.Response:
+    if request.path == "/moved":
+        return web.Response(status=302, headers={"Location": "/"})
+    return web.Response(body=b"x" * 1000, headers={"Set-Cookie": "a=b"})
+
+
+@pytest.fixture
+async def server() -> Any:
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with TestServer(app) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "2130706433"]
+)
+async def test_private_addresses_are_not_connected_to_however_they_are_written(
+    server: TestServer, host: str
+) -> None:
+    async with open_session(GUARDED) as session:
+        with pytest.raises((aiohttp.ClientConnectorError, aiohttp.InvalidURL)):
+            await session.get(f"http://{host}:{server.port}/")
+
+
+async def test_a_name_is_judged_by_the_address_that_is_connected_to(
+    server: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with DNS rebinding: the name looks public and resolves to loopback."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", server.port))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    async with open_session(GUARDED) as session:
+        with pytest.raises(aiohttp.ClientConnectorError, match="not a public address"):
+            await session.get(f"http://public.example:{server.port}/")
+    async with open_session(OPEN) as session:
+        response = await session.get(f"http://public.example:{server.port}/")
+        assert response.status == 200
+
+
+async def test_private_addresses_are_connected_to_where_that_is_allowed(
+    server: TestServer,
+) -> None:
+    async with open_session(OPEN) as session, session.get(server.make_url("/")) as response:
+        assert response.status == 200
+
+
+async def test_redirects_are_never_followed(server: TestServer) -> None:
+    async with open_session(OPEN) as session:
+        with pytest.raises(RedirectRefused):
+            await session.get(server.make_url("/moved"))
+        response = await session.get(server.make_url("/moved"), allow_redirects=False)
+        assert response.status == 302
+
+
+async def test_responses_are_read_up_to_a_limit(server: TestServer) -> None:
+    async with open_session(OPEN) as session:
+        async with session.get(server.make_url("/")) as response:
+            assert await read_limited(response, 1000) == b"x" * 1000
+        async with session.get(server.make_url("/")) as response:
+            with pytest.raises(ResponseTooLarge):
+                await read_limited(response, 999)
+
+
+async def test_cookies_are_not_kept(server: TestServer) -> None:
+    async with open_session(OPEN) as session:
+        await session.get(server.make_url("/"))
+        assert len(session.cookie_jar) == 0
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.100.100.200",
+        "168.63.129.16",
+        "0.0.0.0",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::1",
+        "::",
+        "fe80::1",
+        "fc00::1",
+        "fd00:ec2::254",
+        "fec0::1",
+        "ff02::1",
+        "::ffff:10.0.0.1",
+        "::10.0.0.1",
+        "64:ff9b::a9fe:a9fe",
+        "2002:a00:1::",
+        "2001:0:a00:1:0:0:f5ff:fffe",
+    ],
+)
+def test_what_is_not_on_the_internet_is_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "64:ff9b::101:101"]
+)
+def test_what_is_on_the_internet_is_public(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://sink.example/",
+        "//sink.example/",
+        "/relative",
+        "http://",
+        "http://user:pass@sink.example/",
+        "http://sink.example/#fragment",
+        "http://sink.example:99999/",
+        "http://[::1",
+        "http://localhost/",
+        "http://10.0.0.1/",
+        "http://[::1]:80/",
+    ],
+)
+def test_a_url_that_cannot_be_a_sink_is_refused_with_a_reason(url: str) -> None:
+    assert why_refused(url, allows_private_addresses=False)
+
+
+def test_a_url_that_can_be_a_sink_is_not_refused() -> None:
+    assert why_refused("https://sink.example/x?y=z", allows_private_addresses=False) is None
+    assert why_refused("http://127.0.0.1:80/", allows_private_addresses=True) is None

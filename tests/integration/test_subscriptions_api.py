@@ -1,0 +1,272 @@
+"""The Subscriptions API over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from yarl import URL
+
+from catalog.api.app import create_app
+from catalog.api.context import Context
+from catalog.api.subscriptions import routes
+from catalog.config import Settings
+from catalog.model.modelsource import default_model
+from catalog.store.database import Database
+
+Client = TestClient[web.Request, web.Application]
+
+SOURCE = "https://catalog.example"
+SINK = "https://sink.example/events"
+MINIMAL = {"sink": SINK, "protocol": "HTTP"}
+
+
+@pytest.fixture
+async def context(database_url: str) -> AsyncIterator[Context]:
+    async with Database.open(database_url, modelsource={}) as database:
+        yield Context(
+            database=database,
+            model=default_model(),
+            settings=Settings(allow_private_addresses=False, public_url=SOURCE, page_size=3),
+            public_base=SOURCE,
+        )
+
+
+@pytest.fixture
+async def client(context: Context) -> AsyncIterator[Client]:
+    async with TestClient(TestServer(create_app(context, routes))) as client:
+        yield client
+
+
+async def created(client: Client, **changes: Any) -> dict[str, Any]:
+    response = await client.post("/subscriptions", json={**MINIMAL, **changes})
+    assert response.status == 201, await response.text()
+    data: dict[str, Any] = await response.json()
+    return data
+
+
+async def refused(client: Client, **changes: Any) -> str:
+    response = await client.post("/subscriptions", json={**MINIMAL, **changes})
+    assert response.status == 400, await response.text()
+    problem = await response.text()
+    assert (await client.get("/subscriptions")).status == 200
+    return problem
+
+
+async def test_a_created_subscription_is_shown_with_its_defaults(client: Client) -> None:
+    response = await client.post("/subscriptions", json=MINIMAL)
+    assert response.status == 201
+    shown = await response.json()
+    assert response.headers["Location"] == f"{SOURCE}/subscriptions/{shown['id']}"
+    assert shown == {
+        "id": shown["id"],
+        **MINIMAL,
+        "protocolsettings": {"method": "POST", "headers": {}, "contentmode": "binary"},
+        "status": {
+            "state": "active",
+            "failures": 0,
+            "delivered": 0,
+            "deliveredat": None,
+            "error": None,
+            "lag": 0,
+        },
+    }
+    again = await client.get(f"/subscriptions/{shown['id']}")
+    assert (again.status, await again.json()) == (200, shown)
+
+
+async def test_everything_that_was_asked_for_is_shown_again(client: Client) -> None:
+    asked = {
+        "source": SOURCE,
+        "types": ["io.xregistry.group.created"],
+        "filters": [{"not": {"prefix": {"subject": "/x"}}}],
+        "protocolsettings": {
+            "method": "PUT",
+            "headers": {"X-Team": "blue"},
+            "contentmode": "structured",
+        },
+    }
+    shown = await created(client, **asked)
+    assert {name: shown[name] for name in asked} == asked
+
+
+async def test_an_id_that_is_proposed_is_ignored(client: Client) -> None:
+    assert (await created(client, id="mine"))["id"] != "mine"
+
+
+async def test_lists_come_in_pages(client: Client) -> None:
+    ids = {(await created(client))["id"] for _ in range(7)}
+    assert (await client.get("/subscriptions")).headers.getall("Link")
+    seen: list[str] = []
+    path: str | None = "/subscriptions?limit=2"
+    while path is not None:
+        response = await client.get(path)
+        page = await response.json()
+        assert isinstance(page, list)
+        assert 1 <= len(page) <= 2
+        seen += [each["id"] for each in page]
+        link = response.links.get("next")
+        path = None if link is None else URL(link["url"]).path_qs
+    assert len(seen) == 7
+    assert set(seen) == ids
+
+
+async def test_an_empty_list_is_an_array(client: Client) -> None:
+    response = await client.get("/subscriptions")
+    assert (response.status, await response.json()) == (200, [])
+
+
+async def test_a_replaced_subscription_is_the_new_one_as_a_whole(client: Client) -> None:
+    shown = await created(client, types=["a"], filters=[{"exact": {"type": "a"}}])
+    path = f"/subscriptions/{shown['id']}"
+    response = await client.put(path, json={**MINIMAL, "sink": "https://other.example/"})
+    assert response.status == 200
+    replaced = await response.json()
+    assert replaced["sink"] == "https://other.example/"
+    assert replaced["id"] == shown["id"]
+    assert "types" not in replaced
+    assert "filters" not in replaced
+    assert await (await client.get(path)).json() == replaced
+
+
+async def test_what_was_read_can_be_written_back(client: Client) -> None:
+    shown = await created(client, types=["a"])
+    response = await client.put(f"/subscriptions/{shown['id']}", json=shown)
+    assert (response.status, await response.json()) == (200, shown)
+
+
+async def test_a_deleted_subscription_is_answered_once_more_and_gone(client: Client) -> None:
+    shown = await created(client)
+    path = f"/subscriptions/{shown['id']}"
+    response = await client.delete(path)
+    assert (response.status, await response.json()) == (200, shown)
+    assert [(await client.request(method, path)).status for method in ("GET", "DELETE")] == [
+        404,
+        404,
+    ]
+    assert (await client.put(path, json=MINIMAL)).status == 404
+
+
+async def test_options_tell_what_can_be_done(client: Client) -> None:
+    response = await client.options("/subscriptions")
+    assert (response.status, response.headers["Allow"]) == (200, "GET,POST,OPTIONS")
+    response = await client.options("/subscriptions/x")
+    assert (response.status, response.headers["Allow"]) == (200, "GET,PUT,DELETE,OPTIONS")
+
+
+@pytest.mark.parametrize(
+    "credential",
+    [
+        {"credentialtype": "PLAIN", "identifier": "me-s3cret", "secret": "s3cret"},
+        {
+            "credentialtype": "ACCESSTOKEN",
+            "accesstoken": "s3cret",
+            "accesstokenexpiresutc": "2030-01-01T00:00:00Z",
+            "accesstokentype": "bearer",
+        },
+    ],
+)
+async def test_secrets_never_come_back(
+    client: Client, credential: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = await created(client, sinkcredential=credential)
+    path = f"/subscriptions/{shown['id']}"
+    answers = [
+        orjson.dumps(shown).decode(),
+        await (await client.get(path)).text(),
+        await (await client.get("/subscriptions")).text(),
+        await (await client.put(path, json={**MINIMAL, "sinkcredential": credential})).text(),
+        await (await client.delete(path)).text(),
+    ]
+    assert "s3cret" not in "".join(answers)
+    assert "sinkcredential" not in "".join(answers)
+    output = capsys.readouterr()
+    assert "s3cret" not in output.out + output.err
+
+
+@pytest.mark.parametrize(
+    "credential",
+    [
+        {"credentialtype": "PLAIN", "identifier": "s3cret"},
+        {"credentialtype": "PLAIN", "identifier": "a:s3cret", "secret": "s3cret"},
+        {"credentialtype": "REFRESHTOKEN", "refreshtoken": "s3cret"},
+        {"credentialtype": "ACCESSTOKEN", "accesstoken": "s3cret\r\nHost: x"},
+        {"credentialtype": "ACCESSTOKEN", "accesstoken": "s3cret", "accesstokentype": "s3cret\n"},
+        {"accesstoken": "s3cret"},
+        "s3cret",
+    ],
+)
+async def test_a_wrong_credential_is_refused_without_repeating_it(
+    client: Client, credential: Any
+) -> None:
+    problem = await refused(client, sinkcredential=credential)
+    assert "sinkcredential" in problem
+    assert "s3cret" not in problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "hint"),
+    [
+        ({"protocol": "KAFKA", "protocolsettings": {"topicname": "t"}}, "only HTTP is supported"),
+        ({"protocol": "http"}, "only HTTP is supported"),
+        ({"source": "https://elsewhere.example"}, f"the only source of events here is {SOURCE}"),
+        ({"sink": None}, "sink"),
+        ({"sink": "ftp://sink.example"}, "http"),
+        ({"sink": "https://me:you@sink.example"}, "credentials"),
+        ({"sink": "http://127.0.0.1/"}, "not a public address"),
+        ({"sink": "http://[::ffff:10.0.0.1]/"}, "not a public address"),
+        ({"filters": [{"sql": "TRUE"}]}, 'filter dialect \\"sql\\" is not supported'),
+        ({"filters": {"exact": {"type": "x"}}}, "filters"),
+        ({"types": [""]}, "types"),
+        ({"types": "x"}, "types"),
+        ({"config": {"interval": 5}}, "configuration"),
+        ({"unknown": 1}, "unknown"),
+        ({"protocolsettings": {"method": "GET"}}, "method"),
+        ({"protocolsettings": {"contentmode": "batched"}}, "contentmode"),
+        ({"protocolsettings": {"headers": {"Host": "x"}}}, "Host"),
+        ({"protocolsettings": {"headers": {"content-length": "1"}}}, "content-length"),
+        ({"protocolsettings": {"headers": {"Transfer-Encoding": "x"}}}, "Transfer-Encoding"),
+        ({"protocolsettings": {"headers": {"CE-Type": "x"}}}, "CE-Type"),
+        ({"protocolsettings": {"headers": {"Authorization": "x"}}}, "sinkcredential"),
+        ({"protocolsettings": {"headers": {"X": "a\r\nHost: b"}}}, "X"),
+        ({"protocolsettings": {"headers": {"X Y": "a"}}}, "X Y"),
+        ({"protocolsettings": {"headers": {f"x{n}": "a" for n in range(33)}}}, "headers"),
+    ],
+)
+async def test_a_wrong_subscription_is_refused_with_a_hint(
+    client: Client, changes: dict[str, Any], hint: str
+) -> None:
+    assert hint in await refused(client, **changes)
+    assert await (await client.get("/subscriptions")).json() == []
+
+
+@pytest.mark.parametrize("missing", ["sink", "protocol"])
+async def test_what_is_required_is_named_when_it_is_missing(client: Client, missing: str) -> None:
+    body = {name: value for name, value in MINIMAL.items() if name != missing}
+    response = await client.post("/subscriptions", json=body)
+    assert response.status == 400
+    assert missing in await response.text()
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"3", b"{", b"null"])
+async def test_a_body_that_is_no_object_is_refused(client: Client, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    response = await client.post("/subscriptions", data=body, headers=headers)
+    assert response.status == 400
+
+
+async def test_deeply_nested_filters_are_refused_and_not_followed(client: Client) -> None:
+    expression: dict[str, Any] = {"exact": {"type": "x"}}
+    for _ in range(30):
+        expression = {"not": expression}
+    assert "nested" in await refused(client, filters=[expression])
+
+
+async def test_many_can_subscribe_at_once(client: Client) -> None:
+    shown = await asyncio.gather(*(created(client) for _ in range(20)))
+    assert len({each["id"] for each in shown}) == 20
