@@ -50,7 +50,8 @@ def changes_between(
     Args:
         before: the entities as they were: every touched one that existed, their
             ancestors, and the versions that were or will be default.
-        after: every entity that was written (its new state) or deleted (its tombstone).
+        after: every entity that was written (its new state) or deleted (its tombstone). A
+            tombstone of something that was not here is remembered, but is no change.
         model: says what a version's document is called.
 
     Returns:
@@ -62,11 +63,11 @@ def changes_between(
     for xid, state in after.items():
         old = before.get(xid)
         match state:
-            case Tombstone():
+            case Tombstone() if old is not None:
                 _note_child(touched, xid)
             case Entity() if old is None:
                 _note_child(touched, xid)
-            case Entity() if old.digest != state.digest:
+            case Entity() if old is not None and old.digest != state.digest:
                 _note_update(touched, old, state, model)
     _note_default_versions(touched, before, after, model)
     changes = (_change(xid, before, after, touched[xid]) for xid in {*after, *touched})
@@ -160,7 +161,7 @@ def _change(
 ) -> Change | None:
     old = before.get(xid)
     state = after.get(xid, old)
-    if state is None:
+    if state is None or (old is None and isinstance(state, Tombstone)):
         return None
     action: Action
     if isinstance(state, Tombstone):

@@ -210,7 +210,7 @@ class Interaction:
         _check_id(resource, resource.rid)
         _resource_type(model, resource)
         if vid:
-            _check_vid(resource, vid)
+            check_version_id(resource, vid)
         self._imply_group(resource.group)
         upsert = VersionUpsert(vid=vid, body=body, patch=patch, document=document)
         self.resources.append(ResourceUpsert(xid=resource, patch=patch, versions=(upsert,)))
@@ -230,6 +230,7 @@ class Interaction:
         """Some entities of a collection (`core/spec.md, "Deleting Entities"`)."""
         for id, body in _entries(f"{parent}/{plural}".replace("//", "/"), collection):
             xid = parent.child(plural, id)
+            _check_id(xid, id)
             _match_id(model, xid, body)
             self.deletes.append(
                 Delete(xid=xid, epoch=_epoch_to_delete(xid, body), must_exist=False)
@@ -254,7 +255,7 @@ def _entries(subject: str, collection: Any) -> Iterator[tuple[str, Body]]:
 
 def _versions(resource: Xid, collection: Any, *, patch: bool) -> Iterator[VersionUpsert]:
     for vid, body in _entries(f"{resource}/versions", collection):
-        _check_vid(resource, vid)
+        check_version_id(resource, vid)
         yield VersionUpsert(vid=vid, body=body, patch=patch)
 
 
@@ -268,7 +269,12 @@ def _check_id(xid: Xid, id: str) -> None:
         )
 
 
-def _check_vid(resource: Xid, vid: Any) -> None:
+def check_version_id(resource: Xid, vid: Any) -> None:
+    """Refuse what can't be the id of a version of `resource`.
+
+    Raises:
+        InvalidAttribute, MalformedId
+    """
     if not isinstance(vid, str):
         raise InvalidAttribute(
             str(resource), name="versionid", error_detail="it needs to be a string"

@@ -18,7 +18,13 @@ from catalog.model.errors import (
     UnknownId,
     VersionIdNotAllowed,
 )
-from catalog.model.interaction import Body, Delete, ResourceUpsert, VersionUpsert
+from catalog.model.interaction import (
+    Body,
+    Delete,
+    ResourceUpsert,
+    VersionUpsert,
+    check_version_id,
+)
 from catalog.model.schema import ResourceType
 from catalog.model.versions import Lineage, circle, newest, oldest
 from catalog.model.xid import Xid
@@ -94,6 +100,8 @@ class ResourcePlan:
         in_versions = {version.vid for version in upsert.versions}
         if self.is_new:
             vid = body.get("versionid") or (upsert.meta or {}).get("defaultversionid") or ""
+            if vid:
+                check_version_id(self.xid, vid)
             if vid in in_versions or (not vid and in_versions):
                 return None
         else:
@@ -188,16 +196,16 @@ class ResourcePlan:
                 raise InvalidAttribute(
                     f"{self.xid}/meta", name=name, error_detail=f"it needs to be {wanted.__name__}"
                 )
+        was_sticky = attributes["defaultversionsticky"]
         if not patch or "defaultversionsticky" in meta:
             attributes["defaultversionsticky"] = bool(sticky)
         elif "defaultversionid" in meta:
             attributes["defaultversionsticky"] = chosen is not None
         if attributes["defaultversionsticky"] and self.kind.maxversions == 1:
             raise SetDefaultVersionStickyFalse(str(self.xid))
-        became_sticky = sticky is True and chosen is None
         if chosen is not None and attributes["defaultversionsticky"]:
             attributes["defaultversionid"] = chosen
-        elif became_sticky:
+        elif sticky is True and not (patch and was_sticky and "defaultversionid" not in meta):
             attributes.pop("defaultversionid", None)
 
     def _settle(self) -> None:

@@ -77,7 +77,7 @@ def entity_from(row: Mapping[str, Any], prefix: str = "") -> Entity:
     )
 
 
-def _tombstone_from(row: Mapping[str, Any]) -> Tombstone:
+def tombstone_from(row: Mapping[str, Any]) -> Tombstone:
     return Tombstone(
         xid=row["xid"],
         kind=row["kind"],
@@ -140,7 +140,7 @@ async def load_tombstones(
     rows = await connection.fetch(
         _queries.load_tombstones, [o.authority for o in wanted], [o.xid for o in wanted]
     )
-    return {Origin(row["authority"], row["origin"]): _tombstone_from(row) for row in rows}
+    return {Origin(row["authority"], row["origin"]): tombstone_from(row) for row in rows}
 
 
 async def load_subtrees(
@@ -210,7 +210,19 @@ async def write(connection: Connection, write: Write) -> Position:
     Returns:
         where the change log will show it.
     """
-    txid = await connection.fetchval(_queries.write, *_arguments(write))
+    if write.tombstones:
+        await connection.execute(_queries.bury, *_tombstone_columns(write.tombstones))
+    if write.revived:
+        await connection.execute(
+            _queries.revive, [o.authority for o in write.revived], [o.xid for o in write.revived]
+        )
+    txid = await connection.fetchval(
+        _queries.write,
+        *_entity_columns(write.entities),
+        write.interaction,
+        write.at,
+        *_change_columns(write.changes),
+    )
     documents = [e for e in write.entities if e.document is not None]
     if documents:
         await connection.execute(
@@ -221,8 +233,7 @@ async def write(connection: Connection, write: Write) -> Position:
     return Position.end_of(txid)
 
 
-def _arguments(write: Write) -> list[Any]:
-    entities, tombstones, changes = write.entities, write.tombstones, write.changes
+def _entity_columns(entities: Sequence[Entity]) -> list[list[Any]]:
     paths = [Xid.parse(entity.xid) for entity in entities]
     return [
         [e.xid for e in entities],
@@ -238,7 +249,12 @@ def _arguments(write: Write) -> list[Any]:
         [e.document_sha256 for e in entities],
         [e.digest for e in entities],
         [e.fingerprint for e in entities],
-        [t.xid for t in tombstones],
+        [e.bucket for e in entities],
+    ]
+
+
+def _tombstone_columns(tombstones: Sequence[Tombstone]) -> list[list[Any]]:
+    return [
         [t.xid for t in tombstones],
         [t.kind for t in tombstones],
         [t.authority for t in tombstones],
@@ -247,10 +263,11 @@ def _arguments(write: Write) -> list[Any]:
         [t.digest for t in tombstones],
         [bucket(t.authority, t.origin) for t in tombstones],
         [t.deletedat for t in tombstones],
-        [o.authority for o in write.revived],
-        [o.xid for o in write.revived],
-        write.interaction,
-        write.at,
+    ]
+
+
+def _change_columns(changes: Sequence[Change]) -> list[list[Any]]:
+    return [
         [c.xid for c in changes],
         [c.kind for c in changes],
         [c.action for c in changes],
@@ -260,5 +277,4 @@ def _arguments(write: Write) -> list[Any]:
         [c.digest for c in changes],
         [orjson.dumps(c.changed).decode() for c in changes],
         [None if c.deprecation is None else orjson.dumps(c.deprecation).decode() for c in changes],
-        [e.bucket for e in entities],
     ]

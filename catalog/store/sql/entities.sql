@@ -92,30 +92,17 @@ SELECT body FROM documents WHERE xid = $1
 SELECT xid, body FROM documents WHERE xid = ANY ($1::text[])
 
 -- name: write
--- Everything that an interaction writes, in one statement.
-WITH gone AS (
-    DELETE FROM entities WHERE xid = ANY ($14::text[])
-), buried AS (
-    INSERT INTO tombstones (xid, kind, authority, origin, epoch, digest, bucket, deletedat)
-    SELECT * FROM unnest(
-        $15::text[], $16::text[], $17::text[], $18::text[], $19::bigint[], $20::bytea[],
-        $21::integer[], $22::timestamptz[])
-    ON CONFLICT (authority, origin) DO UPDATE SET
-        xid = excluded.xid, epoch = excluded.epoch, digest = excluded.digest,
-        deletedat = excluded.deletedat
-), revived AS (
-    DELETE FROM tombstones t USING unnest($23::text[], $24::text[]) AS o (authority, origin)
-    WHERE t.authority = o.authority AND t.origin = o.origin
-), logged AS (
+-- Entities and change rows; the answer is the transaction that the log shows them under.
+WITH logged AS (
     INSERT INTO changes (
         interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation)
-    SELECT $25, $26, c.xid, c.kind, c.action, c.authority, c.origin, c.epoch, c.digest,
+    SELECT $15, $16, c.xid, c.kind, c.action, c.authority, c.origin, c.epoch, c.digest,
         ARRAY(SELECT jsonb_array_elements_text(c.changed)),
         CASE WHEN c.deprecation IS NOT NULL
             THEN ARRAY(SELECT jsonb_array_elements_text(c.deprecation)) END
     FROM unnest(
-        $27::text[], $28::text[], $29::text[], $30::text[], $31::text[], $32::bigint[],
-        $33::bytea[], $34::jsonb[], $35::jsonb[]
+        $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[],
+        $23::bytea[], $24::jsonb[], $25::jsonb[]
     ) WITH ORDINALITY AS c (
         xid, kind, action, authority, origin, epoch, digest, changed, deprecation, position)
     ORDER BY c.position
@@ -128,7 +115,7 @@ WITH gone AS (
     FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
         $8::text[], $9::timestamptz[], $10::timestamptz[], $11::bytea[], $12::bytea[],
-        $13::bigint[], $36::integer[]
+        $13::bigint[], $14::integer[]
     ) AS e (
         xid, collection, id, kind, authority, origin, epoch, attributes, createdat, modifiedat,
         document_sha256, digest, fingerprint, bucket)
@@ -139,6 +126,25 @@ WITH gone AS (
         digest = excluded.digest, fingerprint = excluded.fingerprint, bucket = excluded.bucket
 )
 SELECT pg_current_xact_id()::text::bigint
+
+-- name: bury
+-- Entities that are deleted, and what is remembered of them.
+WITH gone AS (
+    DELETE FROM entities e USING unnest($3::text[], $4::text[]) AS o (authority, origin)
+    WHERE e.authority = o.authority AND e.origin = o.origin
+)
+INSERT INTO tombstones (xid, kind, authority, origin, epoch, digest, bucket, deletedat)
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[], $7::integer[],
+    $8::timestamptz[])
+ON CONFLICT (authority, origin) DO UPDATE SET
+    xid = excluded.xid, epoch = excluded.epoch, digest = excluded.digest,
+    deletedat = excluded.deletedat
+
+-- name: revive
+-- Forget the tombstones of entities that live again.
+DELETE FROM tombstones t USING unnest($1::text[], $2::text[]) AS o (authority, origin)
+WHERE t.authority = o.authority AND t.origin = o.origin
 
 -- name: write_documents
 -- The documents of versions that were just written.
