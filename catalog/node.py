@@ -9,11 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 import structlog
 from aiohttp import web
-from catalog.config import Settings
 
 from catalog.api.app import create_app
 from catalog.api.context import Context
-from catalog.logs import configure_logs
+from catalog.config import Settings
 from catalog.model.modelsource import default_model
 from catalog.registry.begin import ensure_registry
 from catalog.store.database import Database
@@ -45,7 +44,6 @@ async def run_node(
     Raises:
         AddressInUse: see `Settings.host` and `Settings.port`.
     """
-    configure_logs(settings.log_level)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):

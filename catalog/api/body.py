@@ -92,12 +92,12 @@ def parse_json(body: bytes, max_depth: int) -> Any:
 def _is_deeper(value: Any, limit: int) -> bool:
     level = [value]
     for _ in range(limit + 1):
+        level = [outer for outer in level if isinstance(outer, dict | list)]
+        if not level:
+            return False
         level = [
             item
             for outer in level
-            if isinstance(outer, dict | list)
             for item in (outer.values() if isinstance(outer, dict) else outer)
         ]
-        if not level:
-            return False
     return True

@@ -258,7 +258,7 @@ async def _answer_write(
     if target.kind == "collection" or (
         request.method == hdrs.METH_POST and target.kind in ("registry", "group")
     ):
-        shown = await _show_written(request, context, target, interaction, inline)
+        shown = await _show_written(request, context, target, interaction, outcome, inline)
         return json_response(shown, headers=headers)
     target = _entity_written(request, target, outcome)
     status = 201 if outcome.is_new(target.xid) and target.kind != "meta" else 200
@@ -308,7 +308,17 @@ async def _known_after(context: Context, target: Target, outcome: Outcome, inlin
             known = await read.read_subtree(connection, target.xid)
             await _add_parent(connection, known, target.xid)
             return known
-        return await read.read_entity(connection, context.model, target.xid)
+        known = await read.read_entities(connection, context.model, [target.xid])
+        return _with_own_writes(known, outcome, inline)
+
+
+def _with_own_writes(known: Known, outcome: Outcome, inline: Inline) -> Known:
+    """Other requests may have changed or deleted since what this one is to show."""
+    states = {**outcome.before, **outcome.after}
+    own = {xid: state for xid, state in states.items() if isinstance(state, Entity)}
+    # Own states have no documents, which are shown only where they are inlined.
+    known.entities = own | known.entities if inline else known.entities | own
+    return known
 
 
 async def _show_written(
@@ -316,6 +326,7 @@ async def _show_written(
     context: Context,
     target: Target,
     interaction: Interaction,
+    outcome: Outcome,
     inline: Inline,
 ) -> dict[str, Any]:
     """The entities that a request to a collection processed, by id, or by type and id."""
@@ -325,7 +336,7 @@ async def _show_written(
         if inline:
             rows = await store.load_subtrees(connection, map(str, written), documents=True)
             known = known.deepened(rows)
-    renderer = _renderer(request, context, known)
+    renderer = _renderer(request, context, _with_own_writes(known, outcome, inline))
     if target.kind == "collection":
         return renderer.collection([str(xid) for xid in written], inline)
     by_type: dict[str, list[str]] = {}

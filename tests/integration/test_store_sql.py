@@ -1,0 +1,191 @@
+"""The SQL files: every statement is used, is valid, and goes through the index made for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import orjson
+import pytest
+import pytest_asyncio
+
+import catalog
+from catalog.store import migrate as migrations
+from catalog.store.changes import START
+from catalog.store.migrate import MigrationError, migrate
+from catalog.store.queries import Queries
+
+ROOT = Path(catalog.__file__).parent.parent
+FILES = sorted(path.name.removesuffix(".sql") for path in (ROOT / "catalog/store/sql").iterdir())
+STATEMENTS = [(file, name) for file in FILES for name in sorted(Queries(file).names())]
+GROUPS = 20
+MESSAGES = 100
+
+
+def statements_used() -> set[tuple[str, str]]:
+    """Each `x` of `_queries.x` in the code, with the file that `_queries` was made from."""
+    used = set()
+    for package in ("catalog", "replication"):
+        for path in (ROOT / package).rglob("*.py"):
+            text = path.read_text()
+            for variable, file in re.findall(r"^(\w+) = Queries\(\"(\w+)\"\)", text, re.MULTILINE):
+                used |= {(file, name) for name in re.findall(rf"\b{variable}\.(\w+)", text)}
+    return used - {(file, "names") for file in FILES}
+
+
+def test_every_statement_that_is_used_exists_and_every_one_that_exists_is_used() -> None:
+    assert statements_used() == {*STATEMENTS}
+
+
+@pytest.mark.parametrize(("file", "name"), STATEMENTS)
+def test_every_statement_says_what_it_is_for(file: str, name: str) -> None:
+    text = (files("catalog.store") / "sql" / f"{file}.sql").read_text()
+    purpose = re.search(rf"^-- name: {name}\n((?:-- .*\n)+)", text, re.MULTILINE)
+    assert purpose is not None
+    assert purpose[1].rstrip().endswith(".")
+
+
+async def test_every_statement_is_valid_against_the_schema(database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    try:
+        for file, name in STATEMENTS:
+            await connection.prepare(getattr(Queries(file), name))
+    finally:
+        await connection.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def seeded(shared_database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """Some thousand entities with their changes, and statistics about them."""
+    connection = await asyncpg.connect(shared_database_url)
+    await connection.execute(
+        """
+        INSERT INTO entities
+        SELECT xid, collection, id, kind, 'urn:a', xid, 1, '{"defaultversionid": "1"}', now(),
+            now(), NULL, sha256(xid::bytea), hashtextextended(xid, 0),
+            abs(hashtext(xid)) % 65536
+        FROM (
+            SELECT '/messagegroups/g' || g, '/messagegroups', 'g' || g, 'group'
+            FROM generate_series(1, $GROUPS) AS g
+            UNION ALL
+            SELECT format('/messagegroups/g%s/messages/m%s', g, m),
+                format('/messagegroups/g%s/messages', g), 'm' || m, 'resource'
+            FROM generate_series(1, $GROUPS) AS g, generate_series(1, $MESSAGES) AS m
+            UNION ALL
+            SELECT format('/messagegroups/g%s/messages/m%s/versions/1', g, m),
+                format('/messagegroups/g%s/messages/m%s/versions', g, m), '1', 'version'
+            FROM generate_series(1, $GROUPS) AS g, generate_series(1, $MESSAGES) AS m
+        ) AS e (xid, collection, id, kind);
+        INSERT INTO changes (
+            txid, interaction, at, xid, kind, action, authority, origin, epoch, digest, changed)
+        SELECT 3 + row_number() OVER () / 10, 'i', now(), xid, kind, 'created', authority, origin,
+            epoch, digest, '{}'
+        FROM entities;
+        """.replace("$GROUPS", str(GROUPS)).replace("$MESSAGES", str(MESSAGES))
+    )
+    await connection.execute("VACUUM ANALYZE entities")
+    await connection.execute("VACUUM ANALYZE changes")
+    yield connection
+    await connection.close()
+
+
+async def plan_of(connection: asyncpg.Connection, statement: str, *arguments: Any) -> list[Any]:
+    """Every node of the plan that a statement runs with."""
+    text = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", *arguments)
+    nodes, found = [orjson.loads(text)[0]["Plan"]], []
+    while nodes:
+        node = nodes.pop()
+        found.append(node)
+        nodes += node.get("Plans", [])
+    return found
+
+
+GROUP = "/messagegroups/g7"
+HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
+    ("entities", "load", ([f"{GROUP}/messages/m5"],), {"entities_pkey"}),
+    ("entities", "page", (f"{GROUP}/messages", "m5", 10), {"entities_sibling"}),
+    (
+        "entities",
+        "page_resources",
+        (f"{GROUP}/messages", "m5", 10),
+        {"entities_sibling", "entities_pkey"},
+    ),
+    (
+        "entities",
+        "load_shown",
+        ([f"{GROUP}/messages/m5"],),
+        {"entities_sibling", "entities_pkey"},
+    ),
+    ("entities", "load_subtrees", ([f"{GROUP}/messages/m5"], False), {"entities_pkey"}),
+    ("entities", "count_collections", ([f"{GROUP}/messages"],), {"entities_sibling"}),
+    ("entities", "load_by_origin", (["urn:a"], [f"{GROUP}/messages/m5"]), {"entities_origin"}),
+    ("changes", "read", (START.txid, START.seq, 50), {"changes_pkey"}),
+    ("changes", "read", (200, 0, 50), {"changes_pkey"}),
+]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(("file", "name", "arguments", "indexes"), HOT)
+async def test_a_hot_statement_goes_through_its_index(
+    seeded: asyncpg.Connection, file: str, name: str, arguments: Any, indexes: set[str]
+) -> None:
+    """Its cost depends on what it answers with, not on what the catalog holds."""
+    plan = await plan_of(seeded, getattr(Queries(file), name), *arguments)
+    scanned = [n for n in plan if n["Node Type"] == "Seq Scan" and "Relation Name" in n]
+    assert not [
+        n["Relation Name"] for n in scanned if n["Relation Name"] in ("entities", "changes")
+    ]
+    assert {
+        n["Index Name"] for n in plan if n["Node Type"].endswith("Scan") and "Index Name" in n
+    } >= (indexes)
+    rows = max(n["Actual Rows"] * n["Actual Loops"] for n in plan if "Index Name" in n)
+    assert rows <= 2 * MESSAGES, "no more rows are looked at than belong to the answer"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_fingerprints_of_buckets_come_from_the_index_alone(
+    seeded: asyncpg.Connection,
+) -> None:
+    """What two catalogs compare costs no look at any entity's row."""
+    async with seeded.transaction():
+        # So few rows are read faster whole; a million are not.
+        await seeded.execute("SET LOCAL enable_seqscan = off")
+        plan = await plan_of(
+            seeded, "SELECT bucket, bit_xor(fingerprint), count(*) FROM entities GROUP BY bucket"
+        )
+    [scan] = [node for node in plan if node.get("Relation Name") == "entities"]
+    assert (scan["Node Type"], scan["Index Name"]) == ("Index Only Scan", "entities_bucket")
+
+
+async def test_a_second_migration_does_nothing(database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    try:
+        before = await connection.fetch("SELECT * FROM migrations")
+        assert await migrate(connection) == []
+        assert await connection.fetch("SELECT * FROM migrations") == before
+        assert [row["name"] for row in before] == [m.name for m in migrations.migrations()]
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("UPDATE migrations SET checksum = 'x' WHERE number = 1", "differs from the one"),
+        ("INSERT INTO migrations VALUES (9999, 'later', 'x')", "newer version"),
+    ],
+)
+async def test_a_database_of_another_version_is_refused(
+    database_url: str, damage: str, message: str
+) -> None:
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.execute(damage)
+        with pytest.raises(MigrationError, match=message):
+            await migrate(connection)
+    finally:
+        await connection.close()

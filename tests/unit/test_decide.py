@@ -1,0 +1,301 @@
+"""The whole table of what is done with an incoming copy, against an oracle that knows no code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.modelsource import default_model
+from replication.decide import Copy, Place, Policy, Verdict, decide
+from replication.judge import Malformed, changes_of, judge, raised_registry
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+OURS, THEIRS, OTHERS = "urn:ours", "urn:theirs", "urn:others"
+MODEL = default_model()
+META = {"defaultversionid": "1", "defaultversionsticky": False}
+ANYBODY = Policy(own=OURS, sender=THEIRS)
+
+
+def group(
+    epoch: int, *, authority: str = THEIRS, id: str = "g", text: str = "", kind: str = "group"
+) -> Entity:
+    xid = f"/messagegroups/{id}" if kind == "group" else f"/messagegroups/{id}/messages/m"
+    return Entity.sealed(
+        xid=xid,
+        kind=kind,  # type: ignore[arg-type]
+        authority=authority,
+        origin=xid,
+        epoch=epoch,
+        attributes={
+            **({"description": text} if text else {}),
+            **({} if kind == "group" else META),
+        },
+        createdat=NOW,
+        modifiedat=NOW + timedelta(seconds=epoch),
+    )
+
+
+def end_of(entity: Entity, epoch: int | None = None) -> Tombstone:
+    return Tombstone(
+        xid=entity.xid,
+        kind=entity.kind,
+        authority=entity.authority,
+        origin=entity.origin,
+        epoch=entity.epoch + 1 if epoch is None else epoch,
+        deletedat=NOW,
+    )
+
+
+epochs = st.integers(0, 4)
+texts = st.sampled_from(["", "a", "b"])
+authorities = st.sampled_from([OURS, THEIRS, OTHERS])
+
+
+@st.composite
+def copies(draw: st.DrawFn, authority: str | None = None) -> Copy:
+    entity = group(
+        draw(epochs), authority=authority or draw(authorities), text=draw(texts), kind=draw(kinds)
+    )
+    return end_of(entity, draw(epochs)) if draw(st.booleans()) else entity
+
+
+kinds = st.sampled_from(["group", "resource"])
+policies = st.builds(
+    Policy,
+    own=st.just(OURS),
+    sender=authorities,
+    authorities=st.none() | st.frozensets(authorities),
+    scope=st.sampled_from([(), ("/messagegroups/g",), ("/endpoints",), ("/messagegroups/g/x",)]),
+    is_trusted=st.booleans(),
+    is_recovering=st.booleans(),
+)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[Place, Copy, Policy]:
+    incoming = draw(copies())
+    is_damaged = draw(st.booleans()) and isinstance(incoming, Entity)
+    if is_damaged:
+        incoming = replace(incoming, digest=b"\0" * 32)
+    held: Copy | None = None
+    if draw(st.booleans()):
+        same = group(draw(epochs), authority=incoming.authority, text=draw(texts))
+        same = replace(same, kind=incoming.kind, xid=incoming.xid, origin=incoming.origin)
+        same = replace(same, digest=same.content_digest())
+        held = end_of(same, draw(epochs)) if draw(st.booleans()) else same
+    occupant = draw(st.none() | st.just(group(1, authority="urn:squatter")))
+    parent = draw(st.none() | st.builds(group, st.just(1), authority=authorities))
+    return Place(held=held, occupant=occupant, parent=parent), incoming, draw(policies)
+
+
+def oracle(place: Place, incoming: Copy, policy: Policy) -> str:
+    """The table as rows, first match wins, in words of its own."""
+    mine, n = place.held, incoming.epoch
+    lives, ends = isinstance(incoming, Entity), isinstance(incoming, Tombstone)
+    alive, dead = isinstance(mine, Entity), isinstance(mine, Tombstone)
+    m = -1 if mine is None else mine.epoch
+    wanted = policy.authorities is None or incoming.authority in policy.authorities
+    paths = [p.split("/") for p in policy.scope]
+    steps = incoming.xid.split("/")
+    near = not paths or any(all(a == b for a, b in zip(p, steps, strict=False)) for p in paths)
+    word = policy.is_trusted or policy.sender == incoming.authority
+    is_child = incoming.kind != "group"
+    parent = place.parent
+    table: list[tuple[bool, str]] = [
+        (incoming.authority == OURS and not policy.is_recovering, "own"),
+        (not wanted or not near, "refused"),
+        (ends and m < n, "apply"),
+        (ends and m > n, "stale"),
+        (ends and dead, "current"),
+        (ends and word, "apply"),
+        (ends, "diverged"),
+        (incoming.digest == b"\0" * 32, "invalid"),
+        (lives and alive and n > m, "apply"),
+        (lives and alive and n < m, "stale"),
+        (lives and alive and mine is not None and mine.digest == incoming.digest, "current"),
+        (lives and alive and word, "apply"),
+        (lives and alive, "diverged"),
+        (lives and dead and n <= m, "deleted"),
+        (place.occupant is not None, "collided"),
+        (is_child and parent is None, "invalid"),
+        (is_child and parent is not None and parent.authority != incoming.authority, "collided"),
+        (True, "apply"),
+    ]
+    return next(verdict for holds, verdict in table if holds)
+
+
+@given(situations())
+def test_every_situation_gets_the_verdict_of_the_table(
+    situation: tuple[Place, Copy, Policy],
+) -> None:
+    assert decide(*situation).value == oracle(*situation)
+
+
+@pytest.mark.parametrize(
+    ("held", "incoming", "verdict"),
+    [
+        (None, group(1), "apply"),
+        (end_of(group(3)), group(5), "apply"),
+        (end_of(group(3)), group(4), "deleted"),
+        (group(1), group(2), "apply"),
+        (group(2), group(1), "stale"),
+        (group(1), group(1), "current"),
+        (group(1), group(1, text="x"), "apply"),
+        (group(3), end_of(group(3)), "apply"),
+        (group(5), end_of(group(3)), "stale"),
+        (None, end_of(group(3)), "apply"),
+        (end_of(group(3)), end_of(group(3)), "current"),
+        (None, group(1, authority=OURS), "own"),
+    ],
+)
+def test_the_rows_of_the_table_by_example(held: Copy | None, incoming: Copy, verdict: str) -> None:
+    assert decide(Place(held=held), incoming, ANYBODY) == verdict
+
+
+def test_a_divergence_that_a_relay_brings_is_kept_out_and_reported() -> None:
+    relay = replace(ANYBODY, sender=OTHERS)
+    assert decide(Place(held=group(1)), group(1, text="x"), relay) is Verdict.DIVERGED
+    repair = replace(relay, is_trusted=True)
+    assert decide(Place(held=group(1)), group(1, text="x"), repair) is Verdict.APPLY
+
+
+class Store:
+    """What a node holds, in memory, written as a judgement says."""
+
+    def __init__(self) -> None:
+        self.entities: dict[str, Entity] = {}
+        self.tombstones: dict[Origin, Tombstone] = {}
+
+    def receive(self, *batch: Any, policy: Policy = ANYBODY) -> list[Verdict]:
+        judgement = judge(batch, self.entities, self.tombstones, policy, MODEL)
+        changes = changes_of(judgement, self.entities, None, MODEL)
+        assert bool(changes) is not judgement.is_empty
+        for xid in judgement.dropped:
+            del self.entities[xid]
+        for tombstone in (*judgement.deleted, *judgement.remembered):
+            self.entities.pop(tombstone.xid, None)
+            self.tombstones[Origin(tombstone.authority, tombstone.origin)] = tombstone
+        for origin in judgement.revived:
+            del self.tombstones[origin]
+        for entity in judgement.written:
+            self.entities[entity.xid] = entity
+        return [finding.verdict for finding in judgement.findings]
+
+    @property
+    def state(self) -> tuple[Any, Any]:
+        return self.entities, self.tombstones
+
+
+@given(st.lists(copies(THEIRS), max_size=6), copies(THEIRS))
+def test_what_was_applied_is_current_when_it_comes_again(before: list[Copy], copy: Copy) -> None:
+    store = Store()
+    for each in before:
+        store.receive(each)
+    first = store.receive(copy)
+    again = store.receive(copy)
+    if first == [Verdict.APPLY]:
+        assert again == [Verdict.CURRENT]
+    else:
+        assert again == first
+
+
+@given(
+    st.lists(st.booleans(), min_size=1, max_size=5).flatmap(
+        lambda lives: st.tuples(
+            st.just(lives),
+            st.permutations(range(len(lives))),
+            st.lists(st.integers(0, len(lives) - 1), max_size=4),
+        )
+    )
+)
+def test_copies_of_one_origin_give_the_same_state_in_any_order_and_number(
+    case: tuple[list[bool], list[int], list[int]],
+) -> None:
+    lives, order, repeated = case
+    history: list[Copy] = [
+        group(n, text=str(n)) if alive else end_of(group(0), n) for n, alive in enumerate(lives)
+    ]
+    in_order, shuffled = Store(), Store()
+    for copy in history:
+        in_order.receive(copy)
+    for index in (*repeated, *order):
+        shuffled.receive(history[index])
+    assert shuffled.state == in_order.state
+    whole = Store()
+    whole.receive(*(history[index] for index in order))
+    assert whole.state == in_order.state
+
+
+@given(st.lists(copies(THEIRS), max_size=12), policies)
+def test_no_epoch_is_ever_lowered(batch: list[Copy], policy: Policy) -> None:
+    store = Store()
+    highest: dict[Origin, int] = {}
+    for copy in batch:
+        store.receive(copy, policy=policy)
+        held = {Origin(e.authority, e.origin): e.epoch for e in store.entities.values()}
+        held |= {origin: t.epoch for origin, t in store.tombstones.items()}
+        assert all(held[origin] >= highest[origin] for origin in highest.keys() & held.keys())
+        highest |= held
+
+
+def test_a_batch_may_come_in_any_order() -> None:
+    family = [group(1), group(1, kind="resource"), end_of(group(4, id="old"))]
+    results = []
+    for order in permutations(family):
+        store = Store()
+        store.receive(*order)
+        results.append(store.state)
+    assert all(result == results[0] for result in results)
+    assert len(results[0][0]) == 2
+
+
+def test_children_of_a_collided_parent_collide_too() -> None:
+    store = Store()
+    store.receive(group(1, authority=OTHERS))
+    assert store.receive(group(1), group(1, kind="resource")) == [Verdict.COLLIDED] * 2
+    assert {e.authority for e in store.entities.values()} == {OTHERS}
+
+
+def test_ids_that_differ_in_case_collide() -> None:
+    store = Store()
+    store.receive(group(1, id="G", authority=OTHERS))
+    assert store.receive(group(1, id="g")) == [Verdict.COLLIDED]
+
+
+def test_what_is_below_a_deleted_parent_goes_with_it_and_its_tombstone_is_still_news() -> None:
+    store = Store()
+    child = group(2, kind="resource")
+    store.receive(group(1), child)
+    assert store.receive(end_of(group(1))) == [Verdict.APPLY]
+    assert store.entities == {}
+    assert store.receive(child) == [Verdict.INVALID]
+    assert store.receive(end_of(child)) == [Verdict.APPLY]
+
+
+def test_an_entity_of_an_unknown_type_or_of_another_place_is_invalid() -> None:
+    store = Store()
+    alien = replace(group(1), xid="/aliens/a", origin="/aliens/a")
+    moved = replace(group(1), xid="/messagegroups/elsewhere")
+    liar = replace(group(1), kind="resource")
+    sound = group(1, id="sound")
+    broken = Malformed(authority="", origin="", xid="", epoch=0, reason="it is not JSON")
+    verdicts = store.receive(alien, moved, liar, broken, sound)
+    assert sorted(verdicts) == ["apply", *["invalid"] * 4]
+    assert set(store.entities) == {sound.xid}
+
+
+def test_the_registry_rises_once_for_all_groups_of_a_batch() -> None:
+    registry = replace(group(7), xid="/", origin="/", kind="registry", authority=OURS)
+    judgement = judge([group(1), group(1, id="h")], {}, {}, ANYBODY, MODEL)
+    raised = raised_registry(registry, judgement, {}, NOW + timedelta(days=1))
+    assert raised is not None
+    assert (raised.epoch, raised.digest) == (8, raised.content_digest())
+    again = judge([group(2)], {"/messagegroups/g": group(1)}, {}, ANYBODY, MODEL)
+    assert raised_registry(registry, again, {"/messagegroups/g": group(1)}, NOW) is None

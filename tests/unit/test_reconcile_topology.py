@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from replication.reconcile.catalogs import Catalog, Link
+from replication.reconcile.topology import Topology, topology_of
+
+GROUP = "/messagegroups/g"
+
+
+def catalog(name: str, *links: Link) -> Catalog:
+    return Catalog(
+        name=name,
+        url=f"http://{name}:8080",
+        authority=f"https://{name}.example.com",
+        instance=name,
+        links=links,
+        fingerprints={},
+    )
+
+
+def link(source: str, target: str, *authorities: str, scope: tuple[str, ...] = ()) -> Link:
+    return Link(
+        source=f"http://{source}:8080/",
+        target=f"http://{target}:8080",
+        authorities=authorities,
+        scope=scope,
+    )
+
+
+def carries(topology: Topology, name: str, authority: str, origin: str = GROUP) -> bool:
+    place = topology.names.index(name)
+    return topology.expects(place, f"https://{authority}.example.com", origin)
+
+
+def test_a_link_without_authorities_carries_what_its_source_owns() -> None:
+    topology = topology_of([catalog("eu"), catalog("us"), catalog("hub", link("eu", "hub"))])
+
+    assert carries(topology, "hub", "eu")
+    assert not carries(topology, "hub", "us")
+    assert not carries(topology, "us", "eu")
+
+
+def test_a_relay_carries_on_what_it_carries_itself() -> None:
+    topology = topology_of(
+        [
+            catalog("edge", link("hub", "edge", "*")),
+            catalog("hub", link("eu", "hub")),
+            catalog("eu"),
+        ]
+    )
+
+    assert carries(topology, "edge", "eu")
+    assert carries(topology, "edge", "hub")
+    places = {name: place for place, name in enumerate(topology.names)}
+    authority = "https://eu.example.com"
+    assert [topology.hops(places[name], authority) for name in ("eu", "hub", "edge")] == [0, 1, 2]
+
+
+def test_a_link_that_names_authorities_carries_no_others() -> None:
+    hub = catalog("hub", link("eu", "hub"), link("us", "hub"))
+    edge = catalog("edge", link("hub", "edge", "https://us.example.com"))
+    topology = topology_of([catalog("eu"), catalog("us"), hub, edge])
+
+    assert carries(topology, "edge", "us")
+    assert not carries(topology, "edge", "eu")
+    assert not carries(topology, "edge", "hub")
+
+
+def test_a_scope_is_a_path_with_all_below_it_and_no_lookalikes() -> None:
+    topology = topology_of([catalog("eu"), catalog("hub", link("eu", "hub", scope=(GROUP,)))])
+
+    assert carries(topology, "hub", "eu", GROUP)
+    assert carries(topology, "hub", "eu", f"{GROUP}/messages/m")
+    assert not carries(topology, "hub", "eu", f"{GROUP}2")
+
+
+def test_scopes_along_a_chain_leave_what_all_of_them_admit() -> None:
+    hub = catalog("hub", link("eu", "hub", scope=("/messagegroups", "/endpoints/e")))
+    edge = catalog("edge", link("hub", "edge", "*", scope=(GROUP, "/endpoints", "/schemagroups")))
+    topology = topology_of([catalog("eu"), hub, edge])
+
+    assert carries(topology, "edge", "eu", GROUP)
+    assert carries(topology, "edge", "eu", "/endpoints/e")
+    assert not carries(topology, "edge", "eu", "/messagegroups/other")
+    assert not carries(topology, "edge", "eu", "/endpoints/f")
+    assert not carries(topology, "edge", "eu", "/schemagroups/s")
+
+
+def test_a_ring_of_relays_settles() -> None:
+    ring = ["a", "b", "c"]
+    topology = topology_of(
+        [catalog(name, link(ring[place - 1], name, "*")) for place, name in enumerate(ring)]
+    )
+
+    assert all(carries(topology, name, owner) for name in ring for owner in ring)
+
+
+def test_a_source_is_also_found_by_its_authority() -> None:
+    told = Link(source="https://eu.example.com", target="http://hub:8080", authorities=(), scope=())
+
+    assert carries(topology_of([catalog("eu"), catalog("hub", told)]), "hub", "eu")
+
+
+def test_a_relay_that_is_not_given_carries_what_it_was_asked_for() -> None:
+    topology = topology_of([catalog("eu"), catalog("us", link("hub", "us", "*"))])
+
+    assert carries(topology, "us", "eu")
+    assert not carries(topology, "eu", "us")
+
+
+def test_a_link_out_of_a_catalog_counts_for_its_target() -> None:
+    topology = topology_of([catalog("eu", link("eu", "hub")), catalog("hub")])
+
+    assert carries(topology, "hub", "eu")
