@@ -18,7 +18,7 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
 from catalog.model.xid import Kind, Xid, depth
 from replication.decide import Copy, Policy
-from replication.judge import changes_of, judge
+from replication.judge import changes_of, judge, sift
 
 MODEL = default_model()
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
@@ -125,7 +125,7 @@ class Node:
 
     def receive(self, batch: list[Copy], policy: Policy) -> int:
         """Apply a batch as a database would; the answer is how many rows were logged."""
-        judgement = judge(batch, self.entities, self.tombstones, policy, MODEL)
+        judgement = judge(sift(batch, MODEL), self.entities, self.tombstones, policy)
         changes = [] if judgement.is_empty else changes_of(judgement, self.entities, None, MODEL)
         for xid in [*judgement.dropped, *(t.xid for t in judgement.deleted)]:
             del self.entities[xid]

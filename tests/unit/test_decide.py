@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
 from replication.decide import Copy, Place, Policy, Verdict, decide
-from replication.judge import Malformed, changes_of, judge, raised_registry
+from replication.judge import Malformed, changes_of, judge, raised_registry, sift
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OURS, THEIRS, OTHERS = "urn:ours", "urn:theirs", "urn:others"
@@ -174,7 +174,7 @@ class Store:
         self.tombstones: dict[Origin, Tombstone] = {}
 
     def receive(self, *batch: Any, policy: Policy = ANYBODY) -> list[Verdict]:
-        judgement = judge(batch, self.entities, self.tombstones, policy, MODEL)
+        judgement = judge(sift(batch, MODEL), self.entities, self.tombstones, policy)
         changes = changes_of(judgement, self.entities, None, MODEL)
         assert bool(changes) is not judgement.is_empty
         for xid in judgement.dropped:
@@ -269,6 +269,13 @@ def test_ids_that_differ_in_case_collide() -> None:
     assert store.receive(group(1, id="g")) == [Verdict.COLLIDED]
 
 
+def test_an_id_that_was_deleted_and_made_anew_in_another_case_moves_in_one_batch() -> None:
+    store = Store()
+    store.receive(group(1, id="G"))
+    assert store.receive(group(1, id="g"), end_of(group(1, id="G"))) == [Verdict.APPLY] * 2
+    assert set(store.entities) == {"/messagegroups/g"}
+
+
 def test_what_is_below_a_deleted_parent_goes_with_it_and_its_tombstone_is_still_news() -> None:
     store = Store()
     child = group(2, kind="resource")
@@ -293,9 +300,9 @@ def test_an_entity_of_an_unknown_type_or_of_another_place_is_invalid() -> None:
 
 def test_the_registry_rises_once_for_all_groups_of_a_batch() -> None:
     registry = replace(group(7), xid="/", origin="/", kind="registry", authority=OURS)
-    judgement = judge([group(1), group(1, id="h")], {}, {}, ANYBODY, MODEL)
+    judgement = judge([group(1), group(1, id="h")], {}, {}, ANYBODY)
     raised = raised_registry(registry, judgement, {}, NOW + timedelta(days=1))
     assert raised is not None
     assert (raised.epoch, raised.digest) == (8, raised.content_digest())
-    again = judge([group(2)], {"/messagegroups/g": group(1)}, {}, ANYBODY, MODEL)
+    again = judge([group(2)], {"/messagegroups/g": group(1)}, {}, ANYBODY)
     assert raised_registry(registry, again, {"/messagegroups/g": group(1)}, NOW) is None

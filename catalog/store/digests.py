@@ -1,0 +1,102 @@
+"""Reads digests: the fingerprints of buckets, and the rows behind them, stored or computed anew."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from catalog.store.database import Connection
+from catalog.store.entities import entity_from, tombstone_from
+from catalog.store.queries import Queries
+
+_queries = Queries("digests")
+_PREFETCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """How many live entities a bucket holds, and the xor of their fingerprints."""
+
+    number: int
+    count: int
+    fingerprint: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestRow:
+    """What is held of one origin."""
+
+    authority: str
+    origin: str
+    xid: str
+    epoch: int
+    deleted: bool
+    digest: bytes
+    bucket: int
+
+
+async def read_buckets(connection: Connection) -> list[Bucket]:
+    """Every bucket that is not empty. The registry's own entity counts for nothing."""
+    rows = await connection.fetch(_queries.buckets)
+    own = await connection.fetchrow(_queries.registry)
+    buckets = [
+        Bucket(number=row["bucket"], count=row["count"], fingerprint=row["fingerprint"])
+        for row in rows
+    ]
+    if own is not None:
+        buckets = [_without(bucket, own) for bucket in buckets]
+    return [bucket for bucket in buckets if bucket.count]
+
+
+def _without(bucket: Bucket, own: Mapping[str, Any]) -> Bucket:
+    if bucket.number != own["bucket"]:
+        return bucket
+    return Bucket(
+        number=bucket.number,
+        count=bucket.count - 1,
+        fingerprint=bucket.fingerprint ^ own["fingerprint"],
+    )
+
+
+async def copy_rows(
+    connection: Connection, start: int, stop: int, write: Callable[[bytes], Awaitable[None]]
+) -> None:
+    """Write the stored digests of buckets from `start` up to and excluding `stop`, as CSV."""
+    await connection.copy_from_query(
+        _queries.rows, start, stop, output=write, format="csv", timeout=3600
+    )
+
+
+async def stream_computed(
+    connection: Connection, start: int, stop: int
+) -> AsyncIterator[DigestRow]:
+    """The digests of buckets from `start` up to and excluding `stop`, computed from the content.
+
+    What the database holds is not trusted: documents are hashed, too. Needs a transaction.
+    """
+    async for row in connection.cursor(_queries.entities, start, stop, prefetch=_PREFETCH):
+        yield _row(row, deleted=False, digest=_computed(row))
+    async for row in connection.cursor(_queries.tombstones, start, stop, prefetch=_PREFETCH):
+        yield _row(row, deleted=True, digest=tombstone_from(row).digest)
+
+
+def _row(row: Mapping[str, Any], *, deleted: bool, digest: bytes) -> DigestRow:
+    return DigestRow(
+        authority=row["authority"],
+        origin=row["origin"],
+        xid=row["xid"],
+        epoch=row["epoch"],
+        deleted=deleted,
+        digest=digest,
+        bucket=row["bucket"],
+    )
+
+
+def _computed(row: Mapping[str, Any]) -> bytes:
+    """The digest of the content, or any wrong one where the hash kept beside it is damaged."""
+    entity = entity_from(row)
+    computed = replace(entity, document_sha256=row["body_sha256"]).content_digest()
+    if row["body_sha256"] != row["document_sha256"] and computed == entity.digest:
+        return entity.content_digest()
+    return computed

@@ -1,0 +1,101 @@
+"""Reads and writes what passes between catalogs: whole snapshots, and what incoming copies meet."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+
+from catalog.model.digest import bucket
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.xid import Xid, collection_of
+from catalog.store.changes import Position
+from catalog.store.database import Connection
+from catalog.store.entities import entity_from, tombstone_from
+from catalog.store.queries import Queries
+
+_queries = Queries("feed")
+_PREFETCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """What the log holds: it can be read up to `now`; `first` is its oldest row, if any."""
+
+    now: Position
+    first: Position | None
+
+    def reaches(self, cursor: Position) -> bool:
+        """Whether a reader that goes on from `cursor` misses nothing.
+
+        The first row that a log ever had has number 1: while it is there, nothing is gone.
+        """
+        if cursor > self.now:
+            return False
+        return self.first is None or self.first.seq == 1 or cursor >= self.first
+
+
+async def read_extent(connection: Connection) -> Extent:
+    row = await connection.fetchrow(_queries.head)
+    first = None if row["first_txid"] is None else Position(row["first_txid"], row["first_seq"])
+    return Extent(now=Position.end_of(row["txid"]), first=first)
+
+
+async def stream_entities(
+    connection: Connection, authorities: Sequence[str] | None
+) -> AsyncIterator[Entity]:
+    """Every live entity but the registry, parents first, without documents.
+
+    Needs a transaction; `None` stands for all authorities.
+    """
+    async for row in connection.cursor(_queries.entities, authorities, prefetch=_PREFETCH):
+        yield entity_from(row)
+
+
+async def stream_tombstones(
+    connection: Connection, authorities: Sequence[str] | None
+) -> AsyncIterator[Tombstone]:
+    """Every tombstone. Needs a transaction; `None` stands for all authorities."""
+    async for row in connection.cursor(_queries.tombstones, authorities, prefetch=_PREFETCH):
+        yield tombstone_from(row)
+
+
+async def load_held(
+    connection: Connection, xids: Iterable[str], origins: Iterable[Origin]
+) -> dict[str, Entity]:
+    """By xid, what is at these places (whatever the case of its id) or has these origins."""
+    paths = [Xid.parse(xid) for xid in xids]
+    wanted = list(origins)
+    rows = await connection.fetch(
+        _queries.load_held,
+        [collection_of(path) for path in paths],
+        [path.id.lower() for path in paths],
+        [origin.authority for origin in wanted],
+        [origin.xid for origin in wanted],
+    )
+    return {row["xid"]: entity_from(row) for row in rows}
+
+
+async def bury(connection: Connection, tombstones: Sequence[Tombstone]) -> None:
+    """Write tombstones of entities that are not here. No live row is touched."""
+    await connection.execute(
+        _queries.bury,
+        [t.xid for t in tombstones],
+        [t.kind for t in tombstones],
+        [t.authority for t in tombstones],
+        [t.origin for t in tombstones],
+        [t.epoch for t in tombstones],
+        [t.digest for t in tombstones],
+        [bucket(t.authority, t.origin) for t in tombstones],
+        [t.deletedat for t in tombstones],
+    )
+
+
+async def drop(connection: Connection, xids: Sequence[str]) -> None:
+    """Remove rows that can't be reached any more, without tombstones."""
+    await connection.execute(_queries.drop, list(xids))
+
+
+async def rehash_documents(connection: Connection, xids: Iterable[str]) -> dict[str, bytes]:
+    """By xid, what the stored documents hash to, whatever the entities' rows say."""
+    rows = await connection.fetch(_queries.rehash_documents, list(xids))
+    return {row["xid"]: row["sha256"] for row in rows}

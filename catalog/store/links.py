@@ -1,0 +1,302 @@
+"""Keeps links: what flows into this node from where, how far it came, what was not applied."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import orjson
+from asyncpg.exceptions import InterfaceError, PostgresError
+
+from catalog.model.entity import Origin
+from catalog.model.moment import format_time
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+Mode = Literal["pull", "events"]
+State = Literal["new", "copying", "behind", "current", "waiting", "refused"]
+
+RELAY = ("*",)
+_CHANNEL = "links"
+_queries = Queries("links")
+
+
+class LinkReplaced(Exception):
+    """The link was removed or defined anew while something was done for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What an operator asked for.
+
+    `authorities` names whose entities may come; empty stands for the source's own, and
+    `("*",)` for everybody's. `scope` holds xids that are brought with all below them;
+    empty is everything.
+    """
+
+    source: str
+    mode: Mode = "pull"
+    authorities: tuple[str, ...] = ()
+    scope: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A definition with who the source turned out to be, and how the link fares.
+
+    `cursor` is `None` until a complete copy was applied. `currentat` is when the link last
+    had everything that its source had. `history` has the newest event first.
+    """
+
+    id: str
+    revision: int
+    definition: Definition
+    instance: uuid.UUID | None
+    authority: str | None
+    cursor: str | None
+    subscription: str | None
+    state: State
+    failures: int
+    applied: int
+    appliedat: datetime | None
+    currentat: datetime | None
+    error: str | None
+    history: tuple[Mapping[str, str], ...]
+    conflicts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A copy that was not applied, and why."""
+
+    origin: Origin
+    xid: str
+    epoch: int
+    verdict: str
+    detail: str
+    at: datetime
+
+
+async def create(connection: Connection, id: str, definition: Definition) -> Link | None:
+    """Add a link; `None` if there is one of that id already."""
+    row = await connection.fetchrow(_queries.create, id, _text(definition))
+    await connection.execute(_queries.announce, "")
+    return None if row is None else _link_from(row)
+
+
+async def replace(connection: Connection, id: str, definition: Definition) -> Link | None:
+    """Give a link another definition; `None` if there is no such link.
+
+    Unless its mode alone differs, the link begins with a complete copy again.
+    """
+    before = await get(connection, id)
+    if before is None:
+        return None
+    leads_elsewhere = _flow(before.definition) != _flow(definition)
+    row = await connection.fetchrow(_queries.replace, id, _text(definition), leads_elsewhere)
+    await connection.execute(_queries.announce, "")
+    return None if row is None else _link_from(row)
+
+
+async def delete(connection: Connection, id: str) -> Link | None:
+    """Remove a link and answer with what it was."""
+    row = await connection.fetchrow(_queries.delete, id)
+    await connection.execute(_queries.announce, "")
+    return None if row is None else _link_from(row)
+
+
+async def get(connection: Connection, id: str) -> Link | None:
+    row = await connection.fetchrow(_queries.get, id)
+    return None if row is None else _link_from(row)
+
+
+async def page(connection: Connection, after: str, limit: int) -> list[Link]:
+    """Up to `limit` links whose ids come after `after`, in the order of ids."""
+    return [_link_from(row) for row in await connection.fetch(_queries.page, after, limit)]
+
+
+async def read_revisions(connection: Connection) -> dict[str, int]:
+    """The revision of every link, by id."""
+    return {row["id"]: row["revision"] for row in await connection.fetch(_queries.revisions)}
+
+
+async def meet(
+    connection: Connection, link: Link, instance: uuid.UUID, authority: str
+) -> str | None:
+    """Remember who the source is, and answer with the cursor if it still means something.
+
+    Raises:
+        LinkReplaced
+    """
+    row = await connection.fetchrow(_queries.meet, link.id, link.revision, instance, authority)
+    if row is None:
+        raise LinkReplaced(link.id)
+    cursor: str | None = row["cursor"]
+    return cursor
+
+
+async def forget_cursor(connection: Connection, link: Link) -> None:
+    await connection.execute(_queries.forget_cursor, link.id, link.revision)
+
+
+async def save_subscription(connection: Connection, link: Link, subscription: str | None) -> None:
+    await connection.execute(_queries.save_subscription, link.id, link.revision, subscription)
+
+
+async def save_progress(
+    connection: Connection, link: Link, *, cursor: str | None, applied: int, at: datetime
+) -> None:
+    """Record how far the link has come; the caller commits it with what was brought.
+
+    Raises:
+        LinkReplaced: roll back; what was brought was meant for a link that is no more.
+    """
+    found = await connection.fetchval(
+        _queries.save_progress, link.id, link.revision, cursor, applied, at
+    )
+    if found is None:
+        raise LinkReplaced(link.id)
+
+
+async def save_state(
+    connection: Connection,
+    link: Link,
+    state: State,
+    *,
+    failures: int = 0,
+    error: str | None = None,
+    currentat: datetime | None = None,
+) -> None:
+    await connection.execute(
+        _queries.save_state, link.id, link.revision, state, failures, error, currentat
+    )
+
+
+async def remember(
+    connection: Connection, link: Link, at: datetime, event: str, detail: str
+) -> None:
+    """Add to the link's history."""
+    await connection.execute(
+        _queries.remember, link.id, link.revision, format_time(at), event, detail
+    )
+
+
+async def add_conflicts(connection: Connection, link: str, conflicts: Sequence[Conflict]) -> None:
+    """Record what was not applied. A link keeps ten thousand at most."""
+    await connection.execute(
+        _queries.add_conflicts,
+        link,
+        [c.origin.authority for c in conflicts],
+        [c.origin.xid for c in conflicts],
+        [c.xid for c in conflicts],
+        [c.epoch for c in conflicts],
+        [c.verdict for c in conflicts],
+        [c.detail for c in conflicts],
+        max(c.at for c in conflicts),
+    )
+
+
+async def settle_conflicts(connection: Connection, origins: Sequence[Origin]) -> None:
+    """Forget the conflicts of origins that are in order now."""
+    await connection.execute(
+        _queries.settle_conflicts, [o.authority for o in origins], [o.xid for o in origins]
+    )
+
+
+async def load_conflicts(
+    connection: Connection, link: str, after: Origin, limit: int
+) -> list[Conflict]:
+    """Up to `limit` conflicts of a link that come after an origin."""
+    rows = await connection.fetch(_queries.conflicts, link, after.authority, after.xid, limit)
+    return [
+        Conflict(
+            origin=Origin(row["authority"], row["origin"]),
+            xid=row["xid"],
+            epoch=row["epoch"],
+            verdict=row["verdict"],
+            detail=row["detail"],
+            at=row["at"],
+        )
+        for row in rows
+    ]
+
+
+async def wake(connection: Connection, id: str) -> None:
+    """Let the process that runs the link look at its source now."""
+    await connection.execute(_queries.announce, id)
+
+
+@contextlib.asynccontextmanager
+async def take_over(connection: Connection) -> AsyncIterator[bool]:
+    """Whether this connection's process is the one of its node that runs links.
+
+    It is until it leaves the context or the connection ends.
+    """
+    if not await connection.fetchval(_queries.take_over):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        # A connection that was lost has lost the lock already.
+        with contextlib.suppress(InterfaceError, PostgresError, OSError):
+            await connection.execute(_queries.step_down, timeout=5)
+
+
+@contextlib.asynccontextmanager
+async def listening(connection: Connection, hear: Callable[[str], None]) -> AsyncIterator[None]:
+    """Call `hear` with the id of a link to wake, or with "" when links were changed."""
+
+    def forward(_: object, __: object, ___: object, payload: object) -> None:
+        hear(str(payload))
+
+    await connection.add_listener(_CHANNEL, forward)
+    try:
+        yield
+    finally:
+        # A connection that was lost has no listeners any more.
+        with contextlib.suppress(InterfaceError):
+            await connection.remove_listener(_CHANNEL, forward)
+
+
+async def beat(connection: Connection) -> None:
+    """Fail if the connection, and with it the right to run links, is lost."""
+    await connection.execute(_queries.beat)
+
+
+def _flow(definition: Definition) -> tuple[Any, ...]:
+    return definition.source, sorted(definition.authorities), sorted(definition.scope)
+
+
+def _text(definition: Definition) -> str:
+    return orjson.dumps(asdict(definition)).decode()
+
+
+def _link_from(row: Mapping[str, Any]) -> Link:
+    given = orjson.loads(row["definition"])
+    return Link(
+        id=row["id"],
+        revision=row["revision"],
+        definition=Definition(
+            source=given["source"],
+            mode=given["mode"],
+            authorities=tuple(given["authorities"]),
+            scope=tuple(given["scope"]),
+        ),
+        instance=row["instance"],
+        authority=row["authority"],
+        cursor=row["cursor"],
+        subscription=row["subscription"],
+        state=row["state"],
+        failures=row["failures"],
+        applied=row["applied"],
+        appliedat=row["appliedat"],
+        currentat=row["currentat"],
+        error=row["error"],
+        history=tuple(orjson.loads(row["history"])),
+        conflicts=row["conflicts"],
+    )

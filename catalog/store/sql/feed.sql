@@ -1,0 +1,46 @@
+-- name: head
+-- Up to where the log can be read now, and its first row.
+SELECT
+    pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS txid,
+    first.txid AS first_txid,
+    first.seq AS first_seq
+FROM (SELECT) AS always
+LEFT JOIN (SELECT txid, seq FROM changes ORDER BY txid, seq LIMIT 1) AS first ON true
+
+-- name: entities
+-- Every live entity but the registry, parents first.
+SELECT * FROM entities
+WHERE kind <> 'registry' AND ($1::text[] IS NULL OR authority = ANY ($1))
+ORDER BY xid
+
+-- name: tombstones
+-- Every tombstone.
+SELECT * FROM tombstones
+WHERE $1::text[] IS NULL OR authority = ANY ($1)
+ORDER BY authority, origin
+
+-- name: load_held
+-- What is where incoming copies belong, whatever the case of its id, or has their origin.
+SELECT e.* FROM unnest($1::text[], $2::text[]) AS wanted (collection, id)
+JOIN entities e ON e.collection = wanted.collection AND lower(e.id) COLLATE "C" = wanted.id
+UNION ALL
+SELECT e.* FROM unnest($3::text[], $4::text[]) AS wanted (authority, origin)
+JOIN entities e ON e.authority = wanted.authority AND e.origin = wanted.origin
+
+-- name: bury
+-- Remember the ends of entities that are not here, so that no late copy of them wins.
+INSERT INTO tombstones (xid, kind, authority, origin, epoch, digest, bucket, deletedat)
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[],
+    $7::integer[], $8::timestamptz[])
+ON CONFLICT (authority, origin) DO UPDATE SET
+    xid = excluded.xid, epoch = excluded.epoch, digest = excluded.digest,
+    deletedat = excluded.deletedat
+
+-- name: drop
+-- Remove what lay below a deleted entity; its own tombstones come by the feed.
+DELETE FROM entities WHERE xid = ANY ($1::text[])
+
+-- name: rehash_documents
+-- What the documents of these entities hash to, whatever their rows say.
+SELECT xid, sha256(body) AS sha256 FROM documents WHERE xid = ANY ($1::text[])

@@ -1,0 +1,243 @@
+"""Applies incoming copies to the database: one batch, one transaction."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.schema import Model
+from catalog.model.xid import Xid
+from catalog.store import entities as store
+from catalog.store import feed, links
+from catalog.store.database import Connection, Database
+from catalog.store.entities import MustBeginAgain, Touched, Write
+from catalog.store.links import Conflict, Link
+from replication.decide import SETTLED, Copy, Policy, Verdict
+from replication.judge import (
+    Finding,
+    Incoming,
+    Judgement,
+    Malformed,
+    changes_of,
+    judge,
+    origin_of,
+    raised_registry,
+    sift,
+)
+
+_MOST_LOCKS = 200
+
+Held: TypeAlias = tuple[dict[str, Entity], dict[Origin, Tombstone]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Copies that came together.
+
+    Args:
+        copies: in any order.
+        policy: what may come in.
+        link: the link that brings them, `None` for a repair.
+        cursor: saved with them; `None` while there is more to come up to the next one.
+        is_bulk: lock the whole catalog instead of many of its groups.
+        is_repair: don't believe the digests here, compute them from the content.
+    """
+
+    copies: Sequence[Incoming]
+    policy: Policy
+    link: Link | None = None
+    cursor: str | None = None
+    is_bulk: bool = False
+    is_repair: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What a batch came to, and how many rows it added to the change log."""
+
+    findings: Sequence[Finding]
+    changes: int
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(finding.verdict is verdict for finding in self.findings)
+
+
+async def apply_batch(database: Database, model: Model, batch: Batch) -> Applied:
+    """Apply a batch with its link's cursor and conflicts, all or nothing.
+
+    Raises:
+        LinkReplaced: nothing was written; the link is not what it was.
+        ServerBusy: nothing was written; the database did not answer in time.
+    """
+    batch = replace(batch, copies=sift(batch.copies, model))
+    sound = [copy for copy in batch.copies if not isinstance(copy, Malformed)]
+    touched = _touched_by(sound, batch)
+    try:
+        return await _apply_once(database, model, batch, sound, touched)
+    except MustBeginAgain:
+        return await _apply_once(
+            database, model, batch, sound, replace(touched, registry_exclusive=True)
+        )
+
+
+async def _apply_once(
+    database: Database, model: Model, batch: Batch, sound: Sequence[Copy], touched: Touched
+) -> Applied:
+    now = datetime.now(UTC)
+    async with database.transaction() as connection:
+        locked = await store.lock_and_load(connection, touched)
+        entities, tombstones = await _load(connection, sound)
+        if batch.is_repair:
+            entities = await _distrusted(connection, entities)
+        judgement = judge(batch.copies, entities, tombstones, batch.policy)
+        changes = 0
+        if not judgement.is_empty:
+            if "/" in locked:
+                entities["/"] = locked["/"]
+            changes = await _write(connection, judgement, entities, model, now)
+        await _record(connection, batch, judgement, now)
+    if changes:
+        database.signal.set()
+    return Applied(findings=judgement.findings, changes=changes)
+
+
+def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
+    groups = {_group(copy.xid) for copy in copies}
+    if batch.is_bulk or len(groups) > _MOST_LOCKS:
+        return Touched(catalog_exclusive=True)
+    return Touched(
+        groups=frozenset(groups),
+        groups_exclusive=True,
+        registry_exclusive=any(
+            isinstance(copy, Tombstone) and copy.kind == "group" for copy in copies
+        ),
+    )
+
+
+def _group(xid: str) -> str:
+    return "/".join(xid.split("/", 3)[:3])
+
+
+async def _load(connection: Connection, copies: Sequence[Copy]) -> Held:
+    """What the copies meet: their places, parents, origins, and all below what they delete."""
+    origins = [origin_of(copy) for copy in copies]
+    xids = {copy.xid for copy in copies}
+    parents = {str(Xid.parse(xid).parent) for xid in xids} - xids - {"/"}
+    entities = await feed.load_held(connection, xids | parents, origins)
+    tombstones = await store.load_tombstones(connection, origins)
+    await _load_below(connection, copies, entities)
+    await _load_default_versions(connection, copies, entities)
+    return entities, tombstones
+
+
+async def _load_below(
+    connection: Connection, copies: Iterable[Copy], entities: dict[str, Entity]
+) -> None:
+    ended = {origin_of(copy) for copy in copies if isinstance(copy, Tombstone)}
+    roots = [
+        entity.xid
+        for entity in entities.values()
+        if origin_of(entity) in ended and entity.kind in ("group", "resource")
+    ]
+    if roots:
+        below = await store.load_subtrees(connection, roots)
+        entities.update({entity.xid: entity for entity in below})
+
+
+async def _load_default_versions(
+    connection: Connection, copies: Iterable[Copy], entities: dict[str, Entity]
+) -> None:
+    """A resource shows its default version, so changes are told by the old and the new one."""
+    held = [entity for entity in entities.values() if entity.kind == "resource"]
+    if not held:
+        return
+    coming = [c for c in copies if isinstance(c, Entity) and c.kind == "resource"]
+    wanted = {
+        f"{resource.xid}/versions/{resource.attributes.get('defaultversionid')}"
+        for resource in (*held, *coming)
+    }
+    entities.update(await store.load(connection, wanted - entities.keys()))
+
+
+async def _distrusted(connection: Connection, entities: Mapping[str, Entity]) -> dict[str, Entity]:
+    """The same entities; what is not as its digest says has none, so it is like no copy."""
+    versions = [xid for xid, entity in entities.items() if entity.kind == "version"]
+    hashes = await feed.rehash_documents(connection, versions)
+    return {
+        xid: entity
+        if hashes.get(xid) == entity.document_sha256 and entity.content_digest() == entity.digest
+        else replace(entity, digest=b"")
+        for xid, entity in entities.items()
+    }
+
+
+async def _write(
+    connection: Connection,
+    judgement: Judgement,
+    before: Mapping[str, Entity],
+    model: Model,
+    now: datetime,
+) -> int:
+    root = before.get("/")
+    registry = None if root is None else raised_registry(root, judgement, before, now)
+    changes = changes_of(judgement, before, registry, model)
+    if judgement.dropped:
+        await feed.drop(connection, judgement.dropped)
+    await store.write(
+        connection,
+        Write(
+            interaction=uuid.uuid4().hex,
+            at=now,
+            entities=[*judgement.written, *([registry] if registry else [])],
+            tombstones=judgement.deleted,
+            changes=changes,
+            dropped_documents=[
+                e.xid for e in judgement.written if e.document is None and _had(before, e.xid)
+            ],
+            revived=judgement.revived,
+        ),
+    )
+    if judgement.remembered:
+        await feed.bury(connection, judgement.remembered)
+    return len(changes)
+
+
+def _had(before: Mapping[str, Entity], xid: str) -> bool:
+    return xid in before and before[xid].document_sha256 is not None
+
+
+async def _record(
+    connection: Connection, batch: Batch, judgement: Judgement, now: datetime
+) -> None:
+    """What an operator is shown, and the cursor."""
+    settled = [f.origin for f in judgement.findings if f.verdict in SETTLED]
+    if settled:
+        await links.settle_conflicts(connection, settled)
+    if batch.link is None:
+        return
+    await links.save_progress(
+        connection,
+        batch.link,
+        cursor=batch.cursor,
+        applied=judgement.verdicts[Verdict.APPLY],
+        at=now,
+    )
+    if judgement.conflicts:
+        await links.add_conflicts(
+            connection, batch.link.id, [_conflict(finding, now) for finding in judgement.conflicts]
+        )
+
+
+def _conflict(finding: Finding, now: datetime) -> Conflict:
+    return Conflict(
+        origin=finding.origin,
+        xid=finding.xid,
+        epoch=finding.epoch,
+        verdict=finding.verdict.value,
+        detail=finding.detail,
+        at=now,
+    )

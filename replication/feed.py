@@ -1,0 +1,60 @@
+"""What replication offers over HTTP: who this node is, and all routes under /replication."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+from aiohttp import web
+
+from catalog.api.context import CONTEXT
+from catalog.api.responses import json_response
+from catalog.model.digest import DIGEST_VERSION
+from catalog.store import feed
+from replication import digests, listen, operations, serving
+
+_OFFERS = ("changes", "snapshot", "digests", "repair")
+
+
+async def get_handshake(request: web.Request) -> web.Response:
+    """`GET /replication`: who is here, and what the log holds."""
+    database = request.app[CONTEXT].database
+    async with database.pool.acquire(timeout=30) as connection:
+        extent = await feed.read_extent(connection)
+    return json_response(
+        {
+            "instance": str(database.node.instance),
+            "authority": database.node.authority,
+            "software": f"concord/{_version()}",
+            "digestversion": DIGEST_VERSION,
+            "log": {
+                "first": None if extent.first is None else str(extent.first),
+                "now": str(extent.now),
+            },
+            "offers": _OFFERS,
+        }
+    )
+
+
+def _version() -> str:
+    try:
+        return version("concord")
+    except PackageNotFoundError:
+        return "0"
+
+
+routes: list[web.RouteDef] = [
+    web.get("/replication", get_handshake),
+    web.get("/replication/changes", serving.get_changes),
+    web.get("/replication/snapshot", serving.get_snapshot),
+    web.get("/replication/digests", digests.get_digests),
+    web.post("/replication/fetch", serving.post_fetch),
+    web.post("/replication/repair", operations.post_repair),
+    web.get("/replication/links", operations.list_links),
+    web.post("/replication/links", operations.create_link),
+    web.get("/replication/links/{id}", operations.get_link),
+    web.put("/replication/links/{id}", operations.replace_link),
+    web.delete("/replication/links/{id}", operations.delete_link),
+    web.get("/replication/links/{id}/conflicts", operations.list_conflicts),
+    web.post("/notifications", listen.post_notification),
+    web.options("/notifications", listen.grant_notifications),
+]

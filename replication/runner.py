@@ -1,0 +1,247 @@
+"""Runs one link: it meets the source, brings everything once, then follows the feed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+
+import aiohttp
+import structlog
+
+from catalog.api.context import Context
+from catalog.events.backoff import Backoff
+from catalog.model.entity import Origin
+from catalog.store import links
+from catalog.store.database import wait_for
+from catalog.store.links import Link, LinkReplaced
+from replication.link import may_bring
+from replication.listen import ensure_subscription
+from replication.pull import Brought, Flow, apply_by, apply_lines, bootstrap, pull_once
+from replication.remote import CursorExpired, Rejected, Remote, RemoteError
+from replication.wire import MOST_ORIGINS, is_scope
+
+_log = structlog.get_logger(__name__)
+
+_LONG_POLL_SECONDS = 20.0
+# A source that does not hold back its answer must not be asked without end.
+_SHORTEST_POLL_SECONDS = 0.5
+
+
+class Bell:
+    """Wakes a runner that waits, or one that is about to."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        self._event.set()
+
+    async def wait(self, timeout_seconds: float) -> None:
+        """Wait for a ring since the last wait, but not longer than that."""
+        await wait_for(self._event, timeout_seconds)
+        self._event.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Where runners get the passing of time and chance from."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    random: Random = field(default_factory=Random)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What all runners of a process share."""
+
+    context: Context
+    session: aiohttp.ClientSession
+    gate: asyncio.Semaphore
+    timing: Timing
+
+    @property
+    def backoff(self) -> Backoff:
+        settings = self.context.settings
+        return Backoff(
+            initial=settings.backoff_initial_seconds,
+            factor=2.0,
+            cap=settings.backoff_cap_seconds,
+            jitter=0.5,
+        )
+
+    def remote(self, link: Link) -> Remote:
+        timeout = self.context.settings.request_timeout_seconds
+        return Remote(self.session, link.definition.source, timeout)
+
+
+class Runner:
+    """Follows one revision of a link until it is cancelled or the link is another one.
+
+    `subscription` is the one at the source that wakes the link, if there is one.
+    """
+
+    def __init__(self, link: Link, means: Means) -> None:
+        self.link = link
+        self.bell = Bell()
+        self.subscription = link.subscription
+        self._means = means
+        self._database = means.context.database
+        self._remote = means.remote(link)
+        self._failures = link.failures
+        self._retried_at = -means.context.settings.pull_interval_seconds
+
+    async def run(self) -> None:
+        """Follow the source; after a failure, come back later and later."""
+        while True:
+            try:
+                await self._follow()
+            except LinkReplaced:
+                return
+            except RemoteError as error:
+                await self._fail(str(error), error)
+            # The boundary of one link: what nobody foresaw is logged and shown, and the
+            # other links go on.
+            except Exception as error:
+                _log.exception("link failed", link=self.link.id)
+                await self._fail(f"{type(error).__name__}: {error}", None)
+
+    async def _follow(self) -> None:
+        flow, cursor = await self._meet()
+        try:
+            if cursor is None:
+                cursor = await self._copy(flow)
+            while True:
+                cursor = await self._advance(flow, cursor)
+        except CursorExpired as error:
+            async with self._database.transaction() as connection:
+                await links.forget_cursor(connection, self.link)
+            await self._remember("resynchronise", str(error))
+            await self._pause(1, None)
+
+    async def _meet(self) -> tuple[Flow, str | None]:
+        """Ask the source who it is; a cursor is good for the instance that gave it only.
+
+        Raises:
+            Rejected: it is this node itself, or says it is.
+        """
+        source = await self._remote.handshake()
+        node = self._database.node
+        if source.instance == node.instance or source.authority == node.authority:
+            raise Rejected(
+                f"{self._remote.url} is this node itself, or claims its authority.",
+                hint="Let the link lead to another catalog.",
+            )
+        async with self._database.transaction() as connection:
+            known = await links.get(connection, self.link.id)
+            cursor = await links.meet(connection, self.link, source.instance, source.authority)
+        if known is None:
+            raise LinkReplaced(self.link.id)
+        if known.instance not in (None, source.instance):
+            detail = f"the source is {source.instance} now, it was {known.instance}"
+            await self._remember("another instance", detail)
+        flow = Flow(
+            context=self._means.context,
+            link=known,
+            remote=self._remote,
+            source=source,
+            gate=self._means.gate,
+        )
+        return flow, cursor
+
+    async def _copy(self, flow: Flow) -> str:
+        await self._report("copying")
+        brought = await bootstrap(flow)
+        await self._remember("copied", f"{brought.copies} copies, {brought.changes} changes")
+        return brought.cursor
+
+    async def _advance(self, flow: Flow, cursor: str) -> str:
+        """Catch up, then wait for more. The answer is the cursor to go on from."""
+        if flow.link.definition.mode == "events":
+            self.subscription = await ensure_subscription(flow, self.subscription)
+        cursor = await self._catch_up(flow, cursor)
+        await self._retry_conflicts(flow)
+        self._failures = 0
+        await self._report("current", currentat=datetime.now(UTC))
+        seconds = self._means.context.settings.pull_interval_seconds
+        if flow.link.definition.mode == "events":
+            await self.bell.wait(seconds)
+            return cursor
+        return await self._poll(flow, cursor, min(seconds, _LONG_POLL_SECONDS))
+
+    async def _catch_up(self, flow: Flow, cursor: str) -> str:
+        while True:
+            brought = await pull_once(flow, cursor, wait_seconds=0)
+            if brought.cursor == cursor:
+                return cursor
+            cursor = brought.cursor
+
+    async def _poll(self, flow: Flow, cursor: str, seconds: float) -> str:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        brought: Brought = await pull_once(flow, cursor, wait_seconds=seconds)
+        if not brought.copies and loop.time() - began < _SHORTEST_POLL_SECONDS:
+            await self._means.timing.sleep(min(seconds, _SHORTEST_POLL_SECONDS))
+        return brought.cursor
+
+    async def _retry_conflicts(self, flow: Flow) -> None:
+        """Fetch again what could not be applied: its place may have become free since."""
+        now = asyncio.get_running_loop().time()
+        if now - self._retried_at < self._means.context.settings.pull_interval_seconds:
+            return
+        self._retried_at = now
+        async with self._database.pool.acquire(timeout=30) as connection:
+            found = await links.load_conflicts(
+                connection, flow.link.id, Origin("", ""), MOST_ORIGINS
+            )
+        definition, authority = flow.link.definition, flow.source.authority
+        wanted = [
+            conflict.origin
+            for conflict in found
+            if conflict.origin.authority
+            and is_scope(conflict.origin.xid)
+            and may_bring(definition, authority, conflict.origin)
+        ]
+        if wanted:
+            await apply_lines(
+                flow.remote.fetch(wanted), lambda copies, _: apply_by(flow, copies, None)
+            )
+
+    async def _fail(self, message: str, error: RemoteError | None) -> None:
+        self._failures += 1
+        is_refused = error is not None and not error.is_retryable
+        # The database may be what failed; then the state is as old as everything else there.
+        try:
+            await self._report("refused" if is_refused else "waiting", error=message[:1000])
+        except Exception:
+            _log.exception("the state of a link was not saved", link=self.link.id)
+        await self._pause(self._failures, error)
+
+    async def _pause(self, failures: int, error: RemoteError | None) -> None:
+        delay = self._means.backoff.delay(failures, self._means.timing.random)
+        at_least = 0.0 if error is None else error.retry_after or 0.0
+        await self._means.timing.sleep(max(delay, at_least))
+
+    async def _report(
+        self,
+        state: links.State,
+        *,
+        error: str | None = None,
+        currentat: datetime | None = None,
+    ) -> None:
+        async with self._database.pool.acquire(timeout=30) as connection:
+            await links.save_state(
+                connection,
+                self.link,
+                state,
+                failures=self._failures,
+                error=error,
+                currentat=currentat,
+            )
+
+    async def _remember(self, event: str, detail: str) -> None:
+        _log.info("link", link=self.link.id, event_=event, detail=detail)
+        async with self._database.pool.acquire(timeout=30) as connection:
+            await links.remember(connection, self.link, datetime.now(UTC), event, detail[:500])

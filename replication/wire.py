@@ -1,0 +1,129 @@
+"""Bodies of replication's HTTP API, checked before anything is done with them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from catalog.model.entity import Origin
+from catalog.model.errors import (
+    InvalidAttribute,
+    RequiredAttributeMissing,
+    UnknownAttribute,
+    XRegistryError,
+    with_violations,
+)
+from catalog.store.links import RELAY, Definition
+
+MOST_ORIGINS = 1000
+_MOST_NAMED = 100
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}")
+_SCOPE = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}){1,6}")
+
+
+def is_scope(path: str) -> bool:
+    """Whether `path` can be that of a collection or an entity."""
+    return _SCOPE.fullmatch(path) is not None
+
+
+def _check_source(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("it needs to be the http or https URL of a catalog")
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("it must have no query, fragment or user")
+    return url.rstrip("/")
+
+
+def _check_scope(path: str) -> str:
+    if not is_scope(path):
+        raise ValueError("it needs to be the path of an entity or collection, as /messagegroups/g")
+    return path
+
+
+def _check_id(id: str) -> str:
+    if not _ID.fullmatch(id):
+        raise ValueError("it needs to be 1 to 128 letters, digits or - . _ ~")
+    return id
+
+
+def _check_authorities(authorities: list[str]) -> list[str]:
+    if "*" in authorities and authorities != list(RELAY):
+        raise ValueError('"*" stands for everybody, so it stands alone')
+    return authorities
+
+
+_Text = Annotated[str, Field(min_length=1, max_length=1024)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class LinkBody(_Body):
+    """`POST /replication/links` and `PUT /replication/links/{id}`."""
+
+    id: Annotated[str, AfterValidator(_check_id)] | None = None
+    source: Annotated[_Text, AfterValidator(_check_source)]
+    mode: Literal["pull", "events"] = "events"
+    authorities: Annotated[
+        list[_Text], Field(max_length=_MOST_NAMED), AfterValidator(_check_authorities)
+    ] = Field(default_factory=list)
+    scope: Annotated[
+        list[Annotated[_Text, AfterValidator(_check_scope)]], Field(max_length=_MOST_NAMED)
+    ] = Field(default_factory=list)
+
+    def to_definition(self) -> Definition:
+        return Definition(
+            source=self.source,
+            mode=self.mode,
+            authorities=tuple(self.authorities),
+            scope=tuple(self.scope),
+        )
+
+
+class _OriginBody(_Body):
+    authority: _Text
+    origin: Annotated[_Text, AfterValidator(_check_scope)]
+
+
+class OriginsBody(_Body):
+    """`POST /replication/fetch` and `POST /replication/repair`."""
+
+    origins: list[_OriginBody] = Field(max_length=MOST_ORIGINS)
+
+    def to_origins(self) -> list[Origin]:
+        """Each origin once, in the order given."""
+        return list(dict.fromkeys(Origin(one.authority, one.origin) for one in self.origins))
+
+
+_Read = TypeVar("_Read", bound=BaseModel)
+
+
+def read_as(body: type[_Read], data: Any, subject: str) -> _Read:
+    """Check a body.
+
+    Raises:
+        XRegistryError: the first thing that is wrong, with all others as its violations.
+    """
+    try:
+        return body.model_validate(data)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False, include_context=False)
+        found = [_violation(subject, d["type"], d["loc"], d["msg"]) for d in details]
+        raise with_violations(found) from error
+
+
+def _violation(
+    subject: str, kind: str, location: tuple[int | str, ...], message: str
+) -> XRegistryError:
+    name = ".".join(map(str, location)) or "body"
+    if kind == "missing":
+        return RequiredAttributeMissing(subject, list=name)
+    if kind == "extra_forbidden":
+        return UnknownAttribute(subject, name=name[:128])
+    detail = message.removeprefix("Value error, ").rstrip(".")
+    return InvalidAttribute(subject, name=name, error_detail=detail)

@@ -1,0 +1,158 @@
+"""Several nodes in this process that replicate from each other over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import orjson
+from aiohttp.test_utils import TestClient, TestServer
+
+from catalog.api import subscriptions
+from catalog.api.app import create_app
+from catalog.api.context import Context
+from catalog.config import Settings
+from catalog.events.deliver import run_deliveries
+from catalog.model.modelsource import default_model
+from catalog.registry.begin import ensure_registry
+from catalog.store.database import Database
+from replication.feed import routes
+from replication.runner import Timing
+from replication.scheduler import run_links
+from tests.integration.conftest import Node
+
+Rows = dict[tuple[str, str], tuple[int, str, str]]
+
+
+@contextlib.asynccontextmanager
+async def start_member(dsn: str, **settings: Any) -> AsyncIterator[Node]:
+    """A node with its replication API; its links and deliveries run only where asked for."""
+    model = default_model()
+    quick = {"backoff_initial_seconds": 0.05, "backoff_cap_seconds": 0.2, **settings}
+    async with Database.open(dsn, modelsource=model.source) as database:
+        await ensure_registry(database, "test")
+        context = Context(
+            database=database, model=model, settings=Settings(**quick), public_base=""
+        )
+        app = create_app(context, [*subscriptions.routes, *routes])
+        async with TestClient(TestServer(app)) as client:
+            context.public_base = str(client.make_url("")).rstrip("/")
+            yield Node(client, context)
+
+
+@contextlib.asynccontextmanager
+async def running(*nodes: Node, deliveries: bool = False) -> AsyncIterator[None]:
+    """Run the links of these nodes; leaving is as sudden as losing the process."""
+    tasks = [asyncio.create_task(run_links(n.context, timing=quick_timing())) for n in nodes]
+    if deliveries:
+        tasks += [asyncio.create_task(run_deliveries(n.context)) for n in nodes]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=10)
+
+
+def quick_timing() -> Timing:
+    return Timing(sleep=lambda seconds: asyncio.sleep(min(seconds, 0.1)), random=Random(0))
+
+
+@contextlib.asynccontextmanager
+async def databases(postgres_url: str, template: str, count: int) -> AsyncIterator[list[str]]:
+    names = [f"{template}_{secrets.token_hex(4)}" for _ in range(count)]
+    connection = await asyncpg.connect(postgres_url)
+    try:
+        for name in names:
+            await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        yield [urlsplit(postgres_url)._replace(path=f"/{name}").geturl() for name in names]
+        for name in names:
+            await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    finally:
+        await connection.close()
+
+
+async def link(target: Node, source: Node, **definition: Any) -> dict[str, Any]:
+    """Let `target` follow `source`."""
+    body = {"source": source.url, "mode": "pull", **definition}
+    answer = await target.send("POST", "/replication/links", body)
+    assert answer.status == 201, answer.body
+    created: dict[str, Any] = answer.json
+    return created
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], timeout_seconds: float = 20) -> None:
+    async with asyncio.timeout(timeout_seconds):
+        while not await condition():  # noqa: ASYNC110  # the node has no event for it
+            await asyncio.sleep(0.02)
+
+
+async def link_is(node: Node, id: str, state: str) -> None:
+    """Wait until a link is in a state."""
+
+    async def is_there() -> bool:
+        return bool((await node.get(f"/replication/links/{id}"))["state"] == state)
+
+    await eventually(is_there)
+
+
+async def digest_rows(node: Node, *, verify: bool = False) -> Rows:
+    """What a node holds: by authority and origin, the epoch, whether it is deleted, the digest."""
+    answer = await node.send("GET", f"/replication/digests?format=csv&verify={str(verify).lower()}")
+    assert answer.status == 200, answer.body
+    return {
+        (row["authority"], row["origin"]): (int(row["epoch"]), row["deleted"], row["digest"])
+        for row in csv.DictReader(answer.body.decode().splitlines())
+    }
+
+
+async def own_rows(node: Node) -> Rows:
+    """What a node holds of its own."""
+    rows = await digest_rows(node)
+    return {
+        origin: row for origin, row in rows.items() if origin[0] == node.database.node.authority
+    }
+
+
+async def carries(target: Node, *sources: Node) -> bool:
+    """Whether `target` holds exactly what the sources control."""
+    held = await digest_rows(target)
+    expected: Rows = {}
+    for source in sources:
+        expected |= await own_rows(source)
+    return {o: row for o, row in held.items() if o[0] != target.database.node.authority} == expected
+
+
+async def lines(node: Node, path: str, **request: Any) -> list[dict[str, Any]]:
+    """The lines of a feed's answer."""
+    answer = await node.send(request.pop("method", "GET"), path, **request)
+    assert answer.status == 200, answer.body
+    return [orjson.loads(line) for line in answer.body.splitlines()]
+
+
+async def execute(node: Node, statement: str, *arguments: Any) -> None:
+    """Damage a node's database, or look after it, behind the node's back."""
+    async with node.database.pool.acquire() as connection:
+        await connection.execute(statement, *arguments)
+
+
+async def write_some(node: Node, group: str, *, messages: int = 2) -> None:
+    """A group of messages and a schema with a document."""
+    for number in range(messages):
+        await node.put(
+            f"/messagegroups/{group}/messages/m{number}", {"description": f"message {number}"}
+        )
+    answer = await node.request(
+        "PUT",
+        f"/schemagroups/{group}/schemas/s",
+        body=b'{"type": "object"}',
+        headers={"Content-Type": "application/json", "xRegistry-format": "JsonSchema/draft-07"},
+    )
+    assert answer.status == 201, answer.body

@@ -1,0 +1,271 @@
+"""Copies from other catalogs, some of them hostile, against a real database."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.store import links
+from catalog.store.changes import read_changes, read_head
+from catalog.store.links import Definition, LinkReplaced
+from replication.apply import Applied, Batch, apply_batch
+from replication.decide import Policy, Verdict
+from replication.judge import Incoming
+from replication.lines import read_line, write_entity
+from tests.integration.conftest import Node
+from tests.integration.federation import digest_rows, execute, start_member
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+AUTHORITY = "urn:theirs"
+
+
+@pytest.fixture
+async def member(database_url: str) -> AsyncIterator[Node]:
+    async with start_member(database_url) as node:
+        yield node
+
+
+def entity(
+    xid: str, /, *, epoch: int = 1, document: bytes | None = None, **attributes: Any
+) -> Entity:
+    kind = {2: "group", 4: "resource", 6: "version"}[xid.count("/")]
+    return Entity.sealed(
+        xid=xid,
+        kind=kind,  # type: ignore[arg-type]
+        authority=AUTHORITY,
+        origin=xid,
+        epoch=epoch,
+        attributes=attributes,
+        createdat=NOW,
+        modifiedat=NOW,
+        document=document,
+    )
+
+
+def message(group: str, id: str, **attributes: Any) -> Entity:
+    meta = {"defaultversionid": "1", "defaultversionsticky": False, **attributes}
+    return entity(f"/messagegroups/{group}/messages/{id}", **meta)
+
+
+def schema(group: str, *, epoch: int = 1, document: bytes = b"{}") -> list[Entity]:
+    return [
+        entity(f"/schemagroups/{group}", epoch=epoch),
+        entity(
+            f"/schemagroups/{group}/schemas/s",
+            epoch=epoch,
+            defaultversionid="1",
+            defaultversionsticky=False,
+        ),
+        entity(
+            f"/schemagroups/{group}/schemas/s/versions/1",
+            epoch=epoch,
+            document=document,
+            ancestorid="1",
+            contenttype="application/json",
+        ),
+    ]
+
+
+def end_of(live: Entity) -> Tombstone:
+    return Tombstone(
+        xid=live.xid,
+        kind=live.kind,
+        authority=live.authority,
+        origin=live.origin,
+        epoch=live.epoch + 1,
+        deletedat=NOW,
+    )
+
+
+async def receive(node: Node, *copies: Incoming, **batch: Any) -> Applied:
+    policy = Policy(own=node.database.node.authority, sender=AUTHORITY)
+    return await apply_batch(
+        node.database, node.context.model, Batch(copies=copies, policy=policy, **batch)
+    )
+
+
+async def test_a_replica_keeps_what_its_authority_gave_it(member: Node) -> None:
+    copies = schema("g", epoch=41)
+    applied = await receive(member, *copies)
+    assert applied.count(Verdict.APPLY) == 3
+    rows = await digest_rows(member, verify=True)
+    assert rows == {(AUTHORITY, c.xid): (41, "false", c.digest.hex()) for c in copies}
+    shown = await member.get("/schemagroups/g")
+    assert (shown["epoch"], shown["createdat"]) == (41, "2030-01-01T00:00:00Z")
+    assert shown["authority"] == AUTHORITY
+    assert (await member.send("GET", "/schemagroups/g/schemas/s")).body == b"{}"
+
+
+async def test_what_is_not_news_writes_no_change_row(member: Node) -> None:
+    await receive(member, *schema("g", epoch=2))
+    before = await member.state()
+    for again in (schema("g", epoch=2), schema("g", epoch=1), schema("g", epoch=2)[::-1]):
+        applied = await receive(member, *again, *again)
+        assert applied.changes == 0
+    assert await member.state() == before
+
+
+async def test_a_document_that_was_replaced_or_removed_is(member: Node) -> None:
+    await receive(member, *schema("g"))
+    await receive(member, *schema("g", epoch=2, document=b"new"))
+    assert (await member.send("GET", "/schemagroups/g/schemas/s")).body == b"new"
+    bare = entity("/schemagroups/g/schemas/s/versions/1", epoch=3, ancestorid="1")
+    await receive(member, bare)
+    async with member.database.pool.acquire() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM documents") == 0
+
+
+async def test_a_deleted_group_leaves_nothing_that_cannot_be_reached(member: Node) -> None:
+    group, resource, version = schema("g")
+    await receive(member, group, resource, version)
+    await receive(member, end_of(group))
+    async with member.database.pool.acquire() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM entities WHERE xid <> '/'") == 0
+        assert await connection.fetchval("SELECT count(*) FROM documents") == 0
+    late = await receive(member, version, end_of(version), end_of(resource))
+    assert sorted(finding.verdict for finding in late.findings) == ["apply", "apply", "deleted"]
+    assert {deleted for _, deleted, _ in (await digest_rows(member)).values()} == {"true"}
+
+
+async def test_what_is_hostile_is_set_aside_and_the_rest_flows(member: Node) -> None:
+    sound = entity("/messagegroups/sound")
+    hostile: list[Incoming] = [
+        replace(entity("/messagegroups/liar"), digest=b"\0" * 32),
+        replace(entity("/messagegroups/moved"), xid="/messagegroups/elsewhere"),
+        entity("/aliens/a"),
+        replace(entity("/messagegroups/neg"), epoch=-1),
+        message("none", "orphan"),
+        replace(message("sound", "m"), attributes={}),
+        message("sound", "m", defaultversionid=["1"]),
+        message("sound", "m", defaultversionsticky="no"),
+        entity("/messagegroups/spoof", epoch=1, xid="/messagegroups/other"),
+        entity("/messagegroups/name", **{"Self Made": 1}),
+    ]
+    as_line = write_entity(entity("/messagegroups/nul", name="x"))
+    hostile += [
+        copy
+        for line in (
+            b"{",
+            b"[]",
+            b'"text"',
+            b'{"xid": 1}',
+            b"\xff\xfe",
+            as_line.replace(b'"name":"x"', b'"name":"\\u0000"'),
+            as_line.replace(b'"epoch":1', b'"epoch":true'),
+            as_line.replace(b'"epoch":1', b'"epoch":99999999999999999999'),
+            as_line.replace(b'"epoch":1', b'"epoch":9223372036854775807'),
+            as_line.replace(b'"2030-01-01T00:00:00Z"', b'"yesterday"'),
+            as_line.replace(b'"attributes":{', b'"document":"!","attributes":{'),
+            as_line.replace(b'"name":"x"', b'"name":' + b"[" * 90 + b"1" + b"]" * 90),
+            as_line.replace(b'"authority":"', b'"authority":"' + b"x" * 5000),
+        )
+        if not isinstance(copy := read_line(line), str)
+    ]
+    async with member.database.transaction() as connection:
+        link = await links.create(connection, "l", Definition(source="http://x"))
+    assert link is not None
+    applied = await receive(member, *hostile, sound, link=link, cursor="c")  # type: ignore[arg-type]
+    assert applied.count(Verdict.INVALID) == len(hostile)
+    assert [f.xid for f in applied.findings if f.verdict is Verdict.APPLY] == [sound.xid]
+    shown = await member.get("/replication/links/l")
+    assert (shown["applied"], shown["cursor"]) == (1, "c")
+    assert shown["conflicts"] > 5
+    assert set(await digest_rows(member)) == {(AUTHORITY, sound.xid)}
+
+
+async def test_a_conflict_leaves_when_its_origin_is_applied_after_all(member: Node) -> None:
+    async with member.database.transaction() as connection:
+        link = await links.create(connection, "l", Definition(source="http://x"))
+    bad = replace(entity("/messagegroups/g"), digest=b"\0" * 32)
+    await receive(member, bad, link=link, cursor="c")
+    assert (await member.get("/replication/links/l"))["conflicts"] == 1
+    [conflict] = (await member.get("/replication/links/l/conflicts"))["conflicts"]
+    assert (conflict["verdict"], conflict["detail"]) == (
+        "invalid",
+        "its digest does not match its content",
+    )
+    await receive(member, entity("/messagegroups/g"), link=link, cursor="d")
+    assert (await member.get("/replication/links/l"))["conflicts"] == 0
+
+
+async def test_nothing_is_written_for_a_link_that_was_replaced(member: Node) -> None:
+    async with member.database.transaction() as connection:
+        link = await links.create(connection, "l", Definition(source="http://x"))
+        await links.replace(connection, "l", Definition(source="http://y"))
+    with pytest.raises(LinkReplaced):
+        await receive(member, entity("/messagegroups/g"), link=link, cursor="c")
+    assert await digest_rows(member) == {}
+
+
+async def test_a_batch_announces_itself_to_those_who_wait(member: Node) -> None:
+    ticket = member.database.signal.ticket()
+    await receive(member, entity("/messagegroups/g"))
+    assert ticket.is_set()
+    ticket = member.database.signal.ticket()
+    await receive(member, entity("/messagegroups/g"))
+    assert not ticket.is_set()
+
+
+async def test_replicas_and_local_writes_at_the_same_time_lose_nothing(member: Node) -> None:
+    async def replicate(number: int) -> None:
+        await receive(member, *schema(f"theirs{number}"))
+
+    async def write(number: int) -> None:
+        await member.put(f"/messagegroups/ours{number}", {})
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(20):
+            group.create_task(replicate(number))
+            group.create_task(write(number))
+    listed = await member.get("/messagegroups")
+    assert len(listed) == 20
+    assert len(await digest_rows(member)) == 20 * 4
+    registry = await member.get("/")
+    assert registry["epoch"] == 41
+
+
+async def test_a_local_client_cannot_write_a_replica(member: Node) -> None:
+    await receive(member, entity("/messagegroups/g"))
+    answer = await member.send("PUT", "/messagegroups/g", {"description": "mine"})
+    assert (answer.status, answer.error) == (400, "readonly")
+
+
+async def test_an_update_is_logged_with_the_names_of_what_changed(member: Node) -> None:
+    await receive(member, entity("/messagegroups/g", description="old"))
+    await receive(member, entity("/messagegroups/g", epoch=2, description="new"))
+    async with member.database.pool.acquire() as connection:
+        head = await read_head(connection)
+        assert head.first is not None
+        logged = await read_changes(connection, head.first, 100)
+    last = logged[-1].change
+    assert (last.action, last.changed, last.epoch) == ("updated", ("description", "epoch"), 2)
+    assert (last.authority, last.origin) == (AUTHORITY, "/messagegroups/g")
+
+
+async def test_the_origin_of_a_row_that_was_damaged_does_not_stop_a_batch(member: Node) -> None:
+    await receive(member, entity("/messagegroups/g"), entity("/messagegroups/h"))
+    await execute(member, "UPDATE entities SET origin = '/x/y' WHERE xid = '/messagegroups/g'")
+    applied = await receive(
+        member, entity("/messagegroups/g", epoch=2), entity("/messagegroups/h", epoch=2)
+    )
+    assert sorted(finding.verdict for finding in applied.findings) == ["apply", "collided"]
+
+
+async def test_bulk_is_fast_enough_for_a_bootstrap(member: Node) -> None:
+    copies = [entity(f"/messagegroups/g{number}", description="x" * 200) for number in range(2000)]
+    policy = Policy(own=member.database.node.authority, sender=AUTHORITY)
+    began = time.monotonic()
+    await apply_batch(
+        member.database,
+        member.context.model,
+        Batch(copies=copies, policy=policy, is_bulk=True),
+    )
+    assert 2000 / (time.monotonic() - began) > 500
+    assert Origin(AUTHORITY, "/messagegroups/g7").xid in {o for _, o in await digest_rows(member)}

@@ -1,0 +1,206 @@
+"""The feed over HTTP: pages, long polls, snapshots, and cursors that are refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import Node, assert_problem
+from tests.integration.federation import execute, lines, start_member, write_some
+
+
+@pytest.fixture
+async def member(database_url: str) -> AsyncIterator[Node]:
+    async with start_member(database_url) as node:
+        yield node
+
+
+async def cursor_now(node: Node) -> str:
+    cursor: str = (await lines(node, "/replication/snapshot"))[-1]["cursor"]
+    return cursor
+
+
+async def changes(node: Node, after: str, **params: Any) -> list[dict[str, Any]]:
+    query = "&".join(f"{name}={value}" for name, value in params.items())
+    return await lines(node, f"/replication/changes?after={after}&{query}")
+
+
+async def test_the_handshake_says_who_is_there(member: Node) -> None:
+    said = await member.get("/replication")
+    assert said["instance"] == str(member.database.node.instance)
+    assert said["authority"] == member.database.node.authority
+    assert said["digestversion"] == 1
+    assert said["offers"] == ["changes", "snapshot", "digests", "repair"]
+    assert said["log"]["first"] is None
+    await member.put("/messagegroups/g")
+    log = (await member.get("/replication"))["log"]
+    assert log["first"] <= log["now"]
+
+
+async def test_a_snapshot_has_everything_parents_first_and_ends_with_its_cursor(
+    member: Node,
+) -> None:
+    await write_some(member, "g")
+    await write_some(member, "gone", messages=0)
+    await member.send("DELETE", "/schemagroups/gone")
+    *copies, end = await lines(member, "/replication/snapshot")
+    assert set(end) == {"cursor"}
+    live = [copy["xid"] for copy in copies if "deleted" not in copy]
+    ended = {copy["xid"] for copy in copies if "deleted" in copy}
+    assert "/" not in live
+    assert all(x.rsplit("/", 2)[0] in ["", *live[:place]] for place, x in enumerate(live))
+    assert ended == {
+        "/schemagroups/gone",
+        "/schemagroups/gone/schemas/s",
+        "/schemagroups/gone/schemas/s/versions/1",
+    }
+    [version] = [c for c in copies if c["xid"] == "/schemagroups/g/schemas/s/versions/1"]
+    assert version["document"] == "eyJ0eXBlIjogIm9iamVjdCJ9"
+    assert await changes(member, end["cursor"]) == [end]
+
+
+async def test_a_page_shows_what_changed_as_it_is_now_with_all_that_is_above_it(
+    member: Node,
+) -> None:
+    await write_some(member, "g")
+    after = await cursor_now(member)
+    await member.put("/messagegroups/g/messages/m0", {"description": "one"})
+    await member.put("/messagegroups/g/messages/m0", {"description": "two"})
+    *copies, end = await changes(member, after, wait=10)
+    assert [copy["xid"] for copy in copies] == [
+        "/messagegroups/g",
+        "/messagegroups/g/messages/m0",
+        "/messagegroups/g/messages/m0/versions/1",
+    ]
+    assert copies[-1]["attributes"]["description"] == "two"
+    assert await changes(member, end["cursor"]) == [end]
+
+
+async def test_pages_of_one_change_bring_everything_in_the_end(member: Node) -> None:
+    after = await cursor_now(member)
+    await write_some(member, "g")
+    await member.send("DELETE", "/messagegroups/g/messages/m0")
+    seen: dict[str, bool] = {}
+    for _ in range(100):
+        *copies, end = await changes(member, after, limit=1, wait=10)
+        seen |= {copy["xid"]: "deleted" in copy for copy in copies}
+        if end["cursor"] == after:
+            break
+        after = end["cursor"]
+    snapshot = (await lines(member, "/replication/snapshot"))[:-1]
+    assert seen == {copy["xid"]: "deleted" in copy for copy in snapshot}
+
+
+async def test_a_reader_that_waits_is_answered_as_soon_as_there_is_something(
+    member: Node,
+) -> None:
+    await member.put("/messagegroups/g")
+    after = await cursor_now(member)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        waiting = group.create_task(changes(member, after, wait=30))
+        await asyncio.sleep(0)
+        await member.put("/messagegroups/h")
+    assert [line.get("xid") for line in waiting.result()] == ["/messagegroups/h", None]
+
+
+async def test_a_reader_that_waits_in_vain_gets_its_cursor_back(member: Node) -> None:
+    after = await cursor_now(member)
+    assert await changes(member, after, wait=1) == [{"cursor": after}]
+
+
+async def test_an_older_transaction_that_is_open_holds_changes_back_and_skips_none(
+    member: Node,
+) -> None:
+    await member.put("/messagegroups/g")
+    after = await cursor_now(member)
+    async with member.database.pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("SELECT pg_current_xact_id()")
+        await member.put("/messagegroups/h")
+        assert await changes(member, after) == [{"cursor": after}]
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            waiting = group.create_task(changes(member, after, wait=8))
+            await transaction.rollback()
+    assert [line.get("xid") for line in waiting.result()] == ["/messagegroups/h", None]
+
+
+async def test_filters_keep_to_authorities_and_scopes(member: Node) -> None:
+    own = member.database.node.authority
+    after = await cursor_now(member)
+    await write_some(member, "g")
+    *copies, _ = await changes(member, after, authority="urn:nobody")
+    assert copies == []
+    *copies, _ = await changes(
+        member, after, authority=own, wait=10, scope="/messagegroups/g/messages/m1"
+    )
+    assert [copy["xid"].rpartition("/")[2] for copy in copies] == ["g", "m1", "1"]
+    *copies, _ = await lines(member, "/replication/snapshot?scope=/schemagroups")
+    assert {copy["xid"].split("/")[1] for copy in copies} == {"schemagroups"}
+
+
+async def test_single_origins_are_fetched_with_what_is_above_them(member: Node) -> None:
+    await write_some(member, "g")
+    own = member.database.node.authority
+    wanted = [
+        {"authority": own, "origin": "/messagegroups/g/messages/m0"},
+        {"authority": own, "origin": "/messagegroups/nothing"},
+        {"authority": "urn:else", "origin": "/messagegroups/g"},
+    ]
+    *copies, end = await lines(
+        member, "/replication/fetch", method="POST", json={"origins": wanted}
+    )
+    assert [copy["xid"] for copy in copies] == ["/messagegroups/g", "/messagegroups/g/messages/m0"]
+    assert await changes(member, end["cursor"]) == [end]
+
+
+async def test_a_cursor_that_would_skip_something_is_gone(member: Node) -> None:
+    for id in "abc":
+        await member.put(f"/messagegroups/{id}")
+    after = await cursor_now(member)
+    await member.put("/messagegroups/d")
+    await member.put("/messagegroups/e")
+    instance, txid, seq = after.split(".")
+    others = "00000000" if instance != "00000000" else "11111111"
+    ahead = f"{instance}.{int(txid) + 10**9:019d}.{seq}"
+    for gone in (f"{others}.{txid}.{seq}", ahead):
+        answer = await member.send("GET", f"/replication/changes?after={gone}")
+        assert (answer.status, answer.error) == (410, "cursor_gone")
+        assert_problem(answer)
+    await execute(member, "DELETE FROM changes WHERE seq < (SELECT max(seq) FROM changes)")
+    answer = await member.send("GET", f"/replication/changes?after={after}")
+    assert (answer.status, answer.error) == (410, "cursor_gone")
+
+
+async def test_a_cursor_from_before_the_first_change_is_good(member: Node) -> None:
+    after = await cursor_now(member)
+    await member.put("/messagegroups/g")
+    assert len(await changes(member, after, wait=10)) == 2
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/replication/changes",
+        "/replication/changes?after=",
+        "/replication/changes?after=x",
+        "/replication/changes?after=00000000.1",
+        "/replication/changes?after=00000000.99999999999999999999.1",
+        "/replication/snapshot?scope=messagegroups",
+        "/replication/snapshot?scope=/a/../b",
+        "/replication/snapshot?authority=",
+        "/replication/snapshot?" + "&".join(["authority=x"] * 101),
+        "/replication/digests?format=xml",
+        "/replication/digests?format=csv&from=-1",
+        "/replication/digests?format=csv&from=10&to=5",
+        "/replication/digests?format=csv&to=70000",
+        "/replication/digests?format=csv&verify=perhaps",
+    ],
+)
+async def test_parameters_that_make_no_sense_are_refused(member: Node, path: str) -> None:
+    answer = await member.send("GET", path)
+    assert (answer.status, answer.error) == (400, "bad_request")
+    assert_problem(answer)

@@ -1,0 +1,362 @@
+"""Links between real nodes: they bring everything, lose nothing and end where they should."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.integration.conftest import Node
+from tests.integration.federation import (
+    carries,
+    databases,
+    digest_rows,
+    eventually,
+    execute,
+    link,
+    link_is,
+    own_rows,
+    running,
+    start_member,
+    write_some,
+)
+
+SENSELESS = [
+    ({}, "required_attribute_missing"),
+    ({"source": "ftp://x"}, "invalid_attribute"),
+    ({"source": "http://user@x"}, "invalid_attribute"),
+    ({"source": "http://x", "mode": "push"}, "invalid_attribute"),
+    ({"source": "http://x", "authorities": ["*", "urn:a"]}, "invalid_attribute"),
+    ({"source": "http://x", "scope": ["../x"]}, "invalid_attribute"),
+    ({"source": "http://x", "id": "a/b"}, "invalid_attribute"),
+    ({"source": "http://x", "surprise": 1}, "unknown_attribute"),
+]
+
+
+@pytest.fixture
+async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
+    """Three fresh nodes that do not know each other."""
+    async with (
+        databases(postgres_url, template, 3) as (one, two, three),
+        start_member(one) as first,
+        start_member(two) as second,
+        start_member(three) as third,
+    ):
+        yield [first, second, third]
+
+
+async def test_a_link_brings_what_is_there_and_then_every_change(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    made = await link(target, source)
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+        await source.put("/messagegroups/g/messages/m0", {"description": "another"})
+        await source.put("/messagegroups/h", {})
+        assert (await source.send("DELETE", "/messagegroups/g/messages/m1")).status == 204
+        assert (await source.send("DELETE", "/schemagroups/g")).status == 204
+        await eventually(lambda: carries(target, source))
+        await link_is(target, made["id"], "current")
+    shown = await target.get("/messagegroups/g/messages/m0")
+    assert shown["description"] == "another"
+    assert (await target.send("GET", "/messagegroups/g/messages/m1")).status == 404
+    assert (await target.send("GET", "/schemagroups/g/schemas/s")).status == 404
+    link_now = await target.get(f"/replication/links/{made['id']}")
+    assert link_now["conflicts"] == 0
+    assert link_now["error"] is None
+    assert [event["event"] for event in link_now["history"]] == ["copied"]
+
+
+async def test_documents_come_with_their_versions(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await link(target, source)
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+    answer = await target.send("GET", "/schemagroups/g/schemas/s")
+    assert answer.body == b'{"type": "object"}'
+
+
+async def test_a_recreated_entity_wins_over_the_tombstone_of_its_earlier_life(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    await source.put("/messagegroups/g", {"description": "first"})
+    await link(target, source)
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+        await source.send("DELETE", "/messagegroups/g")
+        await eventually(lambda: carries(target, source))
+        await source.put("/messagegroups/g", {"description": "second"})
+        await eventually(lambda: carries(target, source))
+    assert (await target.get("/messagegroups/g"))["description"] == "second"
+
+
+async def test_groups_that_come_or_go_raise_the_epoch_of_the_registry_at_the_target(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    before = (await target.get("/"))["epoch"]
+    await source.put("/messagegroups/g", {})
+    await link(target, source)
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+        assert (await target.get("/"))["epoch"] == before + 1
+        await source.send("DELETE", "/messagegroups/g")
+        await eventually(lambda: carries(target, source))
+    assert (await target.get("/"))["epoch"] == before + 2
+
+
+async def test_a_ring_of_relays_settles_and_then_writes_nothing(nodes: list[Node]) -> None:
+    for number, node in enumerate(nodes):
+        await write_some(node, f"g{number}")
+        await link(node, nodes[number - 1], authorities=["*"], id="left")
+    async with running(*nodes):
+        for node in nodes:
+            others = [other for other in nodes if other is not node]
+            await eventually(lambda node=node, others=others: carries(node, *others))
+        logs = [len(await node.changes()) for node in nodes]
+        for node in nodes:
+            seen = (await node.get("/replication/links/left"))["currentat"]
+
+            async def is_later(node: Node = node, seen: str | None = seen) -> bool:
+                now = (await node.get("/replication/links/left"))["currentat"]
+                return now is not None and now != seen
+
+            await nodes[0].put("/messagegroups/g0", {"description": seen})
+            await eventually(is_later)
+    assert len(await nodes[1].changes()) - logs[1] <= 3
+    assert [set(await own_rows(n)) for n in nodes] == [
+        {o for o in await digest_rows(nodes[0]) if o[0] == n.database.node.authority} for n in nodes
+    ]
+
+
+async def test_a_hub_relays_what_its_producers_control(nodes: list[Node]) -> None:
+    producer, hub, edge = nodes
+    await write_some(producer, "p")
+    await write_some(hub, "h")
+    await link(hub, producer)
+    await link(edge, hub, authorities=["*"])
+    async with running(hub, edge):
+        await eventually(lambda: carries(edge, producer, hub))
+        await producer.send("DELETE", "/messagegroups/p")
+        await eventually(lambda: carries(edge, producer, hub))
+    shown = await edge.get("/schemagroups/p")
+    assert shown["authority"] == producer.database.node.authority
+
+
+async def test_a_source_speaks_for_itself_only_unless_the_link_relays(nodes: list[Node]) -> None:
+    producer, hub, edge = nodes
+    await write_some(producer, "p")
+    await write_some(hub, "h")
+    await link(hub, producer)
+    await link(edge, hub)
+    async with running(hub, edge):
+        await eventually(lambda: carries(hub, producer))
+        await eventually(lambda: carries(edge, hub))
+
+
+async def test_a_scope_brings_what_lies_below_it_and_what_lies_above(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await link(target, source, scope=["/messagegroups/g/messages/m1"])
+    async with running(target):
+        await eventually(lambda: is_held(target, 3))
+    assert {origin for _, origin in await digest_rows(target)} == {
+        "/messagegroups/g",
+        "/messagegroups/g/messages/m1",
+        "/messagegroups/g/messages/m1/versions/1",
+    }
+
+
+async def is_held(node: Node, count: int) -> bool:
+    return len(await digest_rows(node)) == count
+
+
+async def test_a_link_goes_on_after_its_process_was_lost_at_any_point(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await link(target, source, id="from")
+    for number in range(4):
+        await write_some(source, f"g{number}", messages=5)
+        async with running(target):
+            await eventually(lambda number=number: has_group(target, f"g{number}"))
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+    changes = await target.changes()
+    created = [c.change.xid for c in changes if c.change.action == "created"]
+    assert len(created) == len(set(created))
+
+
+async def has_group(node: Node, id: str) -> bool:
+    return (await node.send("GET", f"/messagegroups/{id}")).status == 200
+
+
+async def test_a_link_whose_cursor_fell_out_of_the_log_begins_anew(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await source.put("/messagegroups/a", {})
+    await link(target, source, id="from")
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+    await source.put("/messagegroups/b", {})
+    await source.put("/messagegroups/c", {})
+    await source.send("DELETE", "/messagegroups/a")
+    await execute(source, "DELETE FROM changes WHERE seq < (SELECT max(seq) FROM changes)")
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+        await link_is(target, "from", "current")
+    history = (await target.get("/replication/links/from"))["history"]
+    assert [event["event"] for event in history] == ["copied", "resynchronise", "copied"]
+
+
+async def test_a_source_that_came_back_as_another_instance_is_noticed(nodes: list[Node]) -> None:
+    source, target, third = nodes
+    await write_some(source, "g")
+    await link(target, source, id="from")
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+    await execute(target, "UPDATE links SET instance = $1", third.database.node.instance)
+
+    async def has_begun_anew() -> bool:
+        history = (await target.get("/replication/links/from"))["history"]
+        events = [event["event"] for event in history]
+        return events == ["copied", "another instance", "copied"]
+
+    async with running(target):
+        await eventually(has_begun_anew)
+
+
+async def test_a_link_to_the_node_itself_is_refused(nodes: list[Node]) -> None:
+    node = nodes[0]
+    answer = await node.send("POST", "/replication/links", {"source": node.url})
+    assert (answer.status, answer.error) == (400, "invalid_attribute")
+    alias = node.url.replace("127.0.0.1", "localhost")
+    answer = await node.send("POST", "/replication/links", {"id": "me", "source": alias})
+    assert answer.status == 201
+    async with running(node):
+        await link_is(node, "me", "refused")
+    assert "itself" in (await node.get("/replication/links/me"))["error"]
+
+
+async def test_an_unreachable_source_is_shown_and_met_when_it_is_back(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await source.put("/messagegroups/a", {})
+    await target.send(
+        "POST", "/replication/links", {"id": "l", "source": "http://127.0.0.1:9", "mode": "pull"}
+    )
+    async with running(target):
+        await link_is(target, "l", "waiting")
+        shown = await target.get("/replication/links/l")
+        assert shown["failures"] > 0
+        assert "cannot be reached" in shown["error"]
+        await target.put("/replication/links/l", {"source": source.url, "mode": "pull"})
+        await eventually(lambda: carries(target, source))
+        await link_is(target, "l", "current")
+    assert (await target.get("/replication/links/l"))["error"] is None
+
+
+async def test_what_collides_is_kept_out_and_shown_while_the_rest_flows(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    await target.put("/messagegroups/G", {"description": "ours"})
+    await write_some(source, "g")
+    await source.put("/messagegroups/free", {})
+    await link(target, source, id="from")
+    async with running(target):
+        await link_is(target, "from", "current")
+        await eventually(lambda: has_group(target, "free"))
+    assert (await target.get("/messagegroups/G"))["description"] == "ours"
+    conflicts = (await target.get("/replication/links/from/conflicts"))["conflicts"]
+    by_origin = {conflict["origin"]: conflict["verdict"] for conflict in conflicts}
+    assert by_origin["/messagegroups/g"] == "collided"
+    assert "/schemagroups/g" not in by_origin
+    assert (await target.get("/replication/links/from"))["conflicts"] == len(conflicts)
+
+
+async def test_a_collision_ends_when_its_place_becomes_free(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await target.put("/messagegroups/g", {})
+    await write_some(source, "g")
+    await link(target, source, id="from")
+    async with running(target):
+        await link_is(target, "from", "current")
+    await target.send("DELETE", "/messagegroups/g")
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+    assert (await target.get("/replication/links/from/conflicts"))["conflicts"] == []
+
+
+async def test_events_wake_a_link_long_before_its_pull_interval(
+    postgres_url: str, template: str
+) -> None:
+    async with (
+        databases(postgres_url, template, 2) as (one, two),
+        start_member(one, pull_interval_seconds=600) as source,
+        start_member(two, pull_interval_seconds=600) as target,
+    ):
+        made = await link(target, source, mode="events")
+        async with running(target), running(source, deliveries=True):
+            await link_is(target, made["id"], "current")
+            await source.put("/messagegroups/g", {})
+            await eventually(lambda: carries(target, source), 10)
+            assert len(await source.get("/subscriptions")) == 1
+            await target.send("DELETE", f"/replication/links/{made['id']}")
+
+            async def is_forgotten() -> bool:
+                return await source.get("/subscriptions") == []
+
+            await eventually(is_forgotten)
+
+
+async def test_with_every_event_lost_a_link_converges_within_its_pull_interval(
+    postgres_url: str, template: str
+) -> None:
+    async with (
+        databases(postgres_url, template, 2) as (one, two),
+        start_member(one) as source,
+        start_member(two, pull_interval_seconds=0.3) as target,
+    ):
+        made = await link(target, source, mode="events")
+        async with running(target):
+            await link_is(target, made["id"], "current")
+            await source.put("/messagegroups/g", {})
+            await eventually(lambda: carries(target, source), 10)
+            [subscription] = await source.get("/subscriptions")
+            await source.send("DELETE", f"/subscriptions/{subscription['id']}")
+
+            async def is_back() -> bool:
+                return len(await source.get("/subscriptions")) == 1
+
+            await eventually(is_back)
+
+
+async def test_a_notification_for_a_link_that_is_no_more_ends_the_subscription(
+    nodes: list[Node],
+) -> None:
+    assert (await nodes[0].send("POST", "/notifications?link=gone", {})).status == 410
+    granted = await nodes[0].send(
+        "OPTIONS", "/notifications?link=gone", WebHook_Request_Origin="elsewhere"
+    )
+    assert granted.headers["WebHook-Allowed-Origin"] == "elsewhere"
+
+
+async def test_a_link_that_makes_no_sense_is_refused(database_url: str) -> None:
+    async with start_member(database_url) as member:
+        for body, error in SENSELESS:
+            answer = await member.send("POST", "/replication/links", body)
+            assert (answer.status, answer.error) == (400, error), body
+
+
+async def test_links_are_listed_replaced_and_removed(nodes: list[Node]) -> None:
+    node, source, _ = nodes
+    assert (await link(node, source, id="b"))["state"] == "new"
+    await link(node, source, id="a", scope=["/messagegroups"])
+    twice = await node.send("POST", "/replication/links", {"id": "a", "source": source.url})
+    assert twice.status == 400
+    listed = (await node.get("/replication/links"))["links"]
+    assert [each["id"] for each in listed] == ["a", "b"]
+    replaced = await node.put("/replication/links/a", {"source": source.url, "mode": "events"})
+    assert (replaced["mode"], replaced["scope"]) == ("events", [])
+    assert (await node.send("DELETE", "/replication/links/a")).status == 200
+    assert (await node.send("GET", "/replication/links/a")).status == 404
+    assert (await node.send("PUT", "/replication/links/a", {"source": source.url})).status == 404
