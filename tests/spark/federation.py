@@ -1,0 +1,283 @@
+"""Catalogs in memory that answer HTTP as a node does: a federation to compare."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from aiohttp import web
+
+from catalog.model.digest import BUCKETS, bucket, digest_entity, digest_tombstone, fingerprint
+from replication.reconcile.catalogs import CatalogInput
+
+HEADER = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
+_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One entity or tombstone; `stored` is its digest where that is not the content's."""
+
+    authority: str
+    origin: str
+    xid: str
+    epoch: int
+    deleted: bool = False
+    content: str = ""
+    stored: bytes | None = None
+
+    @property
+    def computed(self) -> bytes:
+        if self.deleted:
+            return digest_tombstone(authority=self.authority, origin=self.origin, epoch=self.epoch)
+        return digest_entity(
+            authority=self.authority,
+            origin=self.origin,
+            epoch=self.epoch,
+            attributes={"description": self.content},
+            createdat=_TIME,
+            modifiedat=_TIME,
+            document_sha256=None,
+        )
+
+    @property
+    def bucket(self) -> int:
+        return bucket(self.authority, self.origin)
+
+    def shown(self, verify: bool) -> bytes:
+        return self.computed if verify or self.stored is None else self.stored
+
+
+@dataclass(slots=True)
+class Node:
+    """One catalog. `faults` are answers to give to the next requests for rows instead."""
+
+    name: str
+    url: str
+    authority: str
+    rows: dict[tuple[str, str], Row] = field(default_factory=dict)
+    links: list[dict[str, Any]] = field(default_factory=list)
+    sources: list[Node] = field(default_factory=list)
+    faults: list[web.Response | str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    repairs: list[list[tuple[str, str]]] = field(default_factory=list)
+    instance: str = field(default_factory=lambda: str(uuid4()))
+    digestversion: int = 1
+    extra: list[str] = field(default_factory=list)
+    token: str | None = None
+
+    @property
+    def given(self) -> CatalogInput:
+        return CatalogInput(name=self.name, url=self.url, token=self.token)
+
+    def hold(self, authority: str, origin: str, epoch: int = 1, **more: Any) -> Row:
+        """Put one row in, in place of what is held of the same origin."""
+        row = Row(
+            **{"authority": authority, "origin": origin, "xid": origin, "epoch": epoch} | more
+        )
+        self.rows[authority, origin] = row
+        return row
+
+    def own(self, origin: str, epoch: int = 1, **more: Any) -> Row:
+        """Put one row of its own authority in."""
+        return self.hold(self.authority, origin, epoch, **more)
+
+    def link_from(self, source: Node, *authorities: str, scope: tuple[str, ...] = ()) -> None:
+        """A pull link, and all that it should have brought by now."""
+        self.sources.append(source)
+        self.links.append(
+            {
+                "id": f"from-{source.name}",
+                "source": source.url,
+                "mode": "pull",
+                "authorities": list(authorities),
+                "scope": list(scope),
+            }
+        )
+        admitted = authorities or (source.authority,)
+        for row in source.rows.values():
+            is_admitted = "*" in admitted or row.authority in admitted
+            in_scope = row.origin != "/" and (not scope or row.origin.startswith(scope))
+            if row.authority != self.authority and is_admitted and in_scope:
+                self.rows[row.authority, row.origin] = row
+
+    def fingerprints(self) -> list[list[int]]:
+        held: dict[int, tuple[int, int]] = {}
+        for row in self.rows.values():
+            if not row.deleted and row.origin != "/":
+                count, xor = held.get(row.bucket, (0, 0))
+                held[row.bucket] = (count + 1, xor ^ fingerprint(row.shown(False)))
+        return [[place, *pair] for place, pair in sorted(held.items())]
+
+    def csv(self, start: int, stop: int, verify: bool) -> str:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(HEADER)
+        for row in self.rows.values():
+            if start <= row.bucket < stop:
+                writer.writerow(
+                    [
+                        row.authority,
+                        row.origin,
+                        row.xid,
+                        row.epoch,
+                        "true" if row.deleted else "false",
+                        row.shown(verify).hex(),
+                        row.bucket,
+                    ]
+                )
+        return text.getvalue() + "".join(self.extra)
+
+    def repair(self, origins: list[tuple[str, str]]) -> dict[str, Any]:
+        self.repairs.append(origins)
+        verdicts = {"applied": 0, "current": 0}
+        unresolved = []
+        for key in origins:
+            found = [source.rows[key] for source in self.sources if key in source.rows]
+            if not found:
+                unresolved.append({"authority": key[0], "origin": key[1]})
+            elif found[0] == self.rows.get(key):
+                verdicts["current"] += 1
+            else:
+                self.rows[key] = found[0]
+                verdicts["applied"] += 1
+        return {"verdicts": verdicts, "unresolved": unresolved}
+
+
+@dataclass(slots=True)
+class Federation:
+    """Nodes served under one port, each under a path of its own."""
+
+    base: str
+    nodes: dict[str, Node] = field(default_factory=dict)
+
+    def add(self, name: str, authority: str | None = None) -> Node:
+        url = f"{self.base}/{name}"
+        self.nodes[name] = Node(name, url, authority or f"https://{name}.example.com")
+        return self.nodes[name]
+
+    def inputs(self, *names: str) -> list[CatalogInput]:
+        return [self.nodes[name].given for name in names or self.nodes]
+
+
+def three_catalogs(federation: Federation) -> tuple[Node, Node, Node]:
+    """eu and us feed the hub, which relays everything to both of them; all agree."""
+    eu, us, hub = federation.add("eu"), federation.add("us"), federation.add("hub")
+    for node in (eu, us, hub):
+        node.own("/", content="every catalog has a root of its own")
+        for group in range(3):
+            node.own(f"/messagegroups/{node.name}{group}")
+            for message in range(4):
+                node.own(f"/messagegroups/{node.name}{group}/messages/m{message}", epoch=3)
+    hub.link_from(eu)
+    hub.link_from(us)
+    eu.link_from(hub, "*")
+    us.link_from(hub, "*")
+    return eu, us, hub
+
+
+class _Server:
+    def __init__(self, federation: Federation) -> None:
+        self._federation = federation
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/{node}/replication", self._handshake),
+                web.get("/{node}/replication/links", self._links),
+                web.get("/{node}/replication/digests", self._digests),
+                web.post("/{node}/replication/repair", self._repair),
+            ]
+        )
+        return app
+
+    def _node(self, request: web.Request) -> Node:
+        node = self._federation.nodes.get(request.match_info["node"])
+        if node is None:
+            raise web.HTTPNotFound
+        node.requests.append(request.path_qs)
+        if node.token and request.headers.get("Authorization") != f"Bearer {node.token}":
+            raise web.HTTPUnauthorized
+        return node
+
+    async def _handshake(self, request: web.Request) -> web.Response:
+        node = self._node(request)
+        return web.json_response(
+            {
+                "instance": node.instance,
+                "authority": node.authority,
+                "software": "fake",
+                "digestversion": node.digestversion,
+            }
+        )
+
+    async def _links(self, request: web.Request) -> web.Response:
+        return web.json_response({"links": self._node(request).links})
+
+    async def _repair(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        origins = [(one["authority"], one["origin"]) for one in body["origins"]]
+        return web.json_response(self._node(request).repair(origins))
+
+    async def _digests(self, request: web.Request) -> web.StreamResponse:
+        node = self._node(request)
+        if request.query.get("format") != "csv":
+            body = {"digestversion": node.digestversion, "buckets": node.fingerprints()}
+            return web.json_response(body, headers={"Concord-Cursor": "42"})
+        fault = node.faults.pop(0) if node.faults else None
+        if isinstance(fault, web.Response):
+            return fault
+        start, stop = int(request.query["from"]), int(request.query["to"])
+        assert 0 <= start < stop <= BUCKETS
+        text = node.csv(start, stop, request.query["verify"] == "true")
+        response = web.StreamResponse(headers={"Content-Type": "text/csv"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        if fault == "cut":
+            await response.write(text[: len(text) // 2].encode())
+            assert request.transport is not None
+            request.transport.abort()
+            return response
+        for at in range(0, len(text), 1000):
+            await response.write(text[at : at + 1000].encode())
+        return response
+
+
+@contextmanager
+def served() -> Iterator[Federation]:
+    """A federation without nodes, served by a thread of its own while the context is open."""
+    federation = Federation("")
+    loop = asyncio.new_event_loop()
+    runner = web.AppRunner(_Server(federation).app(), shutdown_timeout=0.1)
+
+    async def start() -> int:
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        return int(runner.addresses[0][1])
+
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        port = asyncio.run_coroutine_threadsafe(start(), loop).result(timeout=10)
+        federation.base = f"http://127.0.0.1:{port}"
+        yield federation
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(timeout=10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(timeout=10)
+        loop.close()
+
+
+def damaged(row: Row) -> Row:
+    """`row` with another content behind the back of its stored digest."""
+    return replace(row, content="damaged", stored=row.computed)

@@ -1,0 +1,252 @@
+"""The whole job over HTTP: what it says, writes, repairs and asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.reconcile import compare as compare_module
+from replication.reconcile.__main__ import main
+from replication.reconcile.errors import ReconcileError
+from replication.reconcile.job import run_reconcile
+from replication.reconcile.rule import FINDINGS
+from replication.reconcile.summary import Summary
+from tests.spark.federation import Federation, Node, damaged, three_catalogs
+
+pytestmark = pytest.mark.slow
+
+Reconcile = Callable[..., Summary]
+
+
+@pytest.fixture
+def reconcile(federation: Federation, spark: SparkSession) -> Reconcile:
+    """The job over all nodes of the federation, in the session that all tests share."""
+
+    def run(**more: Any) -> Summary:
+        options: dict[str, Any] = {
+            "report": None,
+            "repair": False,
+            "master": "local[2]",
+            "verify": True,
+            "settle_seconds": 1.0,
+            "progress": lambda line: None,
+            "sleep": lambda seconds: None,
+            "spark": spark,
+        }
+        return run_reconcile(federation.inputs(), **options | more)
+
+    return run
+
+
+def spoil(eu: Node, us: Node, hub: Node) -> None:
+    """Every finding once."""
+    del eu.rows[us.authority, "/messagegroups/us0/messages/m1"]
+    hub.hold(us.authority, "/messagegroups/us0/messages/m2", epoch=2)
+    us.hold(eu.authority, "/messagegroups/eu0/messages/m2", epoch=8)
+    hub.hold(us.authority, "/messagegroups/nobody", epoch=1)
+    forged = eu.rows[hub.authority, "/messagegroups/hub1"]
+    eu.rows[hub.authority, "/messagegroups/hub1"] = damaged(forged)
+    del us.rows[eu.authority, "/messagegroups/eu2"]
+    us.own("/messagegroups/eu2")
+
+
+EXPECTED = {
+    ("missing", "eu", "/messagegroups/us0/messages/m1"),
+    ("stale", "hub", "/messagegroups/us0/messages/m2"),
+    ("ahead", "us", "/messagegroups/eu0/messages/m2"),
+    ("orphaned", "hub", "/messagegroups/nobody"),
+    ("diverged", "eu", "/messagegroups/hub1"),
+    ("collided", "us", "/messagegroups/eu2"),
+    # The hub relays from us what now claims eu's place at the hub, and eu does not take it.
+    ("collided", "hub", "/messagegroups/eu2"),
+    ("collided", "eu", "/messagegroups/eu2"),
+}
+
+
+def seen(summary: Summary) -> set[tuple[str, str, str]]:
+    return {
+        (finding, one.catalog, one.origin)
+        for finding, found in summary.samples.items()
+        for one in found
+    }
+
+
+def test_catalogs_that_agree_are_equal(federation: Federation, reconcile: Reconcile) -> None:
+    three_catalogs(federation)
+
+    summary = reconcile()
+
+    assert summary.is_equal
+    assert summary.verdict() == "eu, us and hub agree."
+    assert [one.rows for one in summary.catalogs] == [45, 45, 45]
+    assert (summary.origins, summary.unverifiable, summary.buckets_read) == (45, 0, 65_536)
+    assert {one.as_of for one in summary.catalogs} == {"42"}
+
+
+def test_every_difference_is_reported_with_all_files(
+    federation: Federation, reconcile: Reconcile, tmp_path: Path
+) -> None:
+    spoil(*three_catalogs(federation))
+    federation.nodes["hub"].hold("https://<script>.example.com", "/messagegroups/x")
+
+    summary = reconcile(report=tmp_path)
+
+    assert seen(summary) == EXPECTED
+    assert set(summary.counts) == set(FINDINGS)
+    assert summary.unverifiable == 1
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "findings.parquet",
+        "summary.json",
+        "report.html",
+        "_SUCCESS",
+    }
+    rows = pq.read_table(tmp_path / "findings.parquet").to_pylist()
+    assert {(row["finding"], row["catalog"], row["origin"]) for row in rows} == EXPECTED
+    document = json.loads((tmp_path / "summary.json").read_text())
+    assert document["equal"] is False
+    assert document["differences"] == len(EXPECTED)
+    assert document["counts"]["collided"] == {"eu": 1, "us": 1, "hub": 1}
+    page = (tmp_path / "report.html").read_text()
+    assert all(origin in page for _, _, origin in EXPECTED)
+    assert "<script>" not in page
+    assert "8 differences" in page
+
+
+def test_a_repair_settles_what_fetching_again_can_settle(
+    federation: Federation, reconcile: Reconcile
+) -> None:
+    eu, us, hub = three_catalogs(federation)
+    spoil(eu, us, hub)
+
+    first = reconcile(repair=True)
+
+    assert not first.is_equal
+    assert first.repair is not None
+    assert {(one.catalog, one.requested) for one in first.repair} == {("eu", 2), ("hub", 1)}
+    assert all(one.verdicts["applied"] == one.requested for one in first.repair)
+    asked = {origin for node in (eu, us, hub) for batch in node.repairs for _, origin in batch}
+    settled = {"missing", "stale", "diverged"}
+    assert asked == {origin for finding, _, origin in EXPECTED if finding in settled}
+    assert us.repairs == []
+
+
+def test_after_a_repair_of_repairable_differences_a_second_run_is_equal(
+    federation: Federation, reconcile: Reconcile
+) -> None:
+    eu, us, hub = three_catalogs(federation)
+    lost = [key for key in hub.rows if key[0] == eu.authority and key[1].startswith("/m")]
+    for key in lost:
+        del hub.rows[key]
+        del us.rows[key]
+
+    first = reconcile(repair=True)
+
+    assert first.counts == {"missing": {"us": len(lost), "hub": len(lost)}}
+    for node in (us, hub):
+        depths = [origin.count("/") for _, origin in node.repairs[0]]
+        assert depths == sorted(depths)
+    # The hub goes first: us can find at the hub only what the hub has got back.
+    assert reconcile(verify=False).is_equal
+
+
+def test_what_was_in_flight_is_not_reported(federation: Federation, reconcile: Reconcile) -> None:
+    eu, us, hub = three_catalogs(federation)
+    late = us.own("/messagegroups/us1", epoch=2)
+    lost = hub.rows.pop((eu.authority, "/messagegroups/eu1"))
+    behind = eu.own("/messagegroups/eu2", epoch=5)
+    slept = []
+
+    def arrive(seconds: float) -> None:
+        slept.append(seconds)
+        eu.rows[us.authority, late.origin] = hub.rows[us.authority, late.origin] = late
+        hub.hold(eu.authority, behind.origin, epoch=5)
+        us.hold(eu.authority, behind.origin, epoch=5)
+        eu.own(behind.origin, epoch=6)
+
+    summary = reconcile(sleep=arrive, settle_seconds=2.5)
+
+    assert slept == [2.5]
+    assert seen(summary) == {("missing", "hub", lost.origin)}
+    assert summary.vanished == 4
+
+
+def test_damage_behind_a_stored_digest_is_seen_and_only_that_is_read_again(
+    federation: Federation, reconcile: Reconcile
+) -> None:
+    eu, us, _ = three_catalogs(federation)
+    key = (us.authority, "/messagegroups/us1")
+    eu.rows[key] = damaged(eu.rows[key])
+
+    assert seen(reconcile()) == {("diverged", "eu", key[1])}
+    first, again = (path for path in us.requests if "format=csv" in path)
+    assert "from=0&to=65536" in first
+    assert "from=0&" not in again
+    assert reconcile(verify=False).is_equal
+
+
+def test_fast_finds_what_stored_digests_show(federation: Federation, reconcile: Reconcile) -> None:
+    eu, us, _ = three_catalogs(federation)
+    del eu.rows[us.authority, "/messagegroups/us1"]
+
+    summary = reconcile(verify=False)
+
+    assert seen(summary) == {("missing", "eu", "/messagegroups/us1")}
+    assert summary.buckets_read == 1
+    assert all("verify=true" not in path for path in us.requests)
+
+
+def test_very_many_differences_are_reported_and_repaired_without_a_second_look(
+    federation: Federation,
+    reconcile: Reconcile,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compare_module, "MOST_CONFIRMED", 3)
+    eu, us, hub = three_catalogs(federation)
+    spoil(eu, us, hub)
+
+    summary = reconcile(report=tmp_path, repair=True)
+
+    assert not summary.is_confirmed
+    assert seen(summary) == EXPECTED
+    assert pq.read_table(tmp_path / "findings.parquet").num_rows == len(EXPECTED)
+    assert {(one.catalog, one.requested) for one in summary.repair or ()} == {
+        ("eu", 2),
+        ("hub", 1),
+    }
+
+
+def test_an_error_of_a_worker_reaches_the_caller(
+    federation: Federation, reconcile: Reconcile, tmp_path: Path
+) -> None:
+    _, us, _ = three_catalogs(federation)
+    us.extra = ["not,a,row,at,all,is,this\n"]
+
+    with pytest.raises(ReconcileError, match="Catalog us sent malformed rows") as caught:
+        reconcile(report=tmp_path)
+
+    assert "version of Concord" in caught.value.hint
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_exit_code_is_the_contract(
+    federation: Federation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Spark: fast finds nothing to read, and a wrong URL is found before."""
+    three_catalogs(federation)
+    named = [f"--catalog={one.name}={one.url}" for one in federation.inputs()]
+
+    assert main([*named, "--fast"]) == 0
+    assert "eu, us and hub agree." in capsys.readouterr().out
+    federation.nodes["us"].token = "secret"
+    assert main([*named, "--fast"]) == 2
+    assert "token" in capsys.readouterr().err
+    monkeypatch.setenv("US_TOKEN", "secret")
+    assert main([*named, "--fast", "--json", "--token-from=us=US_TOKEN"]) == 0
+    assert json.loads(capsys.readouterr().out)["equal"] is True
