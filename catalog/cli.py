@@ -1,0 +1,301 @@
+"""The `concord` command: reads the settings, builds the node, and runs it.
+
+The one module of `catalog` that knows `replication`. What a command needs is imported when
+it runs, so that `concord --help` is quick.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
+from json import dumps
+from pathlib import Path
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catalog.commands import documents, links, subscriptions
+from catalog.commands.console import (
+    EXIT_CODES,
+    NO,
+    AsJson,
+    cell,
+    err,
+    fail,
+    out,
+    print_json,
+    table,
+)
+
+if TYPE_CHECKING:
+    from catalog.config import Settings
+    from replication.reconcile.summary import Summary
+
+_DEMO_REPORT = Path(gettempdir()) / "concord-demo-report"
+
+app = typer.Typer(
+    name="concord",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help=(
+        "Concord: a replicating catalog of endpoints, messages and schemas. "
+        f"`concord serve` starts a node, `concord demo` shows a federation. {EXIT_CODES}"
+    ),
+)
+app.add_typer(documents.app)
+app.add_typer(links.app, name="link", short_help="Follow other catalogs.")
+app.add_typer(subscriptions.app, name="subscription", short_help="Be told of every change.")
+
+
+def main() -> None:
+    """Run the command that the process was started with."""
+    app()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"concord {version('concord')}")
+        raise typer.Exit
+
+
+@app.callback()
+def concord(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port to listen on; any free one if 0.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where the embedded PostgreSQL keeps the catalog.")
+    ] = None,
+    database_url: Annotated[
+        str | None, typer.Option(help="A PostgreSQL server to use, not the embedded one.")
+    ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(help="Where others reach this node; a fresh node's authority."),
+    ] = None,
+) -> None:
+    """Run a node until Ctrl-C. It needs no configuration.
+
+    Without a database URL it starts a PostgreSQL of its own in the data directory. Every
+    setting is an environment variable, too: see `concord settings`.
+
+    Example: concord serve --port 8081 --data-dir ./second
+    """
+    flags = {
+        "host": host,
+        "port": port,
+        "data_dir": data_dir,
+        "database_url": database_url,
+        "public_url": public_url,
+    }
+    settings = _settings({name: value for name, value in flags.items() if value is not None})
+    _serve(settings)
+
+
+def _serve(settings: Settings) -> None:
+    import uvloop
+
+    from catalog.api.subscriptions import routes as subscription_routes
+    from catalog.events.deliver import run_deliveries
+    from catalog.logs import configure_logs
+    from catalog.node import run_node
+    from replication.feed import routes as replication_routes
+    from replication.scheduler import run_links
+
+    def ready(url: str) -> None:
+        where = "a PostgreSQL server" if settings.database_url else str(settings.data_dir.resolve())
+        err.print(f"[green]Concord serves[/] [bold]{url}[/] (Ctrl-C stops it)")
+        err.print(f"The catalog is kept in {cell(where)}.")
+
+    configure_logs(settings.log_level)
+    node = run_node(
+        settings,
+        routes=[*subscription_routes, *replication_routes],
+        loops=[run_deliveries, run_links],
+        ready=ready,
+    )
+    try:
+        uvloop.run(node)
+    except Exception as error:  # What is not expected is raised again, inside.
+        _explain(error, settings)
+    err.print("Stopped cleanly.")
+
+
+def _explain(error: Exception, settings: Settings) -> None:
+    """End with one sentence if a node is known to fail like this, else raise `error`."""
+    from catalog.node import AddressInUse
+    from catalog.store.database import DatabaseUnusable
+    from catalog.store.embedded import EmbeddedPostgresError
+
+    cause = next(_leaves(error))
+    if isinstance(cause, AddressInUse):
+        reason = os.strerror(getattr(cause.__cause__, "errno", None) or errno.EADDRINUSE)
+        fail(
+            f"The node cannot listen on {settings.host}:{settings.port}: {reason}.",
+            "Choose another address with --port and --host, or CONCORD_PORT and CONCORD_HOST.",
+        )
+    if isinstance(cause, EmbeddedPostgresError):
+        fail(str(cause))
+    if isinstance(cause, DatabaseUnusable):
+        fail(f"The database cannot be used: {cause}.", "Check CONCORD_DATABASE_URL.")
+    raise error
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _settings(values: dict[str, Any]) -> Settings:
+    from catalog.config import Settings
+
+    try:
+        return Settings(**values)
+    except ValueError as error:  # pydantic's, which knows each setting that is wrong
+        wrong: list[dict[str, Any]] = getattr(error, "errors", list)()
+        for each in wrong:
+            name = "_".join(map(str, each["loc"])).upper()
+            err.print(f"[red]CONCORD_{name}[/]: {cell(each['msg'])}")
+        fail("The settings are not valid.", "README.md has a table of all of them.")
+
+
+@app.command()
+def settings(as_json: AsJson = False) -> None:
+    """Print every setting with its value; secrets are masked.
+
+    Example: CONCORD_PORT=8081 concord settings
+    """
+    values = _settings({}).masked()
+    if as_json:
+        print_json(values)
+        return
+    shown = table("variable", "value")
+    for name, value in values.items():
+        shown.add_row(f"CONCORD_{name.upper()}", cell(value))
+    out.print(shown)
+
+
+@app.command()
+def reconcile(
+    catalog: Annotated[
+        list[str],
+        typer.Option(help="A catalog's name and URL. Give two or more.", metavar="NAME=URL"),
+    ],
+    report: Annotated[
+        Path | None, typer.Option(help="Write Parquet, summary.json and report.html here.")
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Let each catalog fetch again what is wrong there.")
+    ] = False,
+    fast: Annotated[
+        bool,
+        typer.Option("--fast", help="Trust the stored digests; skip what agrees in bulk."),
+    ] = False,
+    settle: Annotated[
+        float,
+        typer.Option(help="The time a difference gets to vanish.", metavar="SECONDS", min=0),
+    ] = 5.0,
+    master: Annotated[
+        str, typer.Option(help="Where Spark runs; empty leaves it to spark-submit.")
+    ] = "local[*]",
+    as_json: AsJson = False,
+) -> None:
+    """Prove with Spark that catalogs agree, or name every difference.
+
+    Example: concord reconcile --catalog eu=http://127.0.0.1:8080 --catalog us=http://127.0.0.1:8081
+
+    Exit codes: 0 equal; 1 different, whether or not repaired; 2 it could not be found out.
+    """
+    if find_spec("pyspark") is None:
+        fail("Spark is not installed.", "Install it with: pip install 'concord[spark]'")
+    from replication.reconcile.catalogs import CatalogInput
+    from replication.reconcile.errors import ReconcileError
+    from replication.reconcile.job import run_reconcile
+
+    try:
+        summary = run_reconcile(
+            [CatalogInput.parse(text) for text in catalog],
+            report=report,
+            repair=repair,
+            master=master,
+            verify=not fast,
+            settle_seconds=settle,
+            progress=lambda line: err.print(f"[dim]{cell(line)}[/]"),
+        )
+    except ReconcileError as error:
+        fail(error.message, error.hint)
+    if as_json:
+        out.print_json(dumps(summary.to_document(), default=str))
+    else:
+        _show(summary)
+    raise typer.Exit(0 if summary.is_equal else NO)
+
+
+def _show(summary: Summary) -> None:
+    names = [one.name for one in summary.catalogs]
+    shown = table("finding", *names, "in all")
+    for finding, counts, total in summary.matrix():
+        shown.add_row(finding, *map(_count, counts), _count(total))
+    out.print(shown)
+    for finding, samples in summary.samples.items():
+        for sample in samples[:3]:
+            out.print(f"  {finding} at {sample.catalog}: {cell(sample.origin)}")
+    colour = "green" if summary.is_equal else "yellow"
+    out.print(f"[{colour}]{cell(summary.verdict())}[/]")
+    for outcome in summary.repair or ():
+        verdicts = ", ".join(f"{count} {name}" for name, count in outcome.verdicts.items())
+        out.print(f"  {outcome.catalog} fetched {outcome.requested} origins again: {verdicts}")
+        for origin in outcome.unresolved:
+            out.print(f"    [red]no source has[/] {cell(origin)}")
+    for path in summary.paths:
+        out.print(f"  wrote {cell(str(path))}")
+
+
+def _count(count: int) -> str:
+    return f"[bold red]{count}[/]" if count else "[dim]0[/]"
+
+
+@app.command()
+def demo(
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Keep the nodes running until Ctrl-C.")
+    ] = False,
+    report: Annotated[
+        Path, typer.Option(help="Keep the report of the comparison in this directory.")
+    ] = _DEMO_REPORT,
+) -> None:
+    """Show a federation of four nodes at work, in seven steps and under three minutes.
+
+    Example: concord demo --stay
+
+    Exit codes: 0 every step came out as it must; 1 one did not.
+    """
+    from catalog.demo.play import run_demo
+
+    if find_spec("pyspark") is None:
+        fail("The demo needs Spark.", "Install it with: pip install 'concord[spark]'")
+    raise typer.Exit(run_demo(report=report.resolve(), stay=stay))
+
+
+if __name__ == "__main__":
+    main()

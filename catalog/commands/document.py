@@ -1,0 +1,230 @@
+"""An xRegistry document as a file, and its import into a node: whole, or all that obeys."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from catalog.client import Client, Refused, Violation
+from catalog.model.xid import Xid
+
+# What a Registry has besides its groups (core/spec.md, "Registry Entity"): what a document
+# says of itself, and what its catalog assigned. Some have objects where text should be.
+_ABOUT = frozenset({"description", "documentation", "icon", "labels", "name"})
+_ASSIGNED = frozenset(
+    {"capabilities", "createdat", "epoch", "model", "modelsource", "modifiedat"}
+    | {"registryid", "self", "shortself", "specversion", "xid"}
+)
+
+
+class DocumentError(Exception):
+    """A file that is no xRegistry document. `hint` says what to do about it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A file's groups, by their plural, and the names of what it says of itself."""
+
+    path: Path
+    groups: Mapping[str, Mapping[str, Any]]
+    not_sent: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What became of one document: `counts` is what was written, by plural."""
+
+    file: str
+    is_imported: bool
+    counts: Mapping[str, int] = field(default_factory=dict)
+    violations: tuple[Violation, ...] = ()
+    left_out: tuple[str, ...] = ()
+    not_sent: tuple[str, ...] = ()
+
+    @property
+    def subjects(self) -> set[str]:
+        return {violation.subject for violation in self.violations} - {"", "/"}
+
+    @property
+    def counted(self) -> str:
+        return ", ".join(f"{plural} {count}" for plural, count in self.counts.items())
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "imported": self.is_imported,
+            "counts": dict(self.counts),
+            "violations": [
+                {"subject": v.subject, "type": v.type, "title": v.title, "detail": v.detail}
+                for v in self.violations
+            ],
+            "leftout": list(self.left_out),
+        }
+
+
+def read_document(path: Path) -> Document:
+    """Read a JSON or YAML file.
+
+    Raises:
+        DocumentError: it cannot be read, is not an object, or has no groups.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(f"{path} cannot be read: {error.strerror}.") from error
+    source = _parsed(path, text)
+    if not isinstance(source, dict):
+        raise DocumentError(f"{path} is not an xRegistry document: it is no object.")
+    groups = {name: value for name, value in source.items() if _is_groups(name, value)}
+    if not groups:
+        raise DocumentError(
+            f"{path} holds no groups.", "It should have messagegroups, schemagroups or endpoints."
+        )
+    left = (name for name in source if name not in groups and not _is_assigned(name))
+    return Document(path=path, groups=groups, not_sent=tuple(sorted(left)))
+
+
+def _parsed(path: Path, text: bytes) -> Any:
+    if path.suffix.lower() in (".yaml", ".yml"):
+        return _parsed_yaml(path, text)
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise DocumentError(
+            f"{path} is not valid JSON: {error}.", "A YAML file needs a name that ends in .yaml."
+        ) from error
+
+
+def _parsed_yaml(path: Path, text: bytes) -> Any:
+    import yaml
+
+    # YAML as JSON knows it: what looks like a time stays text.
+    rules = {
+        first: [(tag, rule) for tag, rule in found if not tag.endswith(":timestamp")]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    loader = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": rules})
+    try:
+        return yaml.load(text, loader)
+    except yaml.YAMLError as error:
+        raise DocumentError(f"{path} is not valid YAML: {error}.") from error
+
+
+def _is_groups(name: str, value: Any) -> bool:
+    if name in _ABOUT or _is_assigned(name) or name.startswith("$"):
+        return False
+    return isinstance(value, dict)
+
+
+def _is_assigned(name: str) -> bool:
+    return name in _ASSIGNED or name.endswith(("url", "count"))
+
+
+async def import_document(client: Client, document: Document, *, keep_going: bool) -> Imported:
+    """Send a document's groups with one `POST /`.
+
+    Args:
+        client: the node that is to have them.
+        document: what to import.
+        keep_going: leave out what the node objects to and send the rest, until the node
+            objects to nothing more, or to something that cannot be left out.
+
+    Raises:
+        ClientError: the node cannot be reached, or refuses for a reason of its own.
+    """
+    groups = copy.deepcopy(dict(document.groups))
+    violations: list[Violation] = []
+    left_out: list[str] = []
+    is_imported = False
+    while not is_imported:
+        try:
+            await client.import_groups(groups)
+            is_imported = True
+        except Refused as refused:
+            if refused.problem.status != 400:
+                raise
+            violations += refused.problem.violations
+            removed = _leave_out(groups, refused.problem.violations) if keep_going else []
+            left_out += removed
+            if not removed:
+                break
+    return Imported(
+        file=str(document.path),
+        is_imported=is_imported,
+        counts=_counts(groups, await client.get("/model")) if is_imported else {},
+        violations=tuple(violations),
+        left_out=tuple(left_out) if is_imported else (),
+        not_sent=document.not_sent,
+    )
+
+
+def _counts(groups: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, int]:
+    """How many groups and resources there are of each kind of the node's model."""
+    counted: Counter[str] = Counter()
+    for plural, members in groups.items():
+        counted[plural] += len(members)
+        for kind in model["groups"].get(plural, {}).get("resources", {}):
+            found = sum(len(group.get(kind) or {}) for group in members.values())
+            counted.update({kind: found} if found else {})
+    return dict(counted)
+
+
+def _leave_out(groups: dict[str, Any], violations: tuple[Violation, ...]) -> list[str]:
+    """Take the subjects of `violations` out of `groups`; the xids that went."""
+    removed = [_remove(groups, violation.subject) for violation in violations]
+    return [xid for xid in dict.fromkeys(removed) if xid]
+
+
+def _remove(groups: dict[str, Any], subject: str) -> str:
+    """Take one entity out; a version takes its resource along if it is the only one."""
+    try:
+        xid = Xid.parse(subject.partition("$")[0].removesuffix("/meta"))
+    except ValueError:
+        return ""
+    group = groups.get(xid.groups, {}).get(xid.gid)
+    if not isinstance(group, dict) or not xid.rid:
+        return str(xid) if groups.get(xid.groups, {}).pop(xid.gid, None) is not None else ""
+    resources = group.get(xid.resources) or {}
+    resource = resources.get(xid.rid) or {}
+    versions = resource.get("versions") or {}
+    if xid.vid and xid.vid in versions and len(versions) > 1:
+        del versions[xid.vid]
+        return str(xid)
+    return str(xid.resource) if resources.pop(xid.rid, None) is not None else ""
+
+
+def part_of(document: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """What lies at `path` of an exported document, inside of what it belongs to.
+
+    Args:
+        document: a whole catalog.
+        path: of groups or resources, or of one of them: `/messagegroups/g/messages`.
+
+    Raises:
+        DocumentError: there is no such thing, or it is a version.
+    """
+    names = [name for name in path.split("/") if name]
+    if not 1 <= len(names) <= 4:
+        raise DocumentError(f"{path} is no part that can be exported.", "Name a group or resource.")
+    part: Any = document
+    for name in names:
+        if not isinstance(part, dict) or not isinstance(part.get(name), dict):
+            raise DocumentError(f"There is no {path} in this catalog.")
+        part = part[name]
+    if len(names) < 3:
+        return {names[0]: part if len(names) == 1 else {names[1]: part}}
+    group = document[names[0]][names[1]]
+    kept = {name: value for name, value in group.items() if not isinstance(value, dict)}
+    resources = part if len(names) == 3 else {names[3]: part}
+    return {names[0]: {names[1]: {**kept, names[2]: resources}}}

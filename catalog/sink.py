@@ -1,0 +1,62 @@
+"""A small HTTP sink on this machine that takes CloudEvents, for looking at what a node sends."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import orjson
+from aiohttp import web
+
+Event = Mapping[str, Any]
+
+
+@contextlib.asynccontextmanager
+async def open_sink(
+    receive: Callable[[Event], None], *, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[str]:
+    """Listen, and hand every event to `receive`, in both content modes of HTTP.
+
+    The value is the sink's URL. Validation requests are granted (http-webhook.md 4).
+
+    Raises:
+        OSError: the port is in use.
+    """
+    app = web.Application()
+
+    async def take(request: web.Request) -> web.Response:
+        receive(event_of(request.headers, await request.read()))
+        return web.Response(status=204)
+
+    app.add_routes([web.post("/", take), web.options("/", _grant)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        yield f"http://{host}:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
+
+
+async def _grant(request: web.Request) -> web.Response:
+    return web.Response(
+        headers={"Allow": "POST", "WebHook-Allowed-Origin": "*", "WebHook-Allowed-Rate": "*"}
+    )
+
+
+def event_of(headers: Mapping[str, str], body: bytes) -> Event:
+    """Read an event in structured or binary content mode (http-protocol-binding.md 3)."""
+    if headers.get("Content-Type", "").startswith("application/cloudevents+json"):
+        event: Event = orjson.loads(body)
+        return event
+    attributes: dict[str, Any] = {
+        name.lower().removeprefix("ce-"): unquote(value)
+        for name, value in headers.items()
+        if name.lower().startswith("ce-")
+    }
+    if body:
+        attributes["data"] = orjson.loads(body)
+    return attributes

@@ -1,0 +1,1 @@
+"""Node processes and real sockets."""

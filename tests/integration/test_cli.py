@@ -1,0 +1,259 @@
+"""The `concord` command, run against a small server that answers as a node would."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+from typer.testing import CliRunner, Result
+
+from catalog.cli import app
+
+MODEL = {"groups": {"messagegroups": {"resources": {"messages": {}}}}}
+
+
+@dataclass
+class FakeNode:
+    """A node that refuses what is called `bad`, and remembers what it was sent."""
+
+    url: str = ""
+    imported: list[dict[str, Any]] = field(default_factory=list)
+    links: list[dict[str, Any]] = field(default_factory=list)
+    subscriptions: list[dict[str, Any]] = field(default_factory=list)
+
+    async def import_(self, request: web.Request) -> web.Response:
+        groups = await request.json()
+        violations = [
+            _violation(f"/messagegroups/{gid}/messages/{mid}/versions/1")
+            for gid, group in groups["messagegroups"].items()
+            for mid in group["messages"]
+            if mid.startswith("bad")
+        ]
+        if violations:
+            problem = {**violations[0], "violations": violations}
+            return web.json_response(problem, status=400)
+        self.imported.append(groups)
+        return web.json_response(groups)
+
+    async def list_links(self, _: web.Request) -> web.Response:
+        return web.json_response({"links": self.links})
+
+    async def add_link(self, request: web.Request) -> web.Response:
+        self.links.append({"id": "generated", **await request.json()})
+        return web.json_response(self.links[-1], status=201)
+
+    async def add_subscription(self, request: web.Request) -> web.Response:
+        self.subscriptions.append({"id": "s1", **await request.json()})
+        return web.json_response(self.subscriptions[-1], status=201)
+
+
+def _violation(subject: str) -> dict[str, str]:
+    return {"type": "t", "title": "An unknown attribute (x).", "subject": subject, "detail": ""}
+
+
+@pytest.fixture
+def node() -> Iterator[FakeNode]:
+    """The fake node, served from a thread of its own since the commands own their loop."""
+    fake = FakeNode()
+    loop = asyncio.new_event_loop()
+    started, stopped = threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        server = web.Application()
+        server.add_routes(
+            [
+                web.post("/", fake.import_),
+                web.get("/model", _always(MODEL)),
+                web.get("/export", _always(EXPORT)),
+                web.get("/replication/links", fake.list_links),
+                web.post("/replication/links", fake.add_link),
+                web.post("/subscriptions", fake.add_subscription),
+            ]
+        )
+        runner = web.AppRunner(server)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        started.set()
+        await stopped.wait()
+        await runner.cleanup()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    assert started.wait(10)
+    yield fake
+    loop.call_soon_threadsafe(stopped.set)
+    thread.join(10)
+    loop.close()
+
+
+EXPORT = {
+    "registryid": "r",
+    "messagegroups": {"g": {"name": "G", "messages": {"a": {"name": "A"}, "b": {}}}, "h": {}},
+}
+
+
+def _always(value: Any) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response(value)
+
+    return answer
+
+
+@pytest.fixture
+def concord(node: FakeNode) -> Callable[..., Result]:
+    """Run a command against the fake node."""
+    return lambda *arguments: CliRunner().invoke(app, arguments, env={"CONCORD_URL": node.url})
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Callable[..., str]:
+    """Write a document with one group of these messages."""
+
+    def write(*messages: str, name: str = "d.json", **more: Any) -> str:
+        groups = {"g": {"messages": {message: {} for message in messages}}}
+        path = tmp_path / name
+        path.write_bytes(orjson.dumps({"messagegroups": groups, **more}))
+        return str(path)
+
+    return write
+
+
+def test_only_the_groups_of_a_document_are_imported(concord, node, document) -> None:
+    result = concord("import", document("good", description="Mine", documentation={"a": "b"}))
+    assert result.exit_code == 0
+    assert node.imported == [{"messagegroups": {"g": {"messages": {"good": {}}}}}]
+    assert "messagegroups 1, messages 1" in result.stdout
+    assert "description, documentation" in result.stderr
+
+
+def test_an_import_reports_every_violation_and_writes_nothing(concord, node, document) -> None:
+    result = concord("import", document("good", "bad1", "bad2"))
+    assert result.exit_code == 1
+    assert node.imported == []
+    for message in ("bad1", "bad2"):
+        assert f"/messagegroups/g/messages/{message}/versions/1" in result.stdout
+    assert "An unknown attribute (x)." in result.stdout
+
+
+def test_keep_going_imports_what_obeys_and_lists_what_was_left_out(concord, node, document) -> None:
+    result = concord("import", "--keep-going", "--json", document("good", "bad1", "bad2"))
+    assert result.exit_code == 1
+    assert node.imported == [{"messagegroups": {"g": {"messages": {"good": {}}}}}]
+    [told] = orjson.loads(result.stdout)
+    assert told["imported"] is True
+    assert told["leftout"] == [f"/messagegroups/g/messages/{name}" for name in ("bad1", "bad2")]
+    assert len(told["violations"]) == 2
+
+
+def test_yaml_is_imported_and_what_looks_like_a_time_stays_text(concord, node, tmp_path) -> None:
+    path = tmp_path / "d.yaml"
+    path.write_text("messagegroups: {g: {createdat: 2024-01-01T00:00:00Z, messages: {a: {}}}}")
+    assert concord("import", str(path)).exit_code == 0
+    [sent] = node.imported
+    assert sent["messagegroups"]["g"]["createdat"] == "2024-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("{", "not valid JSON"), ("[]", "not an xRegistry document"), ("{}", "holds no groups")],
+)
+def test_a_file_that_is_no_document_is_refused_before_anything_is_sent(
+    concord, node, document, tmp_path, text: str, reason: str
+) -> None:
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text(text)
+    result = concord("import", document("good"), str(wrong))
+    assert result.exit_code == 2
+    assert reason in result.stderr
+    assert node.imported == []
+
+
+def test_a_missing_file_is_said_in_one_sentence(concord) -> None:
+    result = concord("import", "/nowhere.json")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: /nowhere.json cannot be read: No such file or directory.\n"
+
+
+def test_a_part_is_exported_inside_of_what_it_belongs_to(concord) -> None:
+    exported = orjson.loads(concord("export", "/messagegroups/g/messages/a").stdout)
+    assert exported == {"messagegroups": {"g": {"name": "G", "messages": {"a": {"name": "A"}}}}}
+
+
+def test_the_whole_catalog_is_exported_into_a_file(concord, tmp_path) -> None:
+    path = tmp_path / "all.json"
+    assert concord("export", "-o", str(path)).exit_code == 0
+    assert orjson.loads(path.read_bytes()) == EXPORT
+
+
+def test_exporting_what_is_not_there_answers_no(concord) -> None:
+    assert concord("export", "/messagegroups/nope").exit_code == 1
+
+
+def test_a_link_relays_for_all_authorities_if_asked(concord, node) -> None:
+    assert concord("link", "add", "http://hub", "--relay", "--id", "hub").exit_code == 0
+    [link] = node.links
+    assert link["authorities"] == ["*"]
+    assert (link["id"], link["source"], link["mode"]) == ("hub", "http://hub", "events")
+
+
+def test_links_are_listed_as_json_for_scripts(concord, node) -> None:
+    node.links.append({"id": "eu", "state": "live"})
+    assert orjson.loads(concord("link", "list", "--json").stdout) == node.links
+
+
+def test_a_subscription_carries_types_filters_and_content_mode(concord, node) -> None:
+    result = concord(
+        *("subscription", "add", "--sink", "http://s", "--type", "a", "--type", "b"),
+        *("--filter", '{"prefix": {"subject": "/endpoints/"}}', "--structured"),
+    )
+    assert result.exit_code == 0
+    [subscription] = node.subscriptions
+    assert subscription["types"] == ["a", "b"]
+    assert subscription["filters"] == [{"prefix": {"subject": "/endpoints/"}}]
+    assert subscription["protocolsettings"] == {"contentmode": "structured"}
+
+
+def test_a_filter_that_is_not_json_is_refused_here(concord, node) -> None:
+    result = concord("subscription", "add", "--sink", "http://s", "--filter", "prefix")
+    assert result.exit_code == 2
+    assert "not JSON" in result.stderr
+    assert node.subscriptions == []
+
+
+def test_a_node_that_is_not_there_is_said_with_what_to_do() -> None:
+    result = CliRunner().invoke(app, ["get"], env={"CONCORD_URL": "http://127.0.0.1:1"})
+    assert result.exit_code == 2
+    assert "Nothing answers at http://127.0.0.1:1." in result.stderr
+    assert "concord serve" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_what_a_node_does_not_have_is_answered_with_no(concord) -> None:
+    assert concord("get", "/messagegroups/nope").exit_code == 1
+
+
+def test_settings_show_no_secret() -> None:
+    secret = {"CONCORD_DATABASE_URL": "postgresql://u:hidden@h/d"}
+    result = CliRunner().invoke(app, ["settings", "--json"], env=secret)
+    assert "hidden" not in result.stdout
+    assert orjson.loads(result.stdout)["port"] == 8080
+
+
+def test_a_wrong_setting_is_named_by_its_variable() -> None:
+    result = CliRunner().invoke(app, ["settings"], env={"CONCORD_PORT": "many"})
+    assert result.exit_code == 2
+    assert "CONCORD_PORT" in result.stderr
+
+
+def test_reconcile_refuses_what_names_no_catalog() -> None:
+    result = CliRunner().invoke(app, ["reconcile", "--catalog", "eu"])
+    assert result.exit_code == 2
+    assert "NAME=URL" in result.stderr
