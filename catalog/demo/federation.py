@@ -1,0 +1,171 @@
+"""The demo's four nodes: processes of their own, each with its database in one PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from catalog.client import Client
+from catalog.store.embedded import start_embedded
+
+NAMES = ("eu", "us", "hub", "edge")
+
+_START_SECONDS = 60
+_STOP_SECONDS = 15
+# Below the ports that systems give to outgoing connections: one of those must not take a
+# node's port while the node is away.
+_PORTS = range(20_000, 32_000)
+
+
+class NodeFailed(Exception):
+    """A node's process did not start to answer, or ended by itself."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """One node of the federation; `process` is `None` while it is away."""
+
+    name: str
+    port: int
+    dsn: str
+    log: Path
+    client: Client
+    process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Federation:
+    """The nodes by name, and the directory that everything of theirs is in."""
+
+    directory: Path
+    members: dict[str, Member] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Member:
+        return self.members[name]
+
+    def client(self, name: str) -> Client:
+        return self.members[name].client
+
+    async def start(self, *names: str) -> None:
+        """Start these nodes and wait until each answers.
+
+        Raises:
+            NodeFailed: one does not, within a minute.
+        """
+        for name in names:
+            await self._launch(self.members[name])
+        for name in names:
+            await _wait_until_ready(self.members[name])
+
+    async def kill(self, name: str) -> None:
+        """End a node as a power cut would."""
+        member = self.members[name]
+        if member.process is not None:
+            with contextlib.suppress(ProcessLookupError):  # It ended by itself.
+                member.process.kill()
+            await member.process.wait()
+            member.process = None
+
+    async def stop(self) -> None:
+        """Stop every node; one that does not stop by itself is killed."""
+        for member in self.members.values():
+            if member.process is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    member.process.send_signal(signal.SIGTERM)
+        for member in self.members.values():
+            if member.process is not None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_STOP_SECONDS):
+                        await member.process.wait()
+            await self.kill(member.name)
+
+    def log_tails(self, lines: int = 12) -> Iterator[tuple[str, str]]:
+        """The last words of every node."""
+        for member in self.members.values():
+            with contextlib.suppress(OSError):
+                text = member.log.read_text(errors="replace").splitlines()
+                yield member.name, "\n".join(text[-lines:])
+
+    async def _launch(self, member: Member) -> None:
+        with member.log.open("ab") as log:
+            member.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "catalog.cli", "serve", "--port", str(member.port)),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={
+                    **clean_environment(),
+                    "CONCORD_HOST": "127.0.0.1",
+                    "CONCORD_PUBLIC_URL": member.url,
+                    "CONCORD_DATABASE_URL": member.dsn,
+                    "CONCORD_REGISTRY_ID": member.name,
+                },
+                start_new_session=True,  # Ctrl-C is the demo's to handle.
+            )
+
+
+@contextlib.asynccontextmanager
+async def open_federation() -> AsyncIterator[Federation]:
+    """The four nodes, not started yet. All that is theirs is removed in the end."""
+    async with contextlib.AsyncExitStack() as stack:
+        made = tempfile.TemporaryDirectory(prefix="concord-demo-", ignore_cleanup_errors=True)
+        directory = Path(stack.enter_context(made))
+        # PostgreSQL's account passes through where root runs the demo.
+        os.chmod(directory, 0o711)
+        federation = Federation(directory=directory)
+        for name, port in zip(NAMES, _free_ports(len(NAMES)), strict=True):
+            server = await start_embedded(directory / "postgresql", database=name)
+            stack.push_async_callback(server.stop)
+            client = await stack.enter_async_context(Client.open(f"http://127.0.0.1:{port}"))
+            federation.members[name] = Member(
+                name=name, port=port, dsn=server.dsn, log=directory / f"{name}.log", client=client
+            )
+        stack.push_async_callback(federation.stop)
+        yield federation
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without settings of Concord: the demo decides about its nodes."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("CONCORD_")}
+
+
+async def _wait_until_ready(member: Member) -> None:
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            while not await member.client.is_ready():
+                if member.process is None or member.process.returncode is not None:
+                    raise NodeFailed(f"The node {member.name} ended before it answered.")
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise NodeFailed(
+            f"The node {member.name} did not answer within {_START_SECONDS} s."
+        ) from None
+
+
+def _free_ports(count: int) -> list[int]:
+    found = [port for port in random.sample(_PORTS, 200) if _is_free(port)]
+    if len(found) < count:
+        raise NodeFailed(f"No {count} ports of this machine between 20000 and 32000 are free.")
+    return found[:count]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
