@@ -1,0 +1,1 @@
+"""Measurements of the claims about speed; run them with `make bench`."""

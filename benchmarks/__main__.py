@@ -1,0 +1,101 @@
+"""The `python -m benchmarks` command: runs the named benchmarks, or all, and shows the figures."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import orjson
+import uvloop
+from rich.console import Console
+from rich.markup import escape
+
+from benchmarks import bootstrap, get, imports, put, to_replica, to_sink
+from benchmarks.figure import Figure
+from benchmarks.machine import facts, is_busy
+from benchmarks.size import FULL, QUICK, Size
+from benchmarks.table import print_facts, print_figures
+
+Benchmark = Callable[[Size, Path], Awaitable[list[Figure]]]
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "get": get.run,
+    "put": put.run,
+    "import": imports.run,
+    "bootstrap": bootstrap.run,
+    "sink": to_sink.run,
+    "replica": to_replica.run,
+}
+
+_LONGEST_SECONDS = 180
+
+
+def main() -> None:
+    """Exit with 0 when every benchmark ran, whatever it reached; with 1 when one could not."""
+    arguments = _parse()
+    console = Console()
+    names = arguments.names or list(BENCHMARKS)
+    with tempfile.TemporaryDirectory(prefix="concord-bench-", ignore_cleanup_errors=True) as made:
+        directory = Path(made)
+        about = facts(directory)
+        print_facts(console, about)
+        if is_busy():
+            console.print("[yellow]The machine is not idle: do not quote what follows.[/]")
+        size = QUICK if arguments.quick else FULL
+        figures, failed = uvloop.run(_run(names, size, directory, console))
+    print_figures(console, figures)
+    if arguments.json:
+        result = {"machine": about, "figures": [figure.as_json() for figure in figures]}
+        arguments.json.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
+    sys.exit(1 if failed else 0)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--quick", action="store_true", help="measure less, in half a minute")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(BENCHMARKS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    return arguments
+
+
+async def _run(
+    names: Sequence[str], size: Size, directory: Path, console: Console
+) -> tuple[list[Figure], list[str]]:
+    # Ended in any way, the servers that this run started end with it.
+    current = asyncio.current_task()
+    assert current is not None, "this is a coroutine of a task"
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, current.cancel)
+    figures: list[Figure] = []
+    failed: list[str] = []
+    for name in names:
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                figures += await BENCHMARKS[name](size, directory)
+        # Whatever goes wrong in one, the figures of the others are worth having.
+        except Exception as error:
+            failed.append(name)
+            cause = _leaf(error)
+            console.print(f"[red]{name} failed:[/] {type(cause).__name__}: {escape(str(cause))}")
+        console.print(f"[dim]{name} took {time.perf_counter() - started:.0f} s[/]")
+    return figures, failed
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """The first cause in groups of exceptions."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""When changes arrived: events at a sink, or entities in a catalog's change feed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+import aiohttp
+import orjson
+from aiohttp import web
+
+_POLL_SECONDS = 20
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """The first time that each message was heard of, by its xid, since `clear`."""
+
+    times: dict[str, float] = field(default_factory=dict)
+
+    def note(self, xid: str) -> None:
+        """Something arrived about a message, or about one of its versions."""
+        self.times.setdefault("/".join(xid.split("/")[:5]), time.perf_counter())
+
+    def clear(self) -> None:
+        self.times.clear()
+
+
+@contextlib.asynccontextmanager
+async def sink(arrivals: Arrivals, port: int) -> AsyncIterator[str]:
+    """A web server that takes events, and also the paths that a bare server sends on."""
+
+    async def take(request: web.Request) -> web.Response:
+        arrivals.note(unquote(request.headers.get("ce-subject", request.path)))
+        return web.Response(status=204)
+
+    async def allow(_: web.Request) -> web.Response:
+        headers = {"WebHook-Allowed-Origin": "*", "WebHook-Allowed-Rate": "*"}
+        return web.Response(status=200, headers=headers)
+
+    app = web.Application()
+    app.add_routes([web.options("/{path:.*}", allow), web.route("*", "/{path:.*}", take)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def feed(arrivals: Arrivals, url: str) -> AsyncIterator[None]:
+    """Follow the change feed of the node at `url` by long polls, from now on."""
+    timeout = aiohttp.ClientTimeout(total=_POLL_SECONDS + 10)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        cursor = await _read(session, f"{url}/replication/snapshot", {}, lambda _: None)
+        follower = asyncio.create_task(_follow(session, url, cursor, arrivals))
+        try:
+            yield
+        finally:
+            follower.cancel()
+            await asyncio.wait([follower])
+
+
+async def _follow(
+    session: aiohttp.ClientSession, url: str, cursor: str, arrivals: Arrivals
+) -> None:
+    while True:
+        params = {"after": cursor, "wait": str(_POLL_SECONDS), "limit": "1000"}
+        cursor = await _read(session, f"{url}/replication/changes", params, arrivals.note)
+
+
+async def _read(
+    session: aiohttp.ClientSession,
+    url: str,
+    params: dict[str, str],
+    note: Callable[[str], None],
+) -> str:
+    """Note every version in a stream; the answer is the cursor in its last line.
+
+    Raises:
+        LookupError: the stream ended without one.
+    """
+    async with session.get(url, params=params) as response:
+        response.raise_for_status()
+        for line in (await response.read()).splitlines():
+            entity = orjson.loads(line)
+            if "cursor" in entity:
+                return str(entity["cursor"])
+            if entity["kind"] == "version":
+                note(entity["xid"])
+    raise LookupError(f"{url} ended without a cursor")

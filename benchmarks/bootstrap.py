@@ -1,0 +1,105 @@
+"""Bootstrap of a replica over a link, against a bare reader that copies the same stream."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from benchmarks.figure import Aim, Figure
+from benchmarks.load import connected, send_request
+from benchmarks.messages import REPLICATED_PER_GROUP, document, entities_in
+from benchmarks.process import bare, node
+from benchmarks.size import Size
+from catalog.client import Client
+
+_GROUPS_AT_ONCE = 40
+_LONGEST_SECONDS = 120
+_LOOK_SECONDS = 0.05
+
+
+async def run(size: Size, directory: Path) -> list[Figure]:
+    """Entities per second, from the link's creation until all digest buckets are equal."""
+    groups, count = size.replica_groups, entities_in(size.replica_groups, REPLICATED_PER_GROUP)
+    data = directory / "bootstrap-bare"
+    async with node(directory, "bootstrap-source") as source:
+        await _seed(source, groups)
+        async with bare(directory, "bootstrap-bare", "--directory", str(data)) as url:
+            bare_seconds = await _copy_seconds(url, source, count)
+        async with node(directory, "bootstrap-replica") as replica:
+            seconds = await _follow_seconds(replica, source)
+    return [
+        Figure(
+            name="Bootstrap of a replica",
+            unit="entities/s",
+            value=count / seconds,
+            baseline=count / bare_seconds,
+            aim=Aim(bound=5000),
+            note=f"{count:,} entities in {seconds:.1f} s, digest buckets equal",
+        )
+    ]
+
+
+async def _seed(url: str, groups: int) -> None:
+    async with connected(url, 1) as (connection,):
+        for first in range(0, groups, _GROUPS_AT_ONCE):
+            number = min(_GROUPS_AT_ONCE, groups - first)
+            body = orjson.dumps(document("g", number, REPLICATED_PER_GROUP, first=first))
+            await connection.request(send_request("POST", url, "/", body))
+
+
+async def _copy_seconds(url: str, source: str, count: int) -> float:
+    """How long a bare reader takes for the source's snapshot.
+
+    Raises:
+        ValueError: the snapshot does not have as many entities as were written.
+    """
+    async with Client.open(url) as client:
+        started = time.perf_counter()
+        found = await client.post("/pull", None, {"snapshot": f"{source}/replication/snapshot"})
+        seconds = time.perf_counter() - started
+    if found["entities"] != count:
+        raise ValueError(f"the snapshot has {found['entities']} entities, not {count}")
+    return seconds
+
+
+async def _follow_seconds(replica: str, source: str) -> float:
+    async with (
+        Client.open(replica) as target,
+        Client.open(source) as origin,
+        asyncio.timeout(_LONGEST_SECONDS),
+    ):
+        wanted = fingerprints(await origin.buckets())
+        started = time.perf_counter()
+        link = await target.add_link({"source": source, "mode": "pull"})
+        await until_equal(target, link["id"], wanted)
+        return time.perf_counter() - started
+
+
+async def until_equal(target: Client, link: str, wanted: Any) -> None:
+    """Wait for the link's first cursor, which is cheap to look at, then for equal buckets."""
+
+    async def has_cursor() -> bool:
+        return (await target.link(link)).get("cursor") is not None
+
+    async def is_equal() -> bool:
+        return bool(fingerprints(await target.buckets()) == wanted)
+
+    await _until(has_cursor)
+    await _until(is_equal)
+
+
+async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    while True:
+        if await is_so():
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def fingerprints(answer: Any) -> Any:
+    """What two catalogs have to agree on, without what is each one's own."""
+    return answer["buckets"]

@@ -1,0 +1,73 @@
+"""Durable PUT of a message, against a bare handler with one transaction of three inserts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+
+from benchmarks.figure import Aim, Figure, middle, spread
+from benchmarks.load import connected, run_load, send_request
+from benchmarks.messages import document, message
+from benchmarks.process import bare, node
+from benchmarks.size import Size
+
+_GROUPS = 64
+_MESSAGES = 20
+_numbers = itertools.count()
+
+Streams = Callable[[str, int], list[Iterator[bytes]]]
+
+
+async def run(size: Size, directory: Path) -> list[Figure]:
+    """Requests per second: updates and creations of a node, and what is bare."""
+    data = directory / "put-bare"
+    async with (
+        node(directory, "put-node") as url,
+        bare(directory, "put-bare", "--directory", str(data)) as bare_url,
+    ):
+        async with connected(url, 1) as (connection,):
+            groups = orjson.dumps(document("g", _GROUPS, _MESSAGES))
+            await connection.request(send_request("POST", url, "/", groups))
+        return [
+            await _compare("Durable PUT, update", size, url, bare_url, _updates),
+            await _compare("Durable PUT, create", size, url, bare_url, _creations),
+        ]
+
+
+async def _compare(name: str, size: Size, url: str, bare_url: str, streams: Streams) -> Figure:
+    rates: dict[str, list[float]] = {url: [], bare_url: []}
+    for number in range(size.rounds + 1):
+        for target, found in rates.items():
+            made = streams(target, size.connections)
+            done = await run_load(target, made, size.round_seconds)
+            if number:
+                found.append(done.rate)
+    return Figure(
+        name=name,
+        unit="requests/s",
+        value=middle(rates[url]),
+        baseline=middle(rates[bare_url]),
+        aim=Aim(bound=0.3, of_ratio=True),
+        note=f"{size.connections} connections, each in groups of its own; "
+        f"{spread(rates[url], rates[bare_url])}",
+    )
+
+
+def _updates(url: str, connections: int) -> list[Iterator[bytes]]:
+    """Existing messages, no two connections in one group."""
+    return [_written(url, range(n, _GROUPS, connections), False) for n in range(connections)]
+
+
+def _creations(url: str, connections: int) -> list[Iterator[bytes]]:
+    return [_written(url, range(n, _GROUPS, connections), True) for n in range(connections)]
+
+
+def _written(url: str, groups: range, is_new: bool) -> Iterator[bytes]:
+    for turn in itertools.count():
+        number = next(_numbers)
+        name = f"n{number}" if is_new else f"m{turn % _MESSAGES}"
+        path = f"/messagegroups/g{groups[turn % len(groups)]}/messages/{name}"
+        yield send_request("PUT", url, path, orjson.dumps(message(name, f"Revision {number}.")))

@@ -1,0 +1,47 @@
+"""Shows the figures of a run: a table for people, JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.figure import Aim, Figure
+
+
+def print_facts(console: Console, facts: Mapping[str, str]) -> None:
+    for name, fact in facts.items():
+        console.print(f"[dim]{name:>24}[/]  {fact}", highlight=False)
+
+
+def print_figures(console: Console, figures: Sequence[Figure]) -> None:
+    table = Table(title="Each figure beside its physical baseline, from this run alone")
+    table.add_column("figure", no_wrap=True)
+    for name in ("Concord", "baseline", "ratio", "aim", ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("what was counted", style="dim", overflow="fold")
+    for figure in figures:
+        table.add_row(*_cells(figure))
+    console.print(table)
+
+
+def _cells(figure: Figure) -> tuple[str, ...]:
+    return (
+        figure.name,
+        f"{_amount(figure.value)} {figure.unit}",
+        _amount(figure.baseline) if figure.baseline is not None else "",
+        f"{figure.ratio:.2f}" if figure.ratio is not None else "",
+        _shown(figure.aim, figure.unit) if figure.aim else "",
+        ("[green]met[/]" if figure.aim.is_met(figure) else "[red]missed[/]") if figure.aim else "",
+        figure.note,
+    )
+
+
+def _shown(aim: Aim, unit: str) -> str:
+    sign = "≤" if aim.is_most else "≥"
+    return f"{sign} {aim.bound:g} ratio" if aim.of_ratio else f"{sign} {aim.bound:,.0f} {unit}"
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"

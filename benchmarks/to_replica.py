@@ -1,0 +1,60 @@
+"""From a change to its replica's change feed, against two bare hops."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from benchmarks.arrivals import Arrivals, feed, sink
+from benchmarks.bootstrap import fingerprints, until_equal
+from benchmarks.figure import Figure
+from benchmarks.latency import BARE_SHARE, changing_node, figures, measure
+from benchmarks.process import bare, free_port, node
+from benchmarks.size import Size
+from catalog.client import Client
+
+
+async def run(size: Size, directory: Path) -> list[Figure]:
+    """p50 and p99 of a link in either mode."""
+    bare_times = await measure(_bare_chain, size, directory, BARE_SHARE)
+    found: list[Figure] = []
+    for mode, way in (("events", _replica_by_events), ("pull", _replica_by_pull)):
+        times = await measure(way, size, directory)
+        found += figures(f"replica, {mode}", times, bare_times, size)
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _replica(directory: Path, arrivals: Arrivals, mode: str) -> AsyncIterator[str]:
+    async with (
+        changing_node(directory, f"{mode}-source") as url,
+        node(directory, f"{mode}-replica") as replica,
+        Client.open(url) as origin,
+        Client.open(replica) as target,
+    ):
+        link = await target.add_link({"source": url, "mode": mode})
+        await until_equal(target, link["id"], fingerprints(await origin.buckets()))
+        async with feed(arrivals, replica):
+            yield url
+
+
+def _replica_by_events(directory: Path, arrivals: Arrivals) -> AbstractAsyncContextManager[str]:
+    return _replica(directory, arrivals, "events")
+
+
+def _replica_by_pull(directory: Path, arrivals: Arrivals) -> AbstractAsyncContextManager[str]:
+    return _replica(directory, arrivals, "pull")
+
+
+@contextlib.asynccontextmanager
+async def _bare_chain(directory: Path, arrivals: Arrivals) -> AsyncIterator[str]:
+    """The two hops to somebody who follows a replica."""
+    first, second = directory / "first-bare", directory / "second-bare"
+    async with (
+        sink(arrivals, free_port()) as target,
+        bare(directory, "second-bare", "--directory", str(second), "--ahead", target) as middle,
+        bare(directory, "first-bare", "--directory", str(first), "--ahead", middle) as url,
+    ):
+        yield url
