@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -20,6 +21,7 @@ from catalog.model.errors import (
     DetailsRequired,
     ExtraXregistryHeader,
     NotFound,
+    ServerBusy,
 )
 from catalog.model.interaction import Document, Interaction
 from catalog.model.xid import Xid
@@ -42,8 +44,16 @@ _METHODS = {
 
 
 async def handle_entity(request: web.Request) -> web.StreamResponse:
-    """Any method on any path that the model defines."""
+    """Any method on any path that the model defines, in bounded time."""
     context = request.app[CONTEXT]
+    try:
+        async with asyncio.timeout(context.settings.request_timeout_seconds):
+            return await _handle(request, context)
+    except TimeoutError as error:
+        raise ServerBusy(request.path) from error
+
+
+async def _handle(request: web.Request, context: Context) -> web.StreamResponse:
     if request.method == hdrs.METH_GET and (known := _remembered(request, context)):
         return known
     target = parse_path(request.rel_url.raw_path, context.model)

@@ -49,27 +49,47 @@ def judge(rows: DataFrame, topology: Topology, totals: Observation) -> DataFrame
     `totals` observes `origins`, `unverifiable` (those whose authority is not among the
     inputs) and `doubled` (those that one catalog lists twice).
     """
-    catalogs = range(len(topology.names))
-    states = _states(rows, topology)
-    states = states.observe(
+    states = _states(rows, topology).observe(
         totals,
         F.count(F.lit(1)).alias("origins"),
         F.count_if(F.col("owner") == NOWHERE).alias("unverifiable"),
-        F.count_if(F.col("copies") > _present(topology)).alias("doubled"),
+        F.count_if(F.col("copies") > F.bit_count("present")).alias("doubled"),
     )
-    states = states.withColumn("reference", _reference(topology))
+    suspects = states.where(_is_suspect()).withColumn("reference", _reference(topology))
     for part in ("epoch", "deleted", "fp"):
-        states = states.withColumn(f"reference_{part}", _picked(part, topology))
-    judged = states.select(
-        *KEY, "reference", *(_code(catalog).alias(f"code_{catalog}") for catalog in catalogs)
+        suspects = suspects.withColumn(f"reference_{part}", _picked(part, topology))
+    # From here on a row is one catalog's, so that the code which Spark generates for the rule
+    # does not grow with the number of catalogs.
+    each = suspects.select(
+        *KEY,
+        "owner",
+        "expected",
+        "reference",
+        *(f"reference_{part}" for part in ("epoch", "deleted", "fp")),
+        F.inline(F.array(*(_held_at(catalog) for catalog in range(len(topology.names))))),
     )
-    wrong = reduce(or_, (F.col(f"code_{catalog}") != EQUAL for catalog in catalogs))
-    each = F.array(
-        *(F.struct(F.lit(c).alias("catalog"), F.col(f"code_{c}").alias("code")) for c in catalogs)
+    judged = each.select(*KEY, "reference", "catalog", _code().alias("code"))
+    return judged.where(F.col("code") != EQUAL)
+
+
+def _held_at(catalog: int) -> Column:
+    parts = (F.col(f"{name}_{catalog}").alias(name) for name in _FLAT)
+    return F.struct(F.lit(catalog).alias("catalog"), *parts)
+
+
+def _bit(catalog: Column) -> Column:
+    """A mask of one catalog. (`F.shiftleft` shifts by a constant only.)"""
+    return F.call_function("shiftleft", F.lit(1).cast("bigint"), catalog)
+
+
+def _is_suspect() -> Column:
+    """Whether anything about an origin can be wrong: cheap, and true of few."""
+    differing = (F.col(f"least_{name}") != F.col(f"most_{name}") for name in ("epoch", "fp"))
+    missing = F.col("expected").bitwiseAND(F.bitwise_not("present")) != 0
+    orphaned = (F.col("owner") != NOWHERE) & (
+        F.col("present").bitwiseAND(_bit(F.col("owner"))) == 0
     )
-    return (
-        judged.where(wrong).select(*KEY, "reference", F.inline(each)).where(F.col("code") != EQUAL)
-    )
+    return reduce(or_, differing) | (F.col("most_contested") == 1) | missing | orphaned
 
 
 def _states(rows: DataFrame, topology: Topology) -> DataFrame:
@@ -83,6 +103,7 @@ def _states(rows: DataFrame, topology: Topology) -> DataFrame:
         F.col("deleted").cast("int").alias("deleted"),
         "fp",
         "contested",
+        _bit(F.col("catalog")).alias("bit"),
     )
     here = [
         F.max(F.when(F.col("catalog") == catalog, F.col(name))).alias(f"{name}_{catalog}")
@@ -93,6 +114,12 @@ def _states(rows: DataFrame, topology: Topology) -> DataFrame:
         F.max("owner").alias("owner"),
         F.max("expected").alias("expected"),
         F.count(F.lit(1)).alias("copies"),
+        F.bit_or(F.col("bit")).alias("present"),
+        F.min("epoch").alias("least_epoch"),
+        F.max("epoch").alias("most_epoch"),
+        F.min("fp").alias("least_fp"),
+        F.max("fp").alias("most_fp"),
+        F.max("contested").alias("most_contested"),
         *here,
     )
 
@@ -150,13 +177,6 @@ def _in_scope(carriage: Carriage) -> Column:
     )
 
 
-def _present(topology: Topology) -> Column:
-    held = (
-        F.col(f"epoch_{catalog}").isNotNull().cast("int") for catalog in range(len(topology.names))
-    )
-    return reduce(lambda total, one: total + one, held)
-
-
 def _reference(topology: Topology) -> Column:
     """The owner's position, or that of the first copy with the greatest epoch."""
     epochs = [F.col(f"epoch_{catalog}") for catalog in range(len(topology.names))]
@@ -175,17 +195,17 @@ def _picked(part: str, topology: Topology) -> Column:
     )
 
 
-def _code(catalog: int) -> Column:
+def _code() -> Column:
     """`rule._judge` and `rule._compare`, save that a missing entity's place is looked up later."""
-    epoch, deleted = F.col(f"epoch_{catalog}"), F.col(f"deleted_{catalog}") == 1
+    catalog, epoch, deleted = F.col("catalog"), F.col("epoch"), F.col("deleted") == 1
     theirs, gone = F.col("reference_epoch"), F.col("reference_deleted") == 1
-    is_expected = F.col("expected").bitwiseAND(F.lit(1 << catalog).cast("bigint")) != 0
-    same = (F.col(f"fp_{catalog}") == F.col("reference_fp")) & (deleted == gone)
+    is_expected = F.col("expected").bitwiseAND(_bit(catalog)) != 0
+    same = (F.col("fp") == F.col("reference_fp")) & (deleted == gone)
     return (
         F.when(F.col("owner") == catalog, EQUAL)
         .when(epoch.isNull() & theirs.isNotNull() & ~gone & is_expected, CODES["missing"])
         .when(epoch.isNull(), EQUAL)
-        .when((F.col(f"contested_{catalog}") == 1) & ~deleted, CODES["collided"])
+        .when((F.col("contested") == 1) & ~deleted, CODES["collided"])
         .when(theirs.isNull(), F.when(deleted, EQUAL).otherwise(CODES["orphaned"]))
         .when(deleted & gone, EQUAL)
         .when(epoch < theirs, CODES["stale"])
