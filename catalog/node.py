@@ -11,8 +11,8 @@ import structlog
 from aiohttp import web
 
 from catalog.api.app import create_app
-from catalog.api.context import Context
 from catalog.config import Settings
+from catalog.context import Context
 from catalog.model.modelsource import default_model
 from catalog.registry.begin import ensure_registry
 from catalog.store.database import Database

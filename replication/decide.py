@@ -17,7 +17,7 @@ Copy = Entity | Tombstone
 class Verdict(StrEnum):
     """What becomes of an incoming copy. All but `apply` leave what is held as it is."""
 
-    APPLY = "apply"
+    APPLY = "applied"
     """It is news: write it."""
     DELETED = "deleted"
     """The entity was deleted later than this copy was made."""

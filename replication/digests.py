@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from catalog.api.context import CONTEXT, Context
 from catalog.api.responses import json_response
+from catalog.context import CONTEXT, Context
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.errors import BadRequest
 from catalog.store import digests, feed

@@ -6,8 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from aiohttp import web
 
-from catalog.api.context import CONTEXT
 from catalog.api.responses import json_response
+from catalog.context import CONTEXT
 from catalog.model.digest import DIGEST_VERSION
 from catalog.store import feed
 from replication import digests, listen, operations, serving

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from catalog.api.body import read_body
-from catalog.api.context import CONTEXT, Context
+from catalog.context import CONTEXT, Context
 from catalog.store import links
 from catalog.store.links import Link
 from replication.pull import Flow

@@ -10,9 +10,9 @@ from urllib.parse import quote
 from aiohttp import web
 
 from catalog.api.body import read_json
-from catalog.api.context import CONTEXT, Context
 from catalog.api.params import read_page
 from catalog.api.responses import json_response
+from catalog.context import CONTEXT, Context
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, InvalidAttribute, NotFound
 from catalog.model.moment import format_time

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 
-from catalog.api.context import Context
+from catalog.context import Context
 from catalog.store.links import Link
 from replication.apply import Applied, Batch, apply_batch
 from replication.decide import Policy, Verdict

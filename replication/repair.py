@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from catalog.api.context import Context
+from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.outbound import open_session
 from catalog.store import links

@@ -11,7 +11,7 @@ from random import Random
 import aiohttp
 import structlog
 
-from catalog.api.context import Context
+from catalog.context import Context
 from catalog.events.backoff import Backoff
 from catalog.model.entity import Origin
 from catalog.store import links

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from catalog.api.context import Context
+from catalog.context import Context
 from catalog.outbound import open_session
 from catalog.store import links
 from catalog.store.database import Connection, Signal, wait_for

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from aiohttp import web
 
 from catalog.api.body import read_json
-from catalog.api.context import CONTEXT, Context
+from catalog.context import CONTEXT, Context
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import CONCORD, BadRequest, ServerBusy, XRegistryError
 from catalog.model.xid import Xid, depth

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from aiohttp import web
 
 from catalog.api import model
-from catalog.api.context import CONTEXT, Context
+from catalog.api.cache import ANSWERS, AnswerCache
 from catalog.api.entities import handle_entity
 from catalog.api.problems import problem_middleware
+from catalog.context import CONTEXT, Context
 from catalog.model.errors import ActionNotSupported
 
 
@@ -24,6 +25,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
         middlewares=[problem_middleware], client_max_size=context.settings.max_body_bytes
     )
     app[CONTEXT] = context
+    app[ANSWERS] = AnswerCache(context.database.signal)
     app.add_routes([*model.routes, *routes])
     for resource in app.router.resources():
         _refuse_other_methods(resource)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from catalog.api.context import CONTEXT
+from catalog.context import CONTEXT
 from catalog.model.errors import (
     MissingBody,
     ParsingData,

@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from aiohttp import web
+
 from catalog.store.database import Signal
 
 _MOST_ANSWERS = 10_000
@@ -54,3 +56,6 @@ class AnswerCache:
         self._answers[base, path] = answer
         if len(self._answers) > _MOST_ANSWERS:
             self._answers.popitem(last=False)
+
+
+ANSWERS: web.AppKey[AnswerCache] = web.AppKey("answers", AnswerCache)

@@ -8,13 +8,13 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from catalog.api.body import read_body, read_json, read_object
-from catalog.api.cache import Answer
-from catalog.api.context import CONTEXT, Context
+from catalog.api.cache import ANSWERS, Answer
 from catalog.api.headers import CORRELATION_ID, forbid_metadata, headers_of, metadata_from
 from catalog.api.params import Inline, read_epoch_flag, read_inline, read_page
 from catalog.api.paths import Target, parse_path
 from catalog.api.render import Renderer
 from catalog.api.responses import json_response
+from catalog.context import CONTEXT, Context
 from catalog.model.entity import Entity
 from catalog.model.errors import (
     ActionNotSupported,
@@ -69,14 +69,14 @@ async def _handle(request: web.Request, context: Context) -> web.StreamResponse:
 
 
 def _remembered(request: web.Request, context: Context) -> web.Response | None:
-    answer = context.answers.get(context.base_url(request), request.raw_path)
+    answer = request.app[ANSWERS].get(context.base_url(request), request.raw_path)
     return None if answer is None else web.Response(body=answer.body, headers=answer.headers)
 
 
 async def _get(request: web.Request, context: Context, target: Target) -> web.Response:
     if target.is_document:
         return await _get_document(request, context, target.xid)
-    generation = context.answers.generation
+    generation = request.app[ANSWERS].generation
     inline = read_inline(request, target)
     if target.kind == "collection":
         response = await _get_collection(request, context, target, inline)
@@ -84,7 +84,7 @@ async def _get(request: web.Request, context: Context, target: Target) -> web.Re
         response = await _get_one(request, context, target, inline)
     if isinstance(response.body, bytes):
         answer = Answer(body=response.body, headers=dict(response.headers))
-        context.answers.put(context.base_url(request), request.raw_path, answer, generation)
+        request.app[ANSWERS].put(context.base_url(request), request.raw_path, answer, generation)
     return response
 
 

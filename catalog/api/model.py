@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from catalog.api.context import CONTEXT
 from catalog.api.params import Inline, read_inline
 from catalog.api.paths import Target
 from catalog.api.render import Renderer
 from catalog.api.responses import json_response
+from catalog.context import CONTEXT
 from catalog.model.xid import Xid
 from catalog.registry import read
 from catalog.registry.capabilities import capabilities

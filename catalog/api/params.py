@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from catalog.api.context import CONTEXT
 from catalog.api.paths import Target
+from catalog.context import CONTEXT
 from catalog.model.errors import BadFlag, BadInline, BadRequest, InlineNoninlineable
 from catalog.model.schema import Model
 

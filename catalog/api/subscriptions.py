@@ -8,10 +8,10 @@ from urllib.parse import quote
 from aiohttp import web
 
 from catalog.api.body import read_json
-from catalog.api.context import CONTEXT, Context
 from catalog.api.params import read_page
 from catalog.api.responses import json_response
 from catalog.api.wire import SubscriptionRequest, parse_subscription, show_subscription
+from catalog.context import CONTEXT, Context
 from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.outbound import why_refused
 from catalog.store.subscriptions import Subscription, create, delete, get, page, replace

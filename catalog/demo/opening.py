@@ -25,6 +25,7 @@ SCHEMA = "/schemagroups/DE.DWD.CDC.jstruct/schemas/DE.DWD.CDC.StationMetadata"
 
 _DATA = Path(__file__).parent / "data"
 _REGIONS = ("eu", "us")
+_KINDS = ("endpoints", "messages", "schemas")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +87,10 @@ async def import_documents(demo: Demo) -> None:
             )
             seen = "; ".join(violation.title for violation in imported.violations)
             expect(imported.is_imported, f"{path.name} to be imported", seen)
-            took = f"{time.monotonic() - began:.1f} s"
-            rows.append((name, path.name.partition(".")[0], imported.counted, took))
-    demo.screen.table("into", "document", "what it holds", "took", rows=rows)
+            took = f"{time.monotonic() - began:.2f} s"
+            held = (str(imported.counts.get(kind, 0)) for kind in _KINDS)
+            rows.append((name, path.name.partition(".")[0], *held, took))
+    demo.screen.table("into", "document", *_KINDS, "took", rows=rows)
     demo.screen.done(f"{len(rows)} documents of public data feeds are in, through the public API")
 
 
@@ -139,13 +141,13 @@ async def _show_some(demo: Demo) -> None:
         )
         rows.append((_named(xid), names[mine.authority], _short(mine), _short(theirs)))
     demo.screen.say("Some of them, as hub and edge show them:")
-    demo.screen.table("entity", "authority", "epoch, digest at hub", "at edge", rows=rows)
+    demo.screen.table("entity", "of", "epoch, digest at hub", "at edge", rows=rows)
 
 
 def _named(xid: str) -> str:
     """An entity's collection and the end of its id, which fit on a line."""
     collection, id = xid.split("/")[-2:]
-    return f"{collection}/{id if len(id) < 25 else '…' + id[-24:]}"
+    return f"{collection}/{id if len(id) < 22 else '…' + id[-21:]}"
 
 
 def _short(row: DigestRow) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from catalog.api.context import Context
+from catalog.context import Context
 from catalog.events.backoff import Backoff
 from catalog.events.delivery import Delivery, Means, Timing
 from catalog.events.ledger import Ledger

@@ -18,8 +18,8 @@ from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 
 from catalog.api.app import create_app
-from catalog.api.context import Context
 from catalog.config import Settings
+from catalog.context import Context
 from catalog.model.modelsource import default_model, load_model
 from catalog.registry.begin import ensure_registry
 from catalog.store.changes import START, LoggedChange, read_changes

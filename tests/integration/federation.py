@@ -17,8 +17,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from catalog.api import subscriptions
 from catalog.api.app import create_app
-from catalog.api.context import Context
 from catalog.config import Settings
+from catalog.context import Context
 from catalog.events.deliver import run_deliveries
 from catalog.model.modelsource import default_model
 from catalog.registry.begin import ensure_registry

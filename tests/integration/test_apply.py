@@ -130,7 +130,7 @@ async def test_a_deleted_group_leaves_nothing_that_cannot_be_reached(member: Nod
         assert await connection.fetchval("SELECT count(*) FROM entities WHERE xid <> '/'") == 0
         assert await connection.fetchval("SELECT count(*) FROM documents") == 0
     late = await receive(member, version, end_of(version), end_of(resource))
-    assert sorted(finding.verdict for finding in late.findings) == ["apply", "apply", "deleted"]
+    assert sorted(finding.verdict for finding in late.findings) == ["applied", "applied", "deleted"]
     assert {deleted for _, deleted, _ in (await digest_rows(member)).values()} == {"true"}
 
 
@@ -255,7 +255,7 @@ async def test_the_origin_of_a_row_that_was_damaged_does_not_stop_a_batch(member
     applied = await receive(
         member, entity("/messagegroups/g", epoch=2), entity("/messagegroups/h", epoch=2)
     )
-    assert sorted(finding.verdict for finding in applied.findings) == ["apply", "collided"]
+    assert sorted(finding.verdict for finding in applied.findings) == ["applied", "collided"]
 
 
 async def test_bulk_is_fast_enough_for_a_bootstrap(member: Node) -> None:

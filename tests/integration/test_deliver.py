@@ -17,8 +17,8 @@ from cloudevents.core.bindings.http import HTTPMessage, from_http
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.api.context import Context
 from catalog.config import Settings
+from catalog.context import Context
 from catalog.events.deliver import run_deliveries
 from catalog.events.delivery import Timing
 from catalog.model.change import Change

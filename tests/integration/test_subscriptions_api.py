@@ -13,9 +13,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
 from catalog.api.app import create_app
-from catalog.api.context import Context
 from catalog.api.subscriptions import routes
 from catalog.config import Settings
+from catalog.context import Context
 from catalog.model.modelsource import default_model
 from catalog.store.database import Database
 

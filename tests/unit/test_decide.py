@@ -111,22 +111,22 @@ def oracle(place: Place, incoming: Copy, policy: Policy) -> str:
     table: list[tuple[bool, str]] = [
         (incoming.authority == OURS and not policy.is_recovering, "own"),
         (not wanted or not near, "refused"),
-        (ends and m < n, "apply"),
+        (ends and m < n, "applied"),
         (ends and m > n, "stale"),
         (ends and dead, "current"),
-        (ends and word, "apply"),
+        (ends and word, "applied"),
         (ends, "diverged"),
         (incoming.digest == b"\0" * 32, "invalid"),
-        (lives and alive and n > m, "apply"),
+        (lives and alive and n > m, "applied"),
         (lives and alive and n < m, "stale"),
         (lives and alive and mine is not None and mine.digest == incoming.digest, "current"),
-        (lives and alive and word, "apply"),
+        (lives and alive and word, "applied"),
         (lives and alive, "diverged"),
         (lives and dead and n <= m, "deleted"),
         (place.occupant is not None, "collided"),
         (is_child and parent is None, "invalid"),
         (is_child and parent is not None and parent.authority != incoming.authority, "collided"),
-        (True, "apply"),
+        (True, "applied"),
     ]
     return next(verdict for holds, verdict in table if holds)
 
@@ -141,16 +141,16 @@ def test_every_situation_gets_the_verdict_of_the_table(
 @pytest.mark.parametrize(
     ("held", "incoming", "verdict"),
     [
-        (None, group(1), "apply"),
-        (end_of(group(3)), group(5), "apply"),
+        (None, group(1), "applied"),
+        (end_of(group(3)), group(5), "applied"),
         (end_of(group(3)), group(4), "deleted"),
-        (group(1), group(2), "apply"),
+        (group(1), group(2), "applied"),
         (group(2), group(1), "stale"),
         (group(1), group(1), "current"),
-        (group(1), group(1, text="x"), "apply"),
-        (group(3), end_of(group(3)), "apply"),
+        (group(1), group(1, text="x"), "applied"),
+        (group(3), end_of(group(3)), "applied"),
         (group(5), end_of(group(3)), "stale"),
-        (None, end_of(group(3)), "apply"),
+        (None, end_of(group(3)), "applied"),
         (end_of(group(3)), end_of(group(3)), "current"),
         (None, group(1, authority=OURS), "own"),
     ],
@@ -294,7 +294,7 @@ def test_an_entity_of_an_unknown_type_or_of_another_place_is_invalid() -> None:
     sound = group(1, id="sound")
     broken = Malformed(authority="", origin="", xid="", epoch=0, reason="it is not JSON")
     verdicts = store.receive(alien, moved, liar, broken, sound)
-    assert sorted(verdicts) == ["apply", *["invalid"] * 4]
+    assert sorted(verdicts) == ["applied", *["invalid"] * 4]
     assert set(store.entities) == {sound.xid}
 
 

@@ -1,12 +1,11 @@
-"""What every handler needs: the database, the model, the settings, and where clients find us."""
+"""What handlers and loops need: database, model, settings, and where clients find the node."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aiohttp import web
 
-from catalog.api.cache import AnswerCache
 from catalog.config import Settings
 from catalog.model.schema import Model
 from catalog.store.database import Database
@@ -24,10 +23,6 @@ class Context:
     model: Model
     settings: Settings
     public_base: str
-    answers: AnswerCache = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.answers = AnswerCache(self.database.signal)
 
     def base_url(self, request: web.Request) -> str:
         """The registry's root as this client knows it, without a trailing slash."""
