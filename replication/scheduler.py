@@ -11,6 +11,7 @@ from catalog.context import Context
 from catalog.outbound import open_session
 from catalog.store import links
 from catalog.store.database import Connection, Signal, wait_for
+from catalog.store.duty import listening, run_beats, take_over
 from catalog.store.links import Link
 from replication.listen import forget_subscription
 from replication.remote import RemoteError
@@ -19,7 +20,6 @@ from replication.runner import Means, Runner, Timing
 _log = structlog.get_logger(__name__)
 
 _TAKE_OVER_SECONDS = 2.0
-_BEAT_SECONDS = 5.0
 _LOOK_SECONDS = 5.0
 _STOP_SECONDS = 10.0
 _FAREWELL_SECONDS = 10.0
@@ -46,7 +46,7 @@ async def serve_once(context: Context, *, timing: Timing) -> None:
     """Run the links until something fails, or return at once while another process does."""
     async with (
         context.database.pool.acquire(timeout=30) as connection,
-        links.take_over(connection) as is_in_charge,
+        take_over(connection, "links") as is_in_charge,
     ):
         if is_in_charge:
             await _serve(context, connection, timing)
@@ -69,17 +69,9 @@ async def _serve(context: Context, connection: Connection, timing: Timing) -> No
             else:
                 signal.set()
 
-        async with links.listening(connection, hear):
-            group.create_task(_run_beats(connection))
+        async with listening(connection, links.CHANNEL, hear):
+            group.create_task(run_beats(connection))
             await roster.run(signal)
-
-
-async def _run_beats(connection: Connection) -> None:
-    """Fail soon after the connection that holds the lock is lost."""
-    while True:
-        await asyncio.sleep(_BEAT_SECONDS)
-        async with asyncio.timeout(_BEAT_SECONDS):
-            await links.beat(connection)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,19 +17,18 @@ from catalog.events.tail import Tail
 from catalog.outbound import open_session
 from catalog.store.changes import read_head
 from catalog.store.database import Connection, Database, Signal, wait_for
+from catalog.store.duty import listening, run_beats, take_over
 from catalog.store.subscriptions import (
+    CHANNEL,
     Subscription,
-    beat,
-    listening,
     load,
+    pull_back,
     read_revisions,
-    take_over,
 )
 
 _log = structlog.get_logger(__name__)
 
 _TAKE_OVER_SECONDS = 2.0
-_BEAT_SECONDS = 5.0
 _LOOK_SECONDS = 5.0
 _STOP_SECONDS = 10.0
 _WINDOW = 10_000
@@ -73,10 +72,11 @@ async def serve_once(context: Context, *, timing: Timing) -> None:
     signal = Signal()
     async with (
         context.database.pool.acquire(timeout=30) as session,
-        take_over(session) as is_in_charge,
+        take_over(session, "deliveries") as is_in_charge,
     ):
         if is_in_charge:
-            async with listening(session, signal.set):
+            await pull_back(session)
+            async with listening(session, CHANNEL, lambda _: signal.set()):
                 await _serve(context, session, signal, timing)
 
 
@@ -101,16 +101,8 @@ async def _serve(context: Context, connection: Connection, signal: Signal, timin
         )
         group.create_task(tail.run())
         group.create_task(ledger.run())
-        group.create_task(_run_beats(connection))
+        group.create_task(run_beats(connection))
         group.create_task(_Roster(database, means, group).run(signal))
-
-
-async def _run_beats(connection: Connection) -> None:
-    """Fail soon after the connection that holds the lock is lost."""
-    while True:
-        await asyncio.sleep(_BEAT_SECONDS)
-        async with asyncio.timeout(_BEAT_SECONDS):
-            await beat(connection)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

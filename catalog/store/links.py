@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 import orjson
-from asyncpg.exceptions import InterfaceError, PostgresError
 
 from catalog.model.entity import Origin
 from catalog.model.moment import format_time
@@ -21,7 +19,8 @@ Mode = Literal["pull", "events"]
 State = Literal["new", "copying", "behind", "current", "waiting", "refused"]
 
 RELAY = ("*",)
-_CHANNEL = "links"
+CHANNEL = "links"
+"""Says the id of a link to wake, or nothing when links were changed."""
 _queries = Queries("links")
 
 
@@ -228,44 +227,6 @@ async def load_conflicts(
 async def wake(connection: Connection, id: str) -> None:
     """Let the process that runs the link look at its source now."""
     await connection.execute(_queries.announce, id)
-
-
-@contextlib.asynccontextmanager
-async def take_over(connection: Connection) -> AsyncIterator[bool]:
-    """Whether this connection's process is the one of its node that runs links.
-
-    It is until it leaves the context or the connection ends.
-    """
-    if not await connection.fetchval(_queries.take_over):
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        # A connection that was lost has lost the lock already.
-        with contextlib.suppress(InterfaceError, PostgresError, OSError):
-            await connection.execute(_queries.step_down, timeout=5)
-
-
-@contextlib.asynccontextmanager
-async def listening(connection: Connection, hear: Callable[[str], None]) -> AsyncIterator[None]:
-    """Call `hear` with the id of a link to wake, or with "" when links were changed."""
-
-    def forward(_: object, __: object, ___: object, payload: object) -> None:
-        hear(str(payload))
-
-    await connection.add_listener(_CHANNEL, forward)
-    try:
-        yield
-    finally:
-        # A connection that was lost has no listeners any more.
-        with contextlib.suppress(InterfaceError):
-            await connection.remove_listener(_CHANNEL, forward)
-
-
-async def beat(connection: Connection) -> None:
-    """Fail if the connection, and with it the right to run links, is lost."""
-    await connection.execute(_queries.beat)
 
 
 def _flow(definition: Definition) -> tuple[Any, ...]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 import orjson
-from asyncpg.exceptions import InterfaceError, PostgresError
 
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
@@ -18,7 +16,8 @@ from catalog.store.queries import Queries
 State = Literal["active", "ended"]
 ContentMode = Literal["binary", "structured"]
 
-_CHANNEL = "subscriptions"
+CHANNEL = "subscriptions"
+"""Says that subscriptions were created, replaced or deleted."""
 LAG_BOUND = 1000
 """A lag of this many changes means this many or more."""
 
@@ -151,45 +150,10 @@ async def save_progress(connection: Connection, progress: Sequence[Progress]) ->
     )
 
 
-@contextlib.asynccontextmanager
-async def take_over(connection: Connection) -> AsyncIterator[bool]:
-    """Whether this connection's process is the one of its node that delivers.
-
-    It is until it leaves the context or the connection ends. Cursors that come from another
-    server's log, whose positions this log has not reached, are pulled back to its end.
-    """
-    if not await connection.fetchval(_queries.take_over):
-        yield False
-        return
-    try:
-        head = await read_head(connection)
-        await connection.execute(_queries.pull_back, head.now.txid, head.now.seq)
-        yield True
-    finally:
-        # A connection that was lost has lost the lock already.
-        with contextlib.suppress(InterfaceError, PostgresError, OSError):
-            await connection.execute(_queries.step_down, timeout=5)
-
-
-@contextlib.asynccontextmanager
-async def listening(connection: Connection, hear: Callable[[], None]) -> AsyncIterator[None]:
-    """Call `hear` whenever subscriptions were created, replaced or deleted."""
-
-    def forward(*_: object) -> None:
-        hear()
-
-    await connection.add_listener(_CHANNEL, forward)
-    try:
-        yield
-    finally:
-        # A connection that was lost has no listeners any more.
-        with contextlib.suppress(InterfaceError):
-            await connection.remove_listener(_CHANNEL, forward)
-
-
-async def beat(connection: Connection) -> None:
-    """Fail if the connection, and with it the right to deliver, is lost."""
-    await connection.execute(_queries.beat)
+async def pull_back(connection: Connection) -> None:
+    """Pull cursors that this log has not reached, those of another server's, back to its end."""
+    head = await read_head(connection)
+    await connection.execute(_queries.pull_back, head.now.txid, head.now.seq)
 
 
 def _columns(definition: Definition, credential: Credential | None) -> tuple[str, str | None]:

@@ -107,15 +107,3 @@ ORDER BY authority, origin LIMIT $4
 -- name: announce
 -- Tell the process that runs the links: all of them are to be looked at, or one is to be woken.
 SELECT pg_notify('links', $1)
-
--- name: take_over
--- Become the one process of this node that runs links, for as long as the connection lives.
-SELECT pg_try_advisory_lock(hashtextextended('concord links', 0))
-
--- name: step_down
--- Let another process run the links.
-SELECT pg_advisory_unlock(hashtextextended('concord links', 0))
-
--- name: beat
--- Find out whether the connection that holds the lock still lives.
-SELECT 1

@@ -75,15 +75,3 @@ UPDATE subscriptions SET txid = $1, seq = $2 WHERE (txid, seq) > ($1, $2)
 -- name: announce
 -- Wake the process that delivers: subscriptions changed.
 SELECT pg_notify('subscriptions', '')
-
--- name: take_over
--- Become the one process of this node that delivers, for as long as the connection lives.
-SELECT pg_try_advisory_lock(hashtextextended('concord deliveries', 0))
-
--- name: step_down
--- Let another process deliver.
-SELECT pg_advisory_unlock(hashtextextended('concord deliveries', 0))
-
--- name: beat
--- Find out whether the connection that holds the lock still lives.
-SELECT 1

@@ -1,0 +1,11 @@
+-- name: take_over
+-- Become the one process of this node that has a duty, for as long as the connection lives.
+SELECT pg_try_advisory_lock(hashtextextended('concord ' || $1, 0))
+
+-- name: step_down
+-- Let another process have the duty.
+SELECT pg_advisory_unlock(hashtextextended('concord ' || $1, 0))
+
+-- name: beat
+-- Find out whether the connection that holds the lock still lives.
+SELECT 1
