@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import secrets
 import shutil
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ import hypothesis
 import pytest
 
 DATABASE_VARIABLE = "CONCORD_TEST_DATABASE_URL"
+CONTAINER_IMAGE = "postgres:18"
 SLOW = {"e2e", "spark"}
 
 _FORGETFUL = ("fsync", "synchronous_commit", "full_page_writes")
@@ -48,13 +51,55 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """A PostgreSQL server: the one that the environment names, else an embedded one.
+    """A PostgreSQL server: the one that the environment names, else one in a container where
+    a Docker engine answers, else an embedded one.
 
     All workers of a run share the embedded server, which forgets everything in a power cut.
     """
     if url := os.environ.get(DATABASE_VARIABLE):
         yield url
         return
+    with _container() as contained:
+        if contained is not None:
+            yield contained
+            return
+    yield from _embedded()
+
+
+@contextlib.contextmanager
+def _container() -> Iterator[str | None]:
+    """The URL of a server in a container; `None` where no engine answers or has the image."""
+    if not _has_engine():
+        yield None
+        return
+    # Imported here, as it looks for an engine at once.
+    from docker.errors import DockerException
+    from testcontainers.community.postgres import PostgresContainer
+
+    server = PostgresContainer(CONTAINER_IMAGE, driver=None)
+    try:
+        server.start()
+    except DockerException:
+        yield None
+        return
+    try:
+        url = server.get_connection_url()
+        asyncio.run(_forget_durability(url))
+        yield url
+    finally:
+        server.stop()
+
+
+def _has_engine() -> bool:
+    """Whether a Docker engine answers. (The client leaks its socket where none does.)"""
+    host = urlsplit(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock"))
+    if host.scheme != "unix":
+        return True
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(host.path) == 0
+
+
+def _embedded() -> Iterator[str]:
     from catalog.store.embedded import start_embedded
 
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8)

@@ -101,17 +101,18 @@ class Node:
         return answer.json
 
     async def changes(self) -> list[LoggedChange]:
-        """The whole change log.
+        """The whole log, once all of it can be read.
 
-        PostgreSQL's oldest running transaction is that of the whole server, so tests in
-        other databases of it may hold the log back for a moment.
+        What is logged is held back while an older transaction is open in any database of the
+        server, and other tests have some.
         """
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             while True:
                 async with self.database.pool.acquire() as connection:
                     changes = await read_changes(connection, START, 100_000)
                 if len(changes) == await self.logged():
                     return changes
+                await asyncio.sleep(0.01)  # between two looks at the log
 
     async def logged(self) -> int:
         """How many changes were logged, whether they can be read already or not."""

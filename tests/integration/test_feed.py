@@ -19,6 +19,8 @@ async def member(database_url: str) -> AsyncIterator[Node]:
 
 
 async def cursor_now(node: Node) -> str:
+    """Behind everything that is logged, which other tests' transactions may hold back."""
+    await node.changes()
     cursor: str = (await lines(node, "/replication/snapshot"))[-1]["cursor"]
     return cursor
 
