@@ -12,7 +12,8 @@ from catalog.api.responses import json_response
 from catalog.context import CONTEXT, Context
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.errors import BadRequest
-from catalog.store import digests, feed
+from catalog.store import digests
+from catalog.store.changes import read_head
 from catalog.store.database import Connection
 from catalog.store.digests import DigestRow
 from replication.serving import cursor_at, limited_streams, read_number, write_chunks
@@ -34,14 +35,14 @@ async def get_digests(request: web.Request) -> web.StreamResponse:
 
 async def _send_buckets(context: Context) -> web.Response:
     async with context.database.snapshot() as connection:
-        extent = await feed.read_extent(connection)
+        head = await read_head(connection)
         buckets = await digests.read_buckets(connection)
     return json_response(
         {
             "digestversion": DIGEST_VERSION,
             "buckets": [[b.number, b.count, b.fingerprint] for b in buckets],
         },
-        headers={"Concord-Cursor": cursor_at(context, extent.now)},
+        headers={"Concord-Cursor": cursor_at(context, head.now)},
     )
 
 
@@ -56,11 +57,11 @@ async def _send_rows(request: web.Request, context: Context) -> web.StreamRespon
     if verify not in ("true", "false"):
         raise BadRequest(request.path, error_detail='"verify" needs to be true or false')
     async with limited_streams(context.database), context.database.snapshot() as connection:
-        extent = await feed.read_extent(connection)
+        head = await read_head(connection)
         response = web.StreamResponse(
             headers={
                 "Content-Type": "text/csv; charset=utf-8",
-                "Concord-Cursor": cursor_at(context, extent.now),
+                "Concord-Cursor": cursor_at(context, head.now),
             }
         )
         await response.prepare(request)

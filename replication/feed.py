@@ -9,7 +9,7 @@ from aiohttp import web
 from catalog.api.responses import json_response
 from catalog.context import CONTEXT
 from catalog.model.digest import DIGEST_VERSION
-from catalog.store import feed
+from catalog.store.changes import read_head
 from replication import digests, listen, operations, serving
 
 _OFFERS = ("changes", "snapshot", "digests", "repair")
@@ -19,7 +19,7 @@ async def get_handshake(request: web.Request) -> web.Response:
     """`GET /replication`: who is here, and what the log holds."""
     database = request.app[CONTEXT].database
     async with database.pool.acquire(timeout=30) as connection:
-        extent = await feed.read_extent(connection)
+        head = await read_head(connection)
     return json_response(
         {
             "instance": str(database.node.instance),
@@ -27,8 +27,8 @@ async def get_handshake(request: web.Request) -> web.Response:
             "software": f"concord/{_version()}",
             "digestversion": DIGEST_VERSION,
             "log": {
-                "first": None if extent.first is None else str(extent.first),
-                "now": str(extent.now),
+                "dropped": str(head.dropped),
+                "now": str(head.now),
             },
             "offers": _OFFERS,
         }

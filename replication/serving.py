@@ -18,7 +18,7 @@ from catalog.model.errors import CONCORD, BadRequest, ServerBusy, XRegistryError
 from catalog.model.xid import Xid, depth
 from catalog.store import entities as store
 from catalog.store import feed
-from catalog.store.changes import Position, read_changes
+from catalog.store.changes import Position, read_changes, read_head
 from catalog.store.database import Connection, Database, wait_for
 from replication.decide import Copy, is_in_scope
 from replication.lines import MEDIA_TYPE, write_end, write_entity, write_tombstone
@@ -105,7 +105,7 @@ async def _read_page(
     request: web.Request, context: Context, after: Position, limit: int, wanted: Filter
 ) -> _Page:
     async with context.database.snapshot() as connection:
-        if not (await feed.read_extent(connection)).reaches(after):
+        if not (await read_head(connection)).reaches(after):
             raise CursorGone(
                 request.path,
                 error_detail="the change log does not reach from there to now",
@@ -194,12 +194,12 @@ async def get_snapshot(request: web.Request) -> web.StreamResponse:
     """`GET /replication/snapshot`: everything of one moment, and the cursor of that moment."""
     context, wanted = request.app[CONTEXT], read_filter(request)
     async with limited_streams(context.database), context.database.snapshot() as connection:
-        extent = await feed.read_extent(connection)
+        head = await read_head(connection)
 
         async def lines() -> AsyncIterator[bytes]:
             async for copy in _everything(connection, wanted):
                 yield _line(copy)
-            yield write_end(cursor_at(context, extent.now))
+            yield write_end(cursor_at(context, head.now))
 
         return await _send(request, lines())
 
@@ -226,9 +226,9 @@ async def post_fetch(request: web.Request) -> web.StreamResponse:
     context = request.app[CONTEXT]
     body = read_as(OriginsBody, await read_json(request), request.path)
     async with context.database.snapshot() as connection:
-        extent = await feed.read_extent(connection)
+        head = await read_head(connection)
         copies = await _load_copies(connection, body.to_origins(), EVERYTHING)
-    return await _send_page(request, context, _Page(copies=copies, position=extent.now))
+    return await _send_page(request, context, _Page(copies=copies, position=head.now))
 
 
 @asynccontextmanager

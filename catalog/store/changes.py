@@ -60,10 +60,14 @@ class LoggedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """Where the log can be read up to now, and its oldest row (`None` while empty)."""
+    """The log holds what comes after `dropped`, and can be read up to `now`."""
 
     now: Position
-    first: Position | None
+    dropped: Position
+
+    def reaches(self, cursor: Position) -> bool:
+        """Whether a reader that goes on from `cursor` misses nothing."""
+        return self.dropped <= cursor <= self.now
 
 
 async def read_changes(connection: Connection, after: Position, limit: int) -> list[LoggedChange]:
@@ -98,5 +102,7 @@ async def read_head(connection: Connection) -> Head:
     """Where the log begins and ends. Inside a snapshot, `now` is the snapshot's cursor:
     everything up to it is in the snapshot."""
     row = await connection.fetchrow(_queries.head)
-    first = None if row["first_txid"] is None else Position(row["first_txid"], 0)
-    return Head(now=Position.end_of(row["txid"]), first=first)
+    return Head(
+        now=Position.end_of(row["txid"]),
+        dropped=Position(row["dropped_txid"], row["dropped_seq"]),
+    )

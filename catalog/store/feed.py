@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
 
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid, collection_of
-from catalog.store.changes import Position
 from catalog.store.database import Connection
 from catalog.store.entities import entity_from, tombstone_from
 from catalog.store.queries import Queries
 
 _queries = Queries("feed")
 _PREFETCH = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """What the log holds: it can be read up to `now`; `first` is its oldest row, if any."""
-
-    now: Position
-    first: Position | None
-
-    def reaches(self, cursor: Position) -> bool:
-        """Whether a reader that goes on from `cursor` misses nothing.
-
-        The first row that a log ever had has number 1: while it is there, nothing is gone.
-        """
-        if cursor > self.now:
-            return False
-        return self.first is None or self.first.seq == 1 or cursor >= self.first
-
-
-async def read_extent(connection: Connection) -> Extent:
-    row = await connection.fetchrow(_queries.head)
-    first = None if row["first_txid"] is None else Position(row["first_txid"], row["first_seq"])
-    return Extent(now=Position.end_of(row["txid"]), first=first)
 
 
 async def stream_entities(

@@ -90,7 +90,7 @@ async def link(target: Node, source: Node, **definition: Any) -> dict[str, Any]:
 
 async def eventually(condition: Callable[[], Awaitable[bool]], timeout_seconds: float = 20) -> None:
     async with asyncio.timeout(timeout_seconds):
-        while not await condition():  # noqa: ASYNC110  # the node has no event for it
+        while not await condition():
             await asyncio.sleep(0.02)
 
 
@@ -141,6 +141,20 @@ async def execute(node: Node, statement: str, *arguments: Any) -> None:
     """Damage a node's database, or look after it, behind the node's back."""
     async with node.database.pool.acquire() as connection:
         await connection.execute(statement, *arguments)
+
+
+async def drop_log(node: Node) -> None:
+    """Drop the whole log but its newest row, as an operator does who is short of space."""
+    await node.changes()
+    await execute(
+        node,
+        """WITH newest AS (SELECT txid, seq FROM changes ORDER BY txid DESC, seq DESC LIMIT 1),
+        dropped AS (
+            DELETE FROM changes c USING newest n WHERE (c.txid, c.seq) < (n.txid, n.seq)
+            RETURNING c.txid, c.seq
+        ), last AS (SELECT txid, seq FROM dropped ORDER BY txid DESC, seq DESC LIMIT 1)
+        UPDATE node SET dropped_txid = last.txid, dropped_seq = last.seq FROM last""",
+    )
 
 
 async def write_some(node: Node, group: str, *, messages: int = 2) -> None:

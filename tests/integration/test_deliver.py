@@ -24,6 +24,7 @@ from catalog.events.delivery import Timing
 from catalog.model.change import Change
 from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
+from catalog.store.changes import Position, read_head
 from catalog.store.database import Database
 from catalog.store.entities import Write, write
 from catalog.store.subscriptions import (
@@ -190,8 +191,17 @@ async def log(context: Context, *ids: str, deprecation: tuple[str, ...] | None =
             written = Write(
                 interaction=str(uuid.uuid4()), at=AT, entities=[entity], changes=[change]
             )
-            await write(connection, written)
+            position = await write(connection, written)
         context.database.signal.set()
+    if ids:
+        await readable(context, position)
+
+
+async def readable(context: Context, position: Position) -> None:
+    """Other tests' open transactions, in other databases of the server, hold back the log."""
+    async with asyncio.timeout(20), context.database.pool.acquire() as connection:
+        while (await read_head(connection)).now < position:
+            await asyncio.sleep(0.01)  # between two looks at the log
 
 
 def group_of(context: Context, id: str) -> Entity:
@@ -223,7 +233,7 @@ async def eventually(
     context: Context, subscription: Subscription, holds: Callable[[Subscription], bool]
 ) -> Subscription:
     async with asyncio.timeout(15):
-        while not holds(found := await read(context, subscription)):  # noqa: ASYNC110
+        while not holds(found := await read(context, subscription)):
             await asyncio.sleep(0.01)
     return found
 

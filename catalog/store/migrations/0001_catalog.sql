@@ -5,7 +5,10 @@ CREATE TABLE node (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
     instance uuid NOT NULL,
     authority text NOT NULL,
-    modelsource jsonb NOT NULL
+    modelsource jsonb NOT NULL,
+    -- Where the change log begins: what it held up to here was dropped.
+    dropped_txid bigint NOT NULL DEFAULT 0,
+    dropped_seq bigint NOT NULL DEFAULT 0
 );
 
 CREATE TABLE entities (

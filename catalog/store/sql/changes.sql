@@ -7,10 +7,10 @@ ORDER BY txid, seq
 LIMIT $3
 
 -- name: head
--- Up to where the log can be read now, and its oldest transaction.
-SELECT
-    pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS txid,
-    (SELECT txid FROM changes ORDER BY txid, seq LIMIT 1) AS first_txid
+-- Up to where the log can be read now, and up to where it was dropped.
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS txid,
+    dropped_txid, dropped_seq
+FROM node
 
 -- name: announce
 -- Wake the other processes of this node: the log has grown.

@@ -1,12 +1,3 @@
--- name: head
--- Up to where the log can be read now, and its first row.
-SELECT
-    pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS txid,
-    first.txid AS first_txid,
-    first.seq AS first_seq
-FROM (SELECT) AS always
-LEFT JOIN (SELECT txid, seq FROM changes ORDER BY txid, seq LIMIT 1) AS first ON true
-
 -- name: entities
 -- Every live entity but the registry, parents first.
 SELECT * FROM entities
