@@ -16,14 +16,16 @@ def print_facts(console: Console, facts: Mapping[str, str]) -> None:
 
 
 def print_figures(console: Console, figures: Sequence[Figure]) -> None:
-    table = Table(title="Each figure beside its physical baseline, from this run alone")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("figure", no_wrap=True)
     for name in ("Concord", "baseline", "ratio", "aim", ""):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("what was counted", style="dim", overflow="fold")
     for figure in figures:
         table.add_row(*_cells(figure))
     console.print(table)
+    for figure in figures:
+        if figure.note:
+            console.print(f"[dim]{figure.name}: {figure.note}[/]", highlight=False)
 
 
 def _cells(figure: Figure) -> tuple[str, ...]:
@@ -34,7 +36,6 @@ def _cells(figure: Figure) -> tuple[str, ...]:
         f"{figure.ratio:.2f}" if figure.ratio is not None else "",
         _shown(figure.aim, figure.unit) if figure.aim else "",
         ("[green]met[/]" if figure.aim.is_met(figure) else "[red]missed[/]") if figure.aim else "",
-        figure.note,
     )
 
 

@@ -132,6 +132,7 @@ class _Roster:
             wanted = await read_revisions(connection)
             changed = [id for id, revision in wanted.items() if self._revision(id) != revision]
             subscriptions = await load(connection, changed)
+        await self._means.tail.want(bool(wanted))
         removed = self._running.keys() - wanted.keys()
         for id in removed:
             await self._stop(self._running.pop(id))

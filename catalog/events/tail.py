@@ -11,7 +11,7 @@ from functools import cached_property
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.events.render import events_of, texts_of
-from catalog.store.changes import LoggedChange, Position, read_changes
+from catalog.store.changes import LoggedChange, Position, read_changes, read_head
 from catalog.store.database import Database, Signal, wait_for
 
 _READ_LIMIT = 1000
@@ -53,6 +53,7 @@ class Tail:
 
     def __init__(self, database: Database, *, source: str, start: Position, size: int) -> None:
         self.grown = Signal()
+        self._wanted = asyncio.Event()
         self._database = database
         self._source = source
         self._size = size
@@ -62,14 +63,27 @@ class Tail:
         # Those who are behind share a few connections, whatever their number.
         self._readers = asyncio.Semaphore(3)
 
+    async def want(self, is_wanted: bool) -> None:
+        """Say whether there is anybody to read the log for. It begins anew at the log's end."""
+        if is_wanted == self._wanted.is_set():
+            return
+        if not is_wanted:
+            self._wanted.clear()
+            return
+        async with self._database.pool.acquire(timeout=30) as connection:
+            head = await read_head(connection)
+        self._entries, self._begin, self._end = [], head.now, head.now
+        self._wanted.set()
+
     async def run(self) -> None:
-        """Follow the log for ever.
+        """Follow the log for ever, while it is wanted.
 
         A commit can stay hidden for a moment behind an older transaction that ends without
         a signal, so after each signal the log is looked at again, less and less often.
         """
         patience = _FIRST_LOOK_SECONDS
         while True:
+            await self._wanted.wait()
             ticket = self._database.signal.ticket()
             if await self.read_once() or await wait_for(ticket, patience):
                 patience = _FIRST_LOOK_SECONDS
@@ -78,8 +92,9 @@ class Tail:
 
     async def read_once(self) -> int:
         """Add what the log has grown by to the window, and say how many changes that were."""
-        entries = await self._read(self._end, _READ_LIMIT)
-        if entries:
+        end = self._end
+        entries = await self._read(end, _READ_LIMIT)
+        if entries and end == self._end:
             self._entries += entries
             self._end = entries[-1].position
             self._trim()

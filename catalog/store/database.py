@@ -27,6 +27,7 @@ _queries = Queries("node")
 _changes = Queries("changes")
 _log = structlog.get_logger()
 _RECONNECT_SECONDS = 1.0
+_ANNOUNCEMENT_SECONDS = 0.02
 
 Connection: TypeAlias = asyncpg.Connection
 
@@ -150,7 +151,8 @@ class Database:
         """Tell the other processes of this node of writes, and hear of theirs.
 
         A NOTIFY inside the writing transaction would serialise all commits of the
-        database, so it is sent apart, once for as many commits as came meanwhile.
+        database, so it is sent apart, once for as many commits as came meanwhile. It is
+        a commit itself, so it is not sent too often.
         """
         while True:
             try:
@@ -173,6 +175,7 @@ class Database:
                 await self.signal.unannounced.wait()
                 self.signal.unannounced.clear()
                 await connection.execute(_changes.announce)
+                await asyncio.sleep(_ANNOUNCEMENT_SECONDS)
         finally:
             await connection.remove_listener("changes", hear)
 

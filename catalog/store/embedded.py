@@ -89,15 +89,20 @@ async def start_embedded(directory: Path, *, database: str = "concord") -> Embed
         EmbeddedPostgresError: the server does not start, or not within two minutes.
     """
     cluster = await asyncio.to_thread(_Cluster.at, directory)
-    use, sockets = await asyncio.to_thread(cluster.join)
-    server = EmbeddedPostgres(_dsn(sockets, database), cluster, use)
-    try:
-        async with asyncio.timeout(_WAIT_SECONDS):
-            await _ensure_database(_dsn(sockets, "postgres"), database)
-    except BaseException:
-        await server.stop()
-        raise
-    return server
+    while True:
+        use, sockets = await asyncio.to_thread(cluster.join)
+        server = EmbeddedPostgres(_dsn(sockets, database), cluster, use)
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await _ensure_database(_dsn(sockets, "postgres"), database)
+        except (ConnectionRefusedError, FileNotFoundError):
+            # It was being killed while we joined it; its socket answered one last time.
+            await server.stop()
+        except BaseException:
+            await server.stop()
+            raise
+        else:
+            return server
 
 
 def _dsn(sockets: Path, database: str) -> str:
