@@ -16,9 +16,9 @@ def print_facts(console: Console, facts: Mapping[str, str]) -> None:
 
 
 def print_figures(console: Console, figures: Sequence[Figure]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("figure", no_wrap=True)
-    for name in ("Concord", "baseline", "ratio", "aim", ""):
+    for name in ("Concord", "baseline", "", "ratio", "aim", ""):
         table.add_column(name, justify="right", no_wrap=True)
     for figure in figures:
         table.add_row(*_cells(figure))
@@ -31,17 +31,18 @@ def print_figures(console: Console, figures: Sequence[Figure]) -> None:
 def _cells(figure: Figure) -> tuple[str, ...]:
     return (
         figure.name,
-        f"{_amount(figure.value)} {figure.unit}",
+        _amount(figure.value),
         _amount(figure.baseline) if figure.baseline is not None else "",
+        figure.unit,
         f"{figure.ratio:.2f}" if figure.ratio is not None else "",
-        _shown(figure.aim, figure.unit) if figure.aim else "",
+        _shown(figure.aim) if figure.aim else "",
         ("[green]met[/]" if figure.aim.is_met(figure) else "[red]missed[/]") if figure.aim else "",
     )
 
 
-def _shown(aim: Aim, unit: str) -> str:
+def _shown(aim: Aim) -> str:
     sign = "≤" if aim.is_most else "≥"
-    return f"{sign} {aim.bound:g} ratio" if aim.of_ratio else f"{sign} {aim.bound:,.0f} {unit}"
+    return f"{sign} {aim.bound:g} ratio" if aim.of_ratio else f"{sign} {aim.bound:,.0f}"
 
 
 def _amount(value: float) -> str:
