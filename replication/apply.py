@@ -193,7 +193,7 @@ async def _write(
             interaction=uuid.uuid4().hex,
             at=now,
             entities=[*judgement.written, *([registry] if registry else [])],
-            tombstones=judgement.deleted,
+            tombstones=[*judgement.deleted, *judgement.remembered],
             changes=changes,
             dropped_documents=[
                 e.xid for e in judgement.written if e.document is None and _had(before, e.xid)
@@ -201,8 +201,6 @@ async def _write(
             revived=judgement.revived,
         ),
     )
-    if judgement.remembered:
-        await feed.bury(connection, judgement.remembered)
     return len(changes)
 
 

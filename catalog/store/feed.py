@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid, collection_of
 from catalog.store.database import Connection
@@ -48,21 +47,6 @@ async def load_held(
         [origin.xid for origin in wanted],
     )
     return {row["xid"]: entity_from(row) for row in rows}
-
-
-async def bury(connection: Connection, tombstones: Sequence[Tombstone]) -> None:
-    """Write tombstones of entities that are not here. No live row is touched."""
-    await connection.execute(
-        _queries.bury,
-        [t.xid for t in tombstones],
-        [t.kind for t in tombstones],
-        [t.authority for t in tombstones],
-        [t.origin for t in tombstones],
-        [t.epoch for t in tombstones],
-        [t.digest for t in tombstones],
-        [bucket(t.authority, t.origin) for t in tombstones],
-        [t.deletedat for t in tombstones],
-    )
 
 
 async def drop(connection: Connection, xids: Sequence[str]) -> None:

@@ -18,16 +18,6 @@ UNION ALL
 SELECT e.* FROM unnest($3::text[], $4::text[]) AS wanted (authority, origin)
 JOIN entities e ON e.authority = wanted.authority AND e.origin = wanted.origin
 
--- name: bury
--- Remember the ends of entities that are not here, so that no late copy of them wins.
-INSERT INTO tombstones (xid, kind, authority, origin, epoch, digest, bucket, deletedat)
-SELECT * FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[],
-    $7::integer[], $8::timestamptz[])
-ON CONFLICT (authority, origin) DO UPDATE SET
-    xid = excluded.xid, epoch = excluded.epoch, digest = excluded.digest,
-    deletedat = excluded.deletedat
-
 -- name: drop
 -- Remove what lay below a deleted entity; its own tombstones come by the feed.
 DELETE FROM entities WHERE xid = ANY ($1::text[])
