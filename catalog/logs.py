@@ -20,6 +20,9 @@ def configure_logs(level: str) -> None:
     if sys.stderr.isatty():
         renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         exceptions = []
+    # Whoever does not speak HTTP gets a 400; a traceback for each would fill the disk. What
+    # fails in a handler does not come here: the middleware logs that.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,

@@ -74,7 +74,7 @@ def table(*columns: str, title: str | None = None) -> Table:
     """A table in the one style of all commands."""
     made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for place, column in enumerate(columns):
-        made.add_column(column, overflow="fold", no_wrap=place == 0)
+        made.add_column(column, overflow="fold", no_wrap=place < 2)
     return made
 
 

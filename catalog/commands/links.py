@@ -84,8 +84,8 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     if as_json:
         print_json(links)
         return
-    shown = table("id", "source", "mode", "state", "lag (s)", "applied", "conflicts", "error")
-    names = ("id", "source", "mode", "state", "lag", "applied", "conflicts", "error")
+    names = ("id", "source", "state", "lag", "applied", "conflicts", "error")
+    shown = table(*(f"{name} (s)" if name == "lag" else name for name in names))
     for link in links:
         shown.add_row(*(cell(link.get(name)) for name in names))
     out.print(shown if links else "This node follows nobody. `concord link add` changes that.")
