@@ -9,7 +9,7 @@ from aiohttp import web
 from catalog.api import model
 from catalog.api.cache import ANSWERS, AnswerCache
 from catalog.api.entities import handle_entity
-from catalog.api.problems import problem_middleware
+from catalog.api.problems import answer_unparsable_requests, problem_middleware
 from catalog.context import CONTEXT, Context
 from catalog.model.errors import ActionNotSupported
 
@@ -21,6 +21,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
         context: shared by all handlers.
         routes: the subscription manager's and replication's.
     """
+    answer_unparsable_requests()
     app = web.Application(
         middlewares=[problem_middleware], client_max_size=context.settings.max_body_bytes
     )

@@ -13,6 +13,7 @@ from catalog.api.responses import json_response
 from catalog.model.errors import (
     ActionNotSupported,
     ApiNotFound,
+    ParsingData,
     ServerError,
     XRegistryError,
 )
@@ -67,3 +68,29 @@ def problem_document(error: XRegistryError) -> dict[str, Any]:
         "args": error.arguments,
     }
     return {name: value for name, value in members.items() if value}
+
+
+def answer_unparsable_requests() -> None:
+    """Let what aiohttp itself refuses be answered with an error document, too.
+
+    aiohttp has no setting for how it answers bytes that are not HTTP, so its method is
+    replaced, for every server of this process.
+    """
+    web.RequestHandler.handle_error = _handle_unparsable  # type: ignore[method-assign, assignment]
+
+
+_handle_error = web.RequestHandler.handle_error
+
+
+def _handle_unparsable(
+    handler: web.RequestHandler,
+    request: web.BaseRequest,
+    status: int = 500,
+    exc: BaseException | None = None,
+    message: str | None = None,
+) -> web.StreamResponse:
+    if status != 400 or request.writer.output_size > 0:
+        return _handle_error(handler, request, status, exc, message)
+    response = problem_response(ParsingData(error_detail="it is not a well-formed HTTP request"))
+    response.force_close()
+    return response
