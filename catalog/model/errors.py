@@ -95,9 +95,19 @@ class BadDetails(XRegistryError):
     template = '"$details" has no meaning for <subject>.'
 
 
+class BadFilter(XRegistryError):
+    name = "bad_filter"
+    template = '"<value>" is no "filter" value for "<subject>": <error_detail>.'
+
+
 class BadFlag(XRegistryError):
     name = "bad_flag"
     template = 'The flag "<flag>" has no meaning for <subject>.'
+
+
+class BadIgnore(XRegistryError):
+    name = "bad_ignore"
+    template = '"<value>" is no "ignore" value for "<subject>": <error_detail>.'
 
 
 class BadInline(XRegistryError):
@@ -110,14 +120,99 @@ class BadRequest(XRegistryError):
     template = "<error_detail>."
 
 
+class BadSort(XRegistryError):
+    name = "bad_sort"
+    template = '"<value>" is no "sort" value for "<subject>": <error_detail>.'
+
+
+class CannotDocXref(XRegistryError):
+    name = "cannot_doc_xref"
+    template = '"<subject>" is a cross reference, so it has no versions in document view.'
+
+
+class CapabilityError(XRegistryError):
+    name = "capability_error"
+    template = "The capabilities cannot be as requested: <error_detail>."
+
+
+class CapabilityMissingValue(XRegistryError):
+    name = "capability_missing_value"
+    template = 'The capability "<name>" must keep "<value>".'
+
+
+class CapabilityUnknown(XRegistryError):
+    name = "capability_unknown"
+    template = 'There is no capability "<field>".'
+
+
+class CapabilityValue(XRegistryError):
+    name = "capability_value"
+    template = '"<value>" is no value of the capability "<field>"; these are: <list>.'
+
+
+class CapabilityWildcard(XRegistryError):
+    name = "capability_wildcard"
+    template = 'A "*" in the capability "<field>" must stand alone.'
+
+
+class CompatibilityUnknown(XRegistryError):
+    name = "compatibility_unknown"
+    template = (
+        'The compatibility "<compat>" of "<subject>" cannot be checked for the format "<format>".'
+    )
+
+
+class CompatibilityViolation(XRegistryError):
+    name = "compatibility_violation"
+    template = 'Some versions of "<subject>" would break its compatibility rule, "<compat>".'
+
+
+class ConstraintFailure(XRegistryError):
+    name = "constraint_failure"
+    template = (
+        'Some versions of "<subject>" would break the "<kind>" constraint of its group on "<path>".'
+    )
+
+
+class DataRetrievalError(XRegistryError):
+    name = "data_retrieval_error"
+    status = 500
+    template = "Some of the data that was asked for could not be read."
+
+
+class DefaultVersionIdRequest(XRegistryError):
+    name = "defaultversionid_request"
+    template = '"<subject>" got no new version, so its "defaultversionid" cannot be "request".'
+
+
 class ExtraXrefAttribute(XRegistryError):
     name = "extra_xref_attribute"
     template = 'The <singular> "<subject>" has an "xref", so it cannot have "<name>" too.'
 
 
+class FormatExternal(XRegistryError):
+    name = "format_external"
+    template = 'The document of "<subject>" is stored elsewhere, so its format cannot be checked.'
+
+
+class FormatUnknown(XRegistryError):
+    name = "format_unknown"
+    template = 'The format "<format>" of "<subject>" cannot be checked here.'
+
+
+class FormatViolation(XRegistryError):
+    name = "format_violation"
+    template = '"<subject>" does not follow its format, "<format>".'
+
+
 class GroupsOnly(XRegistryError):
     name = "groups_only"
     template = '<subject> takes group types only, and "<name>" is none.'
+
+
+class HasDocumentViolation(XRegistryError):
+    name = "hasdocument_violation"
+    template = '"<subject>" has a document, which the model no longer allows for <plural>.'
 
 
 class InlineNoninlineable(XRegistryError):
@@ -138,6 +233,11 @@ class MalformedId(XRegistryError):
 class MalformedXid(XRegistryError):
     name = "malformed_xid"
     template = '"<xid>" is no valid xid for "<subject>": <error_detail>.'
+
+
+class MalformedXref(XRegistryError):
+    name = "malformed_xref"
+    template = '"<xref>" is no valid xref for "<subject>": <error_detail>.'
 
 
 class MismatchedEpoch(XRegistryError):
@@ -162,6 +262,11 @@ class MisplacedEpoch(XRegistryError):
     template = 'The "epoch" of "<subject>" belongs into its "meta".'
 
 
+class ModelComplianceError(XRegistryError):
+    name = "model_compliance_error"
+    template = "Some entities of the registry do not comply with this model."
+
+
 class ModelError(XRegistryError):
     name = "model_error"
     template = "The model is not valid: <error_detail>."
@@ -180,6 +285,11 @@ class ModelScalarDefault(XRegistryError):
 class MultipleRoots(XRegistryError):
     name = "multiple_roots"
     template = '"<subject>" would have several root versions, and <plural> can have only one.'
+
+
+class NotAvailable(XRegistryError):
+    name = "not_available"
+    template = '"<subject>" is not available on this server.'
 
 
 class NotFound(XRegistryError):
@@ -230,6 +340,24 @@ class SetDefaultVersionStickyFalse(XRegistryError):
     template = 'The default version of "<subject>" cannot be sticky where "maxversions" is 1.'
 
 
+class SortNonCollection(XRegistryError):
+    name = "sort_noncollection"
+    template = "<subject> is no collection, so it cannot be sorted."
+
+
+class TooLarge(XRegistryError):
+    name = "too_large"
+    status = 406
+    template = 'The answer for "<subject>" is too large to be sent at once.'
+
+
+class TooManyVersions(XRegistryError):
+    name = "too_many_versions"
+    template = (
+        '"setdefaultversionid=request" needs exactly one version in the request for "<subject>".'
+    )
+
+
 class UnknownAttribute(XRegistryError):
     name = "unknown_attribute"
     template = '"<subject>" cannot have an attribute "<name>".'
@@ -250,6 +378,11 @@ class UnknownId(XRegistryError):
 class UnknownResourceType(XRegistryError):
     name = "unknown_resource_type"
     template = '"<name>" is no resource type of "<group>".'
+
+
+class UnsupportedSpecVersion(XRegistryError):
+    name = "unsupported_specversion"
+    template = 'The specversion "<specversion>" is not supported; these are: <list>.'
 
 
 class VersionIdNotAllowed(XRegistryError):
