@@ -13,6 +13,7 @@ from aiohttp import web
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context
+from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
 from catalog.registry.begin import ensure_registry
 from catalog.store.database import Database
@@ -50,7 +51,10 @@ async def run_node(
         loop.add_signal_handler(name, stop.set)
     async with open_database(settings) as database, asyncio.TaskGroup() as tasks:
         context = Context(
-            database=database, model=default_model(), settings=settings, public_base=""
+            database=database,
+            configuration=Configuration(model=default_model()),
+            settings=settings,
+            public_base="",
         )
         async with serve(create_app(context, routes), settings) as bound:
             context.public_base = settings.public_url or bound

@@ -11,7 +11,6 @@ from catalog.api.responses import json_response
 from catalog.context import CONTEXT
 from catalog.model.xid import Xid
 from catalog.registry import read
-from catalog.registry.capabilities import capabilities
 
 _EXPORTED: Inline = {"*": {}, "capabilities": {}, "modelsource": {}}
 
@@ -30,7 +29,7 @@ async def get_modelsource(request: web.Request) -> web.Response:
 
 @routes.get("/capabilities")
 async def get_capabilities(request: web.Request) -> web.Response:
-    return json_response(capabilities())
+    return json_response(request.app[CONTEXT].capabilities.as_json())
 
 
 @routes.get("/export")
@@ -42,7 +41,7 @@ async def get_export(request: web.Request) -> web.Response:
     async with context.database.snapshot() as connection:
         known = await read.read_subtree(connection, Xid())
     renderer = Renderer(
-        context.model,
+        context.configuration,
         known,
         base=context.base_url(request),
         authority=context.database.node.authority,

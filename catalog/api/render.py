@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog.api.params import Inline, inlines
+from catalog.model.capabilities import SPECVERSION
+from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.moment import format_time
-from catalog.model.schema import Model, ResourceType
+from catalog.model.schema import ResourceType
 from catalog.model.xid import Xid
-from catalog.registry.capabilities import SPECVERSION, capabilities
 from catalog.registry.documents import show_document
 from catalog.registry.read import Known
 
@@ -33,9 +34,16 @@ class Renderer:
     """
 
     def __init__(
-        self, model: Model, known: Known, *, base: str, authority: str, root: str | None = None
+        self,
+        configuration: Configuration,
+        known: Known,
+        *,
+        base: str,
+        authority: str,
+        root: str | None = None,
     ) -> None:
-        self.model = model
+        self.configuration = configuration
+        self.model = configuration.model
         self.known = known
         self.base = base
         self.authority = authority
@@ -64,7 +72,7 @@ class Renderer:
             **_ordered(entity, hidden=("registryid",)),
         }
         if "capabilities" in inline:
-            shown["capabilities"] = capabilities()
+            shown["capabilities"] = self.configuration.capabilities.as_json()
         if "model" in inline:
             shown["model"] = self.model.expanded()
         if "modelsource" in inline:

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from functools import partial
 
 from catalog.model.change import Change, changes_between
+from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import NotFound, XRegistryError, with_violations
 from catalog.model.interaction import Interaction
-from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.registry.plan import Plan
 from catalog.registry.resources import ResourcePlan
@@ -44,7 +44,9 @@ class Outcome:
         return str(xid) not in self.before and isinstance(self.after.get(str(xid)), Entity)
 
 
-async def apply_interaction(database: Database, model: Model, interaction: Interaction) -> Outcome:
+async def apply_interaction(
+    database: Database, configuration: Configuration, interaction: Interaction
+) -> Outcome:
     """Apply a request whole, or not at all.
 
     Raises:
@@ -53,15 +55,16 @@ async def apply_interaction(database: Database, model: Model, interaction: Inter
     touched = _touched_by(interaction)
     for attempt in (touched, replace(touched, catalog_exclusive=True)):
         try:
-            return await _apply_once(database, model, interaction, attempt)
+            return await _apply_once(database, configuration, interaction, attempt)
         except MustBeginAgain:
             continue
     raise AssertionError("nothing can change under a lock on the whole catalog")
 
 
 async def _apply_once(
-    database: Database, model: Model, interaction: Interaction, touched: Touched
+    database: Database, configuration: Configuration, interaction: Interaction, touched: Touched
 ) -> Outcome:
+    model = configuration.model
     id, now = uuid.uuid4().hex, datetime.now(UTC)
     async with database.transaction() as connection:
         before = await store.lock_and_load(connection, touched)

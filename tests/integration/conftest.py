@@ -20,6 +20,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context
+from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model, load_model
 from catalog.registry.begin import ensure_registry
 from catalog.store.changes import START, LoggedChange, read_changes
@@ -147,7 +148,10 @@ async def start_node(
     async with Database.open(dsn, modelsource=model.source) as database:
         await ensure_registry(database, "test")
         context = Context(
-            database=database, model=model, settings=Settings(**settings), public_base=""
+            database=database,
+            configuration=Configuration(model=model),
+            settings=Settings(**settings),
+            public_base="",
         )
         async with TestClient(TestServer(create_app(context))) as client:
             context.public_base = str(client.make_url("")).rstrip("/")

@@ -20,6 +20,7 @@ from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context
 from catalog.events.deliver import run_deliveries
+from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
 from catalog.registry.begin import ensure_registry
 from catalog.store.database import Database
@@ -39,7 +40,10 @@ async def start_member(dsn: str, **settings: Any) -> AsyncIterator[Node]:
     async with Database.open(dsn, modelsource=model.source) as database:
         await ensure_registry(database, "test")
         context = Context(
-            database=database, model=model, settings=Settings(**quick), public_base=""
+            database=database,
+            configuration=Configuration(model=model),
+            settings=Settings(**quick),
+            public_base="",
         )
         app = create_app(context, [*subscriptions.routes, *routes])
         async with TestClient(TestServer(app)) as client:

@@ -22,6 +22,7 @@ from catalog.context import Context
 from catalog.events.deliver import run_deliveries
 from catalog.events.delivery import Timing
 from catalog.model.change import Change
+from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
 from catalog.store.changes import Position, read_head
@@ -150,7 +151,7 @@ async def opened(database_url: str) -> AsyncIterator[Context]:
     async with Database.open(database_url, modelsource={}) as database:
         yield Context(
             database=database,
-            model=default_model(),
+            configuration=Configuration(model=default_model()),
             settings=Settings(allow_private_addresses=True),
             public_base=SOURCE,
         )

@@ -16,6 +16,7 @@ from catalog.api.app import create_app
 from catalog.api.subscriptions import routes
 from catalog.config import Settings
 from catalog.context import Context
+from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
 from catalog.store.database import Database
 
@@ -31,7 +32,7 @@ async def context(database_url: str) -> AsyncIterator[Context]:
     async with Database.open(database_url, modelsource={}) as database:
         yield Context(
             database=database,
-            model=default_model(),
+            configuration=Configuration(model=default_model()),
             settings=Settings(allow_private_addresses=False, public_url=SOURCE, page_size=3),
             public_base=SOURCE,
         )
