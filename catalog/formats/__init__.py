@@ -1,0 +1,8 @@
+"""Checks of documents against their formats, and of their versions against each other."""
+
+from __future__ import annotations
+
+from catalog.formats.checker import Checker
+from catalog.formats.known import COMPATIBILITIES, FORMATS, is_supported, rules_for
+
+__all__ = ["COMPATIBILITIES", "FORMATS", "Checker", "is_supported", "rules_for"]

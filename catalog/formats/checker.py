@@ -1,0 +1,110 @@
+"""The checks that the server asks for, with what they answered before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from hashlib import sha256
+from types import TracebackType
+from typing import Literal, Self
+
+from catalog.formats.known import is_supported, rules_for
+from catalog.formats.process import Process, Unfinished
+
+Direction = Literal["backward", "forward"]
+
+MAX_BYTES = 4 * 1024 * 1024
+MAX_REMEMBERED = 4096
+MAX_MEMORY = 1024 * 1024 * 1024
+LONGEST_WAIT_SECONDS = 30.0
+
+
+class Checker:
+    """Checks documents in processes of their own, for documents may be hostile.
+
+    No check takes longer than `time_limit` seconds once it has begun: its process is ended
+    then, and that is the answer. The processes start when they are first needed.
+    Answers depend on the documents only, so they are remembered.
+    """
+
+    def __init__(self, *, processes: int = 2, time_limit: float = 10.0) -> None:
+        self._time_limit = time_limit
+        self._turns = asyncio.Semaphore(processes)
+        self._idle: list[Process] = []
+        self._answers: OrderedDict[tuple[str, str, tuple[bytes, ...]], str] = OrderedDict()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        while self._idle:
+            await self._idle.pop().end()
+
+    async def validate(self, format: str, document: bytes) -> str:
+        """What is wrong with a document of this format; "" if nothing is."""
+        if not is_supported(format):
+            raise ValueError(f"no document of format {format} can be checked")
+        return await self._answer(format, "", (document,))
+
+    async def compare(self, format: str, older: bytes, newer: bytes, direction: Direction) -> str:
+        """Why a version is not compatible with the other one; "" if it is.
+
+        backward: who has the newer schema can read what was written with the older one.
+        forward: who has the older schema can read what was written with the newer one.
+        """
+        if not rules_for(format):
+            raise ValueError(f"no versions of format {format} can be compared")
+        return await self._answer(format, direction, (older, newer))
+
+    async def _answer(self, format: str, direction: str, documents: tuple[bytes, ...]) -> str:
+        if any(len(document) > MAX_BYTES for document in documents):
+            return f"a document of more than {MAX_BYTES} bytes cannot be checked"
+        format = format.lower()
+        digests = tuple(sha256(document).digest() for document in documents)
+        key = (format, direction, digests)
+        if key in self._answers:
+            self._answers.move_to_end(key)
+            return self._answers[key]
+        try:
+            answer = await self._ask(format, direction, documents)
+        except Unfinished as error:
+            # How long a check takes depends on the machine, so this is not remembered.
+            return str(error)
+        self._answers[key] = answer
+        if len(self._answers) > MAX_REMEMBERED:
+            self._answers.popitem(last=False)
+        return answer
+
+    async def _ask(self, format: str, direction: str, documents: tuple[bytes, ...]) -> str:
+        try:
+            async with asyncio.timeout(LONGEST_WAIT_SECONDS):
+                await self._turns.acquire()
+        except TimeoutError as error:
+            raise Unfinished("too many checks were waiting for their turn") from error
+        try:
+            process = await self._process()
+            try:
+                return await process.ask(format, direction, documents, self._time_limit)
+            finally:
+                await self._put_back(process)
+        finally:
+            self._turns.release()
+
+    async def _process(self) -> Process:
+        while self._idle:
+            process = self._idle.pop()
+            if process.is_usable:
+                return process
+            await process.end()
+        return await Process.start(memory=MAX_MEMORY, time_limit=self._time_limit)
+
+    async def _put_back(self, process: Process) -> None:
+        if process.is_usable:
+            self._idle.append(process)
+        else:
+            await process.end()

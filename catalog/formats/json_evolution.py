@@ -1,0 +1,192 @@
+"""Whether every value that one JSON schema accepts is accepted by another one.
+
+The library for this is still to come: those there are know one draft each, miss changes or
+give no reason. What cannot be shown to be compatible counts as incompatible, with one
+exception: where the writer's schema is open, a property that it does not name counts as not
+written, so that an optional property can be added to the reader's. Making an open schema a
+closed one is not compatible. `format` is an annotation and is not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from catalog.formats.json_demands import CHECKS
+from catalog.formats.json_facts import (
+    EXACTLY,
+    TYPES,
+    Facts,
+    Part,
+    conjuncts,
+    equal,
+    exactly,
+    listed_values,
+    property_facts,
+    required,
+    types,
+)
+from catalog.formats.json_sameness import same
+
+ONE_TYPE = {name: {"type": name} for name in TYPES}
+
+
+def obstacle(writer: Part, reader: Part) -> str:
+    """Why something that the writer's schema accepts may not be accepted; "" if all is."""
+    return Comparison().gap([writer.at(writer.schema)], reader.at(reader.schema), "/")
+
+
+class Comparison:
+    """One comparison of two schemas, which may refer to themselves.
+
+    What is being compared already is assumed to fit: if all else does, it does.
+    """
+
+    def __init__(self) -> None:
+        self._assumed: set[tuple[frozenset[Part], Part]] = set()
+        self._excluding: set[tuple[frozenset[Part], Part]] = set()
+        self._made: dict[tuple[int, str, int], dict[Any, Any]] = {}
+
+    def gap(self, writer: Facts, reader: Part, at: str) -> str:
+        """Where the reader does not accept what has all the writer's facts; "" if nowhere."""
+        facts = conjuncts(writer)
+        key = frozenset(facts), reader
+        if key in self._assumed or not types(facts):
+            return ""
+        before = set(self._assumed)
+        self._assumed.add(key)
+        problem = self._direct_gap(facts, reader, at)
+        if problem and (cases := self._cases(facts)):
+            self._assumed = before | {key}
+            return self._first(self.gap(case, reader, at) for case in cases)
+        return problem
+
+    def fits(self, writer: Facts, reader: Part) -> bool:
+        """Whether there is no gap; what was assumed in vain is forgotten."""
+        before = set(self._assumed)
+        if not self.gap(writer, reader, "/"):
+            return True
+        self._assumed = before
+        return False
+
+    def excluded(self, facts: Facts, part: Part) -> bool:
+        """Whether it can be shown that nothing with these facts is accepted by the part."""
+        facts, others = conjuncts(facts), conjuncts([part])
+        key = frozenset(facts), part
+        if key in self._excluding:
+            return False
+        self._excluding.add(key)
+        try:
+            return (
+                not types(facts) & types(others)
+                or any(self._is_ruled_out(fact, part) for fact in facts)
+                or _differ_in_value(facts, others)
+                or self._differ_in_property(facts, others)
+            )
+        finally:
+            self._excluding.discard(key)
+
+    def _direct_gap(self, facts: Facts, reader: Part, at: str) -> str:
+        for demand in conjuncts([reader]):
+            if any(same(fact, demand) for fact in facts):
+                continue
+            if problem := self._demand_gap(facts, demand, at):
+                return problem
+        return ""
+
+    def _demand_gap(self, facts: Facts, demand: Part, at: str) -> str:
+        problems = (self._first(check(self, facts, demand, at)) for check in CHECKS)
+        return self._first(problems)
+
+    def _cases(self, facts: Facts) -> list[list[Part]]:
+        """Facts that say more, one of which each value has; none if there is but one case."""
+        for fact in facts:
+            rest = [other for other in facts if other != fact]
+            if several := self._cases_of(fact):
+                remainder = fact.at(self._without(fact, several[0]))
+                return [[*rest, remainder, *case] for case in several[1]]
+        return self._cases_of_types(facts)
+
+    def _cases_of(self, fact: Part) -> tuple[str, list[list[Part]]] | None:
+        keywords = fact.says()
+        if "const" in keywords:
+            return "const", [[self._exact(fact, "const", 0, keywords["const"])]]
+        if "enum" in keywords:
+            values = enumerate(keywords["enum"])
+            return "enum", [[self._exact(fact, "enum", i, value)] for i, value in values]
+        if "anyOf" in keywords:
+            return "anyOf", [[branch] for branch in fact.members("anyOf")]
+        if "oneOf" in keywords:
+            return "oneOf", [*self._only_one(fact)]
+        return None
+
+    def _cases_of_types(self, facts: Facts) -> list[list[Part]]:
+        left = types(facts)
+        if any(EXACTLY in fact.schema for fact in facts):
+            return []
+        if left == TYPES["boolean"]:
+            values = enumerate((False, True))
+            return [[*facts, self._exact(facts[0], "boolean", i, value)] for i, value in values]
+        if left == TYPES["null"]:
+            return [[*facts, self._exact(facts[0], "null", 0, None)]]
+        kinds = [name for name, kind in TYPES.items() if kind & left and name != "integer"]
+        if len(kinds) < 2:
+            return []
+        return [[*facts, facts[0].at(ONE_TYPE[name])] for name in kinds]
+
+    def _only_one(self, fact: Part) -> Iterator[list[Part]]:
+        branches = fact.members("oneOf")
+        for chosen in branches:
+            others = [i for i, branch in enumerate(branches) if branch is not chosen]
+            yield [chosen, *(self._negation(fact, i, branches[i]) for i in others)]
+
+    def _negation(self, fact: Part, index: int, branch: Part) -> Part:
+        made = self._made.setdefault((id(fact.schema), "not", index), {"not": branch.schema})
+        return fact.at(made)
+
+    def _exact(self, fact: Part, keyword: str, index: int, value: Any) -> Part:
+        key = (id(fact.schema), keyword, index)
+        if key not in self._made:
+            self._made[key] = exactly(value)
+        return fact.at(self._made[key])
+
+    def _without(self, fact: Part, keyword: str) -> dict[Any, Any]:
+        # Kept, as parts are told apart by the identity of their schema.
+        key = (id(fact.schema), f"without {keyword}", 0)
+        if key not in self._made:
+            said = fact.says().items()
+            self._made[key] = {name: value for name, value in said if name != keyword}
+        return self._made[key]
+
+    def _is_ruled_out(self, fact: Part, part: Part) -> bool:
+        keywords = fact.says()
+        return "not" in keywords and self.fits([part], fact.at(keywords["not"]))
+
+    def _differ_in_property(self, facts: Facts, others: Facts) -> bool:
+        for name in required(facts) | required(others):
+            mine, theirs = property_facts(facts, name), property_facts(others, name)
+            if not types(mine) or not types(theirs):
+                return True
+            if any(mine and self.excluded(mine, their) for their in theirs):
+                return True
+        return False
+
+    @staticmethod
+    def _first(problems: Iterator[str]) -> str:
+        return next((problem for problem in problems if problem), "")
+
+
+def _differ_in_value(facts: Facts, others: Facts) -> bool:
+    """Whether both list the values that they accept, and share none."""
+    return any(
+        not any(equal(value, listed) for value in mine for listed in theirs)
+        for mine in _listed(facts)
+        for theirs in _listed(others)
+    )
+
+
+def _listed(facts: Facts) -> Iterator[list[Any]]:
+    for fact in facts:
+        if EXACTLY in fact.schema:
+            yield [fact.schema[EXACTLY]]
+        yield from (values for _, values in listed_values(fact))

@@ -1,0 +1,286 @@
+"""What JSON schemas say of a value: which types, between which bounds, with which members."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+from referencing import Specification
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT202012
+
+if TYPE_CHECKING:
+    from referencing._core import Resolver
+
+# A number is an integer or a fraction, so that the type names are sets that can be intersected.
+TYPES: Final = {
+    "null": frozenset({"null"}),
+    "boolean": frozenset({"boolean"}),
+    "object": frozenset({"object"}),
+    "array": frozenset({"array"}),
+    "string": frozenset({"string"}),
+    "integer": frozenset({"integer"}),
+    "number": frozenset({"integer", "fraction"}),
+}
+ANY_TYPE: Final = frozenset().union(*TYPES.values())
+NUMBERS: Final = TYPES["number"]
+# A key that no document can have: the schema accepts this value and no other.
+EXACTLY: Final = object()
+IMPOSSIBLE: Final[dict[Any, Any]] = {"not": {}}
+ANYTHING: Final[dict[Any, Any]] = {}
+REFERENCES_STAND_ALONE = (DRAFT4, DRAFT6, DRAFT7)
+ANNOTATIONS = frozenset(
+    {
+        "$comment",
+        "$defs",
+        "$id",
+        "$schema",
+        "default",
+        "definitions",
+        "deprecated",
+        "description",
+        "examples",
+        "id",
+        "readOnly",
+        "title",
+        "writeOnly",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A schema or a part of one, with what its references are relative to."""
+
+    schema: Any
+    resolver: Resolver[Any]
+    specification: Specification[Any]
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Part) and self.schema is other.schema
+
+    def at(self, schema: Any) -> Part:
+        """A part of this part; a boolean becomes the object that means the same."""
+        if isinstance(schema, bool):
+            schema = ANYTHING if schema else IMPOSSIBLE
+        if isinstance(schema, dict) and ("$id" in schema or "id" in schema):
+            resource = self.specification.create_resource(schema)
+            return Part(schema, self.resolver.in_subresource(resource), self.specification)
+        return Part(schema, self.resolver, self.specification)
+
+    def get(self, keyword: Any, default: Any = None) -> Any:
+        return self.schema.get(keyword, default)
+
+    def members(self, keyword: str) -> list[Part]:
+        """The schemas of a keyword that has several, such as anyOf."""
+        return [self.at(schema) for schema in self.get(keyword, ())]
+
+    def children(self) -> list[Part]:
+        resource = self.specification.create_resource(self.schema)
+        return [
+            Part(child.contents, self.resolver.in_subresource(child), self.specification)
+            for child in resource.subresources()
+        ]
+
+    def target(self) -> Part | None:
+        """Where $ref leads; None is outside of the document."""
+        try:
+            resolved = self.resolver.lookup(self.get("$ref"))
+        except Unresolvable:
+            return None
+        return Part(ANYTHING, resolved.resolver, self.specification).at(resolved.contents)
+
+    def says(self) -> dict[Any, Any]:
+        """Its keywords; before 2019-09 a reference silences its neighbours."""
+        if "$ref" in self.schema and self.specification in REFERENCES_STAND_ALONE:
+            return {"$ref": self.schema["$ref"]}
+        return {key: value for key, value in self.schema.items() if key not in ANNOTATIONS}
+
+
+Facts = Sequence[Part]
+
+
+def conjuncts(parts: Facts) -> list[Part]:
+    """All parts that hold together: these, and what their $ref and allOf lead to."""
+    found: dict[Part, None] = {}
+    pending = list(reversed(parts))
+    while pending:
+        part = pending.pop()
+        if part in found:
+            continue
+        found[part] = None
+        keywords = part.says()
+        if "$ref" in keywords and (target := part.target()) is not None:
+            pending.append(target)
+        if "allOf" in keywords:
+            pending += part.members("allOf")
+    return list(found)
+
+
+def types(facts: Facts) -> frozenset[str]:
+    """The types that are left; none if no value can have all facts."""
+    left: frozenset[str] = ANY_TYPE
+    values = [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
+    if any(not equal(value, values[0]) for value in values):
+        return frozenset()
+    for fact in facts:
+        keywords = fact.says()
+        if "not" in keywords and (keywords["not"] == {} or keywords["not"] is True):
+            return frozenset()
+        if "type" in keywords:
+            left &= named_types(keywords["type"])
+    return left
+
+
+def named_types(names: str | list[str]) -> frozenset[str]:
+    listed = [names] if isinstance(names, str) else names
+    return frozenset[str]().union(*(TYPES[name] for name in listed))
+
+
+def numbers(facts: Facts, keyword: str) -> list[Any]:
+    """What the facts give for a keyword, leaving out what is no number."""
+    values = (fact.says().get(keyword) for fact in facts)
+    return [value for value in values if is_number(value)]
+
+
+def equal(one: Any, other: Any) -> bool:
+    """As JSON: true is not 1, though Python says so, and 1.0 is 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def bound(facts: Facts, side: str) -> tuple[Any, bool] | None:
+    """The tightest limit that the facts set on one side, and whether it is itself left out.
+
+    side is "minimum" or "maximum".
+    """
+    limits = [limit for fact in facts for limit in limits_of(fact.says(), side)]
+    tighter = max if side == "minimum" else min
+    if not limits:
+        return None
+    value = tighter(value for value, _ in limits)
+    return value, (value, True) in limits
+
+
+def limits_of(keywords: dict[Any, Any], side: str) -> Iterator[tuple[Any, bool]]:
+    """Draft 4 has a boolean beside the limit where later drafts have a limit of its own."""
+    exclusive = keywords.get(f"exclusive{side.capitalize()}")
+    if is_number(keywords.get(side)):
+        yield keywords[side], exclusive is True
+    if is_number(exclusive):
+        yield exclusive, True
+
+
+def divides(divisor: Any, value: Any) -> bool:
+    """As decimals, as they are written: 0.3 is a multiple of 0.1."""
+    return bool(Fraction(str(value)) % Fraction(str(divisor)) == 0)
+
+
+def listed_values(part: Part) -> Iterator[tuple[str, list[Any]]]:
+    """The values that a part allows, for each keyword that lists them."""
+    keywords = part.says()
+    if "enum" in keywords:
+        yield "enum", keywords["enum"]
+    if "const" in keywords:
+        yield "const", [keywords["const"]]
+
+
+def required(facts: Facts) -> set[str]:
+    return {name for fact in facts for name in fact.says().get("required", ())}
+
+
+def named_properties(facts: Facts) -> set[str]:
+    return {name for fact in facts for name in fact.says().get("properties", {})}
+
+
+def property_facts(facts: Facts, name: str) -> list[Part]:
+    """What the facts say of one property; nothing where none of them speaks of it."""
+    return [said for fact in facts for said in property_of(fact, name)]
+
+
+def property_of(fact: Part, name: str) -> list[Part]:
+    keywords = fact.says()
+    said = [fact.at(keywords["properties"][name])] if name in keywords.get("properties", {}) else []
+    said += [
+        fact.at(schema)
+        for pattern, schema in keywords.get("patternProperties", {}).items()
+        if finds(pattern, name)
+    ]
+    return said or _additional(fact, "additionalProperties")
+
+
+def other_properties(facts: Facts) -> list[Part]:
+    """What the facts say of properties that they neither name nor match."""
+    return [said for fact in facts for said in _additional(fact, "additionalProperties")]
+
+
+def element_facts(facts: Facts, index: int) -> list[Part]:
+    """What the facts say of the element at an index of an array."""
+    return [said for fact in facts for said in element_of(fact, index)]
+
+
+def element_of(fact: Part, index: int) -> list[Part]:
+    first, rest = elements(fact)
+    return [first[index]] if index < len(first) else rest
+
+
+def elements(fact: Part) -> tuple[list[Part], list[Part]]:
+    """The schemas of the first elements of an array, and of the rest where there is one.
+
+    Drafts before 2020-12 write the first ones as a list of items.
+    """
+    keywords = fact.says()
+    if isinstance(keywords.get("items"), list):
+        return fact.members("items"), _additional(fact, "additionalItems")
+    has_prefix = fact.specification is DRAFT202012 or EXACTLY in keywords
+    return fact.members("prefixItems") if has_prefix else [], _additional(fact, "items")
+
+
+def finds(pattern: str, text: str) -> bool:
+    """An expression that Python cannot read finds nothing, as its dialect is another one."""
+    try:
+        return re.search(pattern, text) is not None
+    except (re.error, OverflowError):
+        return False
+
+
+def exactly(value: Any) -> dict[Any, Any]:
+    """A schema in the keywords of 2020-12 that accepts one value only."""
+    schema: dict[Any, Any] = {EXACTLY: value}
+    limits: dict[Any, Any]
+    match value:
+        case None:
+            return schema | {"type": "null"}
+        case bool():
+            return schema | {"type": "boolean"}
+        case int() | float():
+            kind = "integer" if float(value).is_integer() else "number"
+            return schema | {"type": kind, "minimum": value, "maximum": value}
+        case str():
+            return schema | {"type": "string", "minLength": len(value), "maxLength": len(value)}
+        case list():
+            limits = {"minItems": len(value), "maxItems": len(value), "items": False}
+            return schema | limits | {"type": "array", "prefixItems": [*map(exactly, value)]}
+        case _:
+            limits = {"required": list(value), "additionalProperties": False}
+            members = {name: exactly(each) for name, each in value.items()}
+            size = {"minProperties": len(value), "maxProperties": len(value)}
+            return schema | limits | size | {"type": "object", "properties": members}
+
+
+def _additional(fact: Part, keyword: str) -> list[Part]:
+    schema = fact.says().get(keyword)
+    return [] if schema is None or schema is True or schema == {} else [fact.at(schema)]

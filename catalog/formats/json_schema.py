@@ -1,0 +1,125 @@
+"""JSON Schema documents: their dialects, their validity, and where their references lead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import jsonschema_rs
+from referencing import Registry, Specification
+from referencing.exceptions import NoSuchAnchor, PointerToNowhere, Unresolvable
+from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
+
+from catalog.formats.documents import Malformed, read_json
+from catalog.formats.json_evolution import obstacle
+from catalog.formats.json_facts import Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One published version of JSON Schema."""
+
+    uri: str
+    specification: Specification[Any]
+
+
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(
+    {
+        "draft-04": Dialect(uri="http://json-schema.org/draft-04/schema", specification=DRAFT4),
+        "draft-06": Dialect(uri="http://json-schema.org/draft-06/schema", specification=DRAFT6),
+        "draft-07": Dialect(uri="http://json-schema.org/draft-07/schema", specification=DRAFT7),
+        "draft-2019-09": Dialect(
+            uri="https://json-schema.org/draft/2019-09/schema", specification=DRAFT201909
+        ),
+        "draft-2020-12": Dialect(
+            uri="https://json-schema.org/draft/2020-12/schema", specification=DRAFT202012
+        ),
+    }
+)
+LATEST = DIALECTS["draft-2020-12"]
+
+
+def validate(format: str, document: bytes) -> str:
+    """Check a schema against the meta-schema of its dialect, and its references into itself.
+
+    An empty document is no schema. A $schema that names another dialect than the format does
+    is an error. References to other documents are not followed. Regular expressions are not
+    looked at: the specification only recommends that they be valid.
+    """
+    _read(format, document)
+    return ""
+
+
+def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
+    """By what the schemas accept; see `json_evolution`."""
+    parts = _read(format, older), _read(format, newer)
+    writer, reader = parts if direction == "backward" else (parts[1], parts[0])
+    return obstacle(writer, reader)
+
+
+def _read(format: str, document: bytes) -> Part:
+    schema = read_json(document)
+    dialect = _dialect(format, schema)
+    _check_by_meta_schema(schema, dialect)
+    resource = dialect.specification.create_resource(schema)
+    registry: Registry[Any] = Registry()
+    part = Part(schema, registry.resolver_with_root(resource), dialect.specification)
+    _check_references(part)
+    return part
+
+
+def _dialect(format: str, schema: Any) -> Dialect:
+    """The dialect that the format names; where it names none, $schema's; else the latest."""
+    version = format.removeprefix("jsonschema").removeprefix("/").replace("draft/", "draft-")
+    declared = schema.get("$schema") if isinstance(schema, dict) else None
+    if declared is None:
+        return DIALECTS[version] if version else LATEST
+    allowed = [DIALECTS[version]] if version else DIALECTS.values()
+    for dialect in allowed:
+        if _without_scheme(str(declared)) == _without_scheme(dialect.uri):
+            return dialect
+    raise Malformed(f"its $schema is {declared}, which is not what its format says")
+
+
+def _without_scheme(uri: str) -> str:
+    return uri.removesuffix("#").partition("://")[2]
+
+
+def _check_by_meta_schema(schema: Any, dialect: Dialect) -> None:
+    """Draft 4 has no boolean schemas, and a boolean has no room for a $schema."""
+    if not isinstance(schema, dict):
+        if not isinstance(schema, bool) or dialect is DIALECTS["draft-04"]:
+            raise Malformed("a schema of this dialect is not of this type")
+        return
+    try:
+        jsonschema_rs.meta.validate({**schema, "$schema": dialect.uri})
+    except jsonschema_rs.ValidationError as error:
+        where = "".join(f"/{step}" for step in error.instance_path)
+        raise Malformed(f"{where or '/'}: {error.message}") from error
+    except ValueError as error:
+        raise Malformed(str(error)) from error
+
+
+def _check_references(root: Part) -> None:
+    """A reference to a place in the document that is not there makes the schema useless."""
+    pending = [root]
+    while pending:
+        part = pending.pop()
+        if not isinstance(part.schema, dict):
+            continue
+        reference = part.schema.get("$ref")
+        if isinstance(reference, str) and (missing := _missing(part, reference)):
+            raise Malformed(missing)
+        pending += part.children()
+
+
+def _missing(part: Part, reference: str) -> str:
+    try:
+        part.resolver.lookup(reference)
+    except (NoSuchAnchor, PointerToNowhere):
+        return f"its reference {reference} leads nowhere"
+    except Unresolvable:
+        return ""
+    return ""

@@ -1,0 +1,93 @@
+"""Which formats can be checked, and by which rules their versions can be compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+RULES = (
+    "backward",
+    "backward_transitive",
+    "forward",
+    "forward_transitive",
+    "full",
+    "full_transitive",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Formats that one module of this package checks.
+
+    The module has `validate(format, document) -> str`, and, where there are rules,
+    `compare(format, older, newer, direction) -> str`. Both may raise `Malformed`.
+    """
+
+    module: str
+    patterns: tuple[str, ...]
+    rules: tuple[str, ...] = RULES
+
+
+# The names are those of schema/spec.md, "Schema Formats", and the spellings that are in use.
+FAMILIES = (
+    Family(module="avro_schema", patterns=("avro", "avro/1.*")),
+    Family(
+        module="json_schema",
+        patterns=(
+            "jsonschema",
+            "jsonschema/draft-04",
+            "jsonschema/draft-06",
+            "jsonschema/draft-07",
+            "jsonschema/draft-2019-09",
+            "jsonschema/draft-2020-12",
+            "jsonschema/draft/2019-09",
+            "jsonschema/draft/2020-12",
+        ),
+    ),
+    # Nothing that is kept well compares JSON Structure or XML schemas.
+    Family(module="json_structure", patterns=("jsonstructure", "jsonstructure/draft-*"), rules=()),
+    Family(
+        module="protobuf_schema",
+        patterns=("protobuf/2", "protobuf/2.0", "protobuf/3", "protobuf/3.0"),
+    ),
+    Family(module="xsd", patterns=("xsd", "xsd/1.0", "xsd/1.1"), rules=()),
+)
+
+FORMATS: tuple[str, ...] = tuple(pattern for family in FAMILIES for pattern in family.patterns)
+COMPATIBILITIES: Mapping[str, tuple[str, ...]] = {
+    pattern: family.rules for family in FAMILIES if family.rules for pattern in family.patterns
+}
+
+
+def matches(pattern: str, format: str) -> bool:
+    """Whether a format value is one that a pattern stands for, in any case of letters.
+
+    Source: core/spec.md, "compatibilities Capability": `*` stands for any characters, or none.
+    """
+    return _compiled(pattern.lower()).fullmatch(format.lower()) is not None
+
+
+def family_of(format: str) -> Family | None:
+    """The family that checks documents with this format value, if one does."""
+    for family in FAMILIES:
+        if any(matches(pattern, format) for pattern in family.patterns):
+            return family
+    return None
+
+
+def is_supported(format: str) -> bool:
+    """Whether documents with this format value can be checked."""
+    return family_of(format) is not None
+
+
+def rules_for(format: str) -> tuple[str, ...]:
+    """The compatibility rules that can be checked between versions of this format."""
+    family = family_of(format)
+    return family.rules if family else ()
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)

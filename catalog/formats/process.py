@@ -1,0 +1,102 @@
+"""One process that checks documents, as the server sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from tempfile import TemporaryDirectory
+from typing import Self
+
+import orjson
+
+ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH")
+
+
+class Unfinished(Exception):
+    """A check ended without a verdict; the text says why."""
+
+
+class Process:
+    """Runs `catalog.formats.worker`, one check at a time.
+
+    It gets none of the server's settings and secrets, and answers in JSON: what has read a
+    hostile document must not be able to make the server unpickle something.
+    """
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, folder: TemporaryDirectory[str]
+    ) -> None:
+        self._process = process
+        self._folder = folder
+        self._is_waiting = True
+
+    @classmethod
+    async def start(cls, *, memory: int, time_limit: float) -> Self:
+        folder = TemporaryDirectory(prefix="concord-check-", ignore_cleanup_errors=True)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-W", "ignore", "-m", "catalog.formats.worker"),
+                *(str(memory), str(int(time_limit) + 5)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                cwd=folder.name,
+                env=_environment(),
+                start_new_session=True,
+            )
+        except BaseException:
+            folder.cleanup()
+            raise
+        return cls(process, folder)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it waits for a question: it has answered all, and lives."""
+        return self._is_waiting and self._process.returncode is None
+
+    async def ask(
+        self, format: str, direction: str, documents: tuple[bytes, ...], time_limit: float
+    ) -> str:
+        """What the check found; "" for nothing.
+
+        direction is "" for the validation of one document.
+        """
+        self._is_waiting = False
+        sizes = [len(document) for document in documents]
+        question = orjson.dumps({"format": format, "direction": direction, "sizes": sizes})
+        try:
+            async with asyncio.timeout(time_limit):
+                line = await self._exchange(b"\n".join((question, b"".join(documents))))
+        except TimeoutError as error:
+            raise Unfinished(f"the check took longer than {time_limit:g} seconds") from error
+        if not line.endswith(b"\n"):
+            raise Unfinished("the check came to an unexpected end")
+        reply = orjson.loads(line)
+        self._is_waiting = not reply["last"]
+        return str(reply["answer"])
+
+    async def end(self) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await self._process.wait()
+        self._folder.cleanup()
+
+    async def _exchange(self, question: bytes) -> bytes:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(question)
+            await self._process.stdin.drain()
+            return await self._process.stdout.readline()
+        except ConnectionError:
+            return b""
+
+
+def _environment() -> dict[str, str]:
+    given = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
+    # Sets are written into some answers; an answer must be the same everywhere.
+    return given | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}

@@ -1,0 +1,216 @@
+"""Whether messages that were written by one Protobuf file can be read by another.
+
+No checker for this is both kept well and to be had as a Python library, and the rules are few:
+those of protobuf's language guides, "Updating A Message Type", for the binary encoding. Names
+of fields are not part of it, nor are services and options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
+
+Field = FieldDescriptorProto
+
+# Types of one row have one encoding; values may be cut to what the reader's type holds.
+INTERCHANGEABLE = (
+    {
+        Field.TYPE_INT32,
+        Field.TYPE_INT64,
+        Field.TYPE_UINT32,
+        Field.TYPE_UINT64,
+        Field.TYPE_BOOL,
+    },
+    {
+        Field.TYPE_INT32,
+        Field.TYPE_INT64,
+        Field.TYPE_UINT32,
+        Field.TYPE_UINT64,
+        Field.TYPE_ENUM,
+    },
+    {Field.TYPE_SINT32, Field.TYPE_SINT64},
+    {Field.TYPE_FIXED32, Field.TYPE_SFIXED32},
+    {Field.TYPE_FIXED64, Field.TYPE_SFIXED64},
+)
+# Bytes hold any text and any message; the other way round is not sure.
+READ_AS_BYTES = {Field.TYPE_STRING, Field.TYPE_MESSAGE}
+LENGTH_DELIMITED = {Field.TYPE_STRING, Field.TYPE_BYTES, Field.TYPE_MESSAGE}
+MESSAGES = {Field.TYPE_MESSAGE, Field.TYPE_GROUP}
+MAX_PROBLEMS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What a file declares, by full name; fields include those of its own extensions."""
+
+    messages: Mapping[str, DescriptorProto]
+    enums: Mapping[str, EnumDescriptorProto]
+    extensions: Mapping[str, Sequence[Field]]
+    enums_are_closed: bool
+
+    def fields(self, name: str) -> dict[int, Field]:
+        declared = (*self.messages[name].field, *self.extensions.get(name, ()))
+        return {field.number: field for field in declared}
+
+
+def obstacle(older: FileDescriptorProto, newer: FileDescriptorProto, direction: str) -> str:
+    """Why the reader of a direction cannot read what its writer wrote; "" if it can."""
+    old, new = _declared(older), _declared(newer)
+    if direction == "backward":
+        problems = [*_gone(old, new), *_reading_problems(writer=old, reader=new)]
+    else:
+        problems = [*_reading_problems(writer=new, reader=old)]
+    return "; ".join(problems[:MAX_PROBLEMS])
+
+
+def _gone(old: Declared, new: Declared) -> Iterator[str]:
+    """What older data needs and the newer file does not leave in place."""
+    for name, message in old.messages.items():
+        if name not in new.messages:
+            if not message.options.map_entry:
+                yield f"message {name} is gone"
+            continue
+        for number in new.fields(name):
+            if any(span.start <= number < span.end for span in message.reserved_range):
+                yield f"{name}: number {number} was reserved and is used"
+
+
+def _reading_problems(*, writer: Declared, reader: Declared) -> Iterator[str]:
+    """Compare all messages that both have, and those that fields lead to, each pair once."""
+    pending = [(name, name) for name in writer.messages if name in reader.messages]
+    seen = set(pending)
+    while pending:
+        written, read = pending.pop()
+        wrote, reads = writer.fields(written), reader.fields(read)
+        yield from (f"{read}: {text}" for text in _unmet_requirements(wrote, reads))
+        yield from (f"{read}: {text}" for text in _lost_in_oneofs(wrote, reads))
+        for number in wrote.keys() & reads.keys():
+            pair = Pair(wrote[number], reads[number])
+            if problem := pair.problem(writer, reader):
+                yield f"{read}: number {number} {problem}"
+            elif pair.leads_on(writer, reader) and pair.types not in seen:
+                seen.add(pair.types)
+                pending.append(pair.types)
+
+
+def _unmet_requirements(wrote: Mapping[int, Field], reads: Mapping[int, Field]) -> Iterator[str]:
+    for number, field in reads.items():
+        if field.label == Field.LABEL_REQUIRED:
+            writer = wrote.get(number)
+            if writer is None or writer.label != Field.LABEL_REQUIRED:
+                yield f"number {number} is required and may be missing"
+
+
+def _lost_in_oneofs(wrote: Mapping[int, Field], reads: Mapping[int, Field]) -> Iterator[str]:
+    """Of fields in one oneof only the last one read is kept, so no two may have been written."""
+    chosen: dict[int, int] = {}
+    for number, field in sorted(reads.items()):
+        if number not in wrote or not _is_in_oneof(field):
+            continue
+        other = chosen.setdefault(field.oneof_index, number)
+        if other != number and not _are_exclusive(wrote[other], wrote[number]):
+            yield f"numbers {other} and {number} exclude each other, and both may be set"
+
+
+def _is_in_oneof(field: Field) -> bool:
+    return field.HasField("oneof_index") and not field.proto3_optional
+
+
+def _are_exclusive(one: Field, other: Field) -> bool:
+    return _is_in_oneof(one) and _is_in_oneof(other) and one.oneof_index == other.oneof_index
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A field as it was written and as it is read; both have the same number."""
+
+    wrote: Field
+    reads: Field
+
+    @property
+    def types(self) -> tuple[str, str]:
+        return self.wrote.type_name, self.reads.type_name
+
+    def problem(self, writer: Declared, reader: Declared) -> str:
+        if not self._have_one_encoding():
+            return f"was {_name(self.wrote)} and is {_name(self.reads)}"
+        if self._loses_repetition():
+            return "was repeated, perhaps packed, and is not"
+        if self.wrote.type == self.reads.type == Field.TYPE_ENUM:
+            return self._enum_problem(writer, reader)
+        if self.types[0] != self.types[1] and self._are_messages():
+            return "" if self.leads_on(writer, reader) else "is of another type"
+        return ""
+
+    def leads_on(self, writer: Declared, reader: Declared) -> bool:
+        """Whether both types are declared here, so that they can be compared in turn."""
+        written, read = self.types
+        return self._are_messages() and written in writer.messages and read in reader.messages
+
+    def _are_messages(self) -> bool:
+        return self.wrote.type == self.reads.type and self.wrote.type in MESSAGES
+
+    def _have_one_encoding(self) -> bool:
+        types = {self.wrote.type, self.reads.type}
+        if len(types) == 1 or any(types <= row for row in INTERCHANGEABLE):
+            return True
+        return self.reads.type == Field.TYPE_BYTES and self.wrote.type in READ_AS_BYTES
+
+    def _loses_repetition(self) -> bool:
+        """A single text or message is the last one, or all of them merged; a number is not."""
+        was, is_ = (f.label == Field.LABEL_REPEATED for f in (self.wrote, self.reads))
+        return was and not is_ and self.wrote.type not in LENGTH_DELIMITED
+
+    def _enum_problem(self, writer: Declared, reader: Declared) -> str:
+        """Only an open enum has a place for numbers that it does not declare."""
+        written, read = self.types
+        if written not in writer.enums or read not in reader.enums:
+            return "" if written == read else "is of another type"
+        known = {value.number for value in reader.enums[read].value}
+        unknown = {value.number for value in writer.enums[written].value} - known
+        if not reader.enums_are_closed or not unknown:
+            return ""
+        return f"may be one of {sorted(unknown)}, which {read} does not declare"
+
+
+def _name(field: Field) -> str:
+    return field.type_name or Field.Type.Name(field.type).removeprefix("TYPE_").lower()
+
+
+def _declared(file: FileDescriptorProto) -> Declared:
+    prefix = f".{file.package}" if file.package else ""
+    messages = dict(_messages(file.message_type, prefix))
+    extensions: dict[str, list[Field]] = {}
+    for field in _extensions(file, messages.values()):
+        extensions.setdefault(field.extendee, []).append(field)
+    enums = {f"{prefix}.{enum.name}": enum for enum in file.enum_type}
+    for name, message in messages.items():
+        enums |= {f"{name}.{enum.name}": enum for enum in message.enum_type}
+    return Declared(
+        messages=messages,
+        enums=enums,
+        extensions=extensions,
+        enums_are_closed=file.syntax in ("", "proto2"),
+    )
+
+
+def _messages(
+    declared: Iterable[DescriptorProto], prefix: str
+) -> Iterator[tuple[str, DescriptorProto]]:
+    for message in declared:
+        name = f"{prefix}.{message.name}"
+        yield name, message
+        yield from _messages(message.nested_type, name)
+
+
+def _extensions(file: FileDescriptorProto, messages: Iterable[DescriptorProto]) -> Iterator[Field]:
+    yield from file.extension
+    for message in messages:
+        yield from message.extension

@@ -1,0 +1,77 @@
+"""Protobuf files, compiled by protoc as grpcio-tools ships it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+
+import grpc_tools
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from grpc_tools import protoc
+
+from catalog.formats.documents import Malformed
+from catalog.formats.protobuf_evolution import obstacle
+
+# Nothing else can be imported: google/protobuf/timestamp.proto and its neighbours.
+WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
+FILE = "document.proto"
+MAX_REASONS = 3
+
+
+def validate(format: str, document: bytes) -> str:
+    """Compile the file, and hold its syntax against the format's.
+
+    A file without a syntax statement is one of syntax 2, so an empty document is a valid
+    Protobuf/2 file that declares nothing, and no Protobuf/3 file.
+    """
+    _compile(format, document)
+    return ""
+
+
+def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
+    """By protobuf's rules for the binary encoding; see `protobuf_evolution`."""
+    return obstacle(_compile(format, older), _compile(format, newer), direction)
+
+
+def _compile(format: str, document: bytes) -> FileDescriptorProto:
+    # The folder is the check's own, as is the worker's: no other document can be imported.
+    with TemporaryDirectory(dir=".") as folder:
+        (Path(folder) / FILE).write_bytes(document)
+        compiled = Path(f"{folder}.compiled")
+        complaints = _run_protoc(folder, compiled)
+        if complaints:
+            raise Malformed(complaints)
+        file = FileDescriptorSet.FromString(compiled.read_bytes()).file[0]
+        compiled.unlink()
+    _check_syntax(file, format)
+    return file
+
+
+def _run_protoc(folder: str, compiled: Path) -> str:
+    arguments = ["protoc", f"-I{folder}", f"-I{WELL_KNOWN}", f"--descriptor_set_out={compiled}"]
+    with TemporaryFile() as output:
+        # protoc writes to the process's standard error, below what Python could redirect.
+        standard_error = os.dup(2)
+        os.dup2(output.fileno(), 2)
+        try:
+            failed = protoc.main([*arguments, FILE])
+        finally:
+            os.dup2(standard_error, 2)
+            os.close(standard_error)
+        output.seek(0)
+        complaints = output.read().decode(errors="replace").splitlines()
+    return _summary(complaints) if failed else ""
+
+
+def _summary(complaints: list[str]) -> str:
+    about_document = [line for line in complaints if line.startswith(FILE)]
+    reasons = [line.removeprefix(FILE).lstrip(":").strip() for line in about_document]
+    return "; ".join(reasons[:MAX_REASONS]) or "protoc cannot compile it"
+
+
+def _check_syntax(file: FileDescriptorProto, format: str) -> None:
+    syntax = file.syntax or "proto2"
+    wanted = "proto" + format.removeprefix("protobuf/")[0]
+    if syntax != wanted:
+        raise Malformed(f"its syntax is {syntax}, not {wanted}")
