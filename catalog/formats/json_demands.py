@@ -13,6 +13,7 @@ from catalog.formats.json_facts import (
     Facts,
     Part,
     bound,
+    conjuncts,
     divides,
     element_facts,
     element_of,
@@ -54,44 +55,49 @@ SIZES = {
     "maxProperties": "object",
 }
 
-Keywords = dict[Any, Any]
+# Where in the value: a longer path is a smaller part of it.
+Path = tuple[str, ...]
 
 
 class Prover(Protocol):
     """The comparison that a demand is part of."""
 
-    def gap(self, writer: Facts, reader: Part, at: str) -> str: ...
-    def fits(self, writer: Facts, reader: Part) -> bool: ...
-    def excluded(self, facts: Facts, part: Part) -> bool: ...
+    def gap(self, writer: Facts, reader: Part, at: Path) -> str: ...
+    def fits(self, writer: Facts, reader: Part, at: Path) -> bool: ...
+    def excluded(self, facts: Facts, part: Part, at: Path) -> bool: ...
 
 
-Check = Callable[[Prover, Facts, Part, str], Iterator[str]]
+Check = Callable[[Prover, Facts, Part, Path], Iterator[str]]
 
 
-def _type(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def shown(at: Path) -> str:
+    return "/" + "/".join(at)
+
+
+def _type(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     if "type" in (keywords := demand.says()):
         more = types(facts) - named_types(keywords["type"])
         if more:
             names = sorted("number" if name == "fraction" else name for name in more)
-            yield f"{at}: may be of type {', '.join(names)}, which is not accepted"
+            yield f"{shown(at)}: may be of type {', '.join(names)}, which is not accepted"
 
 
-def _values(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _values(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     exact = [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
     for keyword, listed in listed_values(demand):
         if not any(equal(value, allowed) for value in exact for allowed in listed):
             what = f"may be {exact[0]!r}" if exact else "may have another value"
-            yield f"{at}: {what}, which {keyword} does not accept"
+            yield f"{shown(at)}: {what}, which {keyword} does not accept"
 
 
-def _limits(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _limits(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     if not types(facts) & NUMBERS:
         return
     for side in ("minimum", "maximum"):
         has = bound(facts, side)
         for limit, is_exclusive in limits_of(demand.says(), side):
             if has is None or _is_looser(side, has, limit, is_exclusive):
-                yield f"{at}: may be beyond the {side} of {limit}"
+                yield f"{shown(at)}: may be beyond the {side} of {limit}"
 
 
 def _is_looser(side: str, has: tuple[Any, bool], limit: Any, is_exclusive: bool) -> bool:
@@ -100,7 +106,7 @@ def _is_looser(side: str, has: tuple[Any, bool], limit: Any, is_exclusive: bool)
     return bool(has[0] < limit) is (side == "minimum")
 
 
-def _multiple(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _multiple(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     divisor = demand.says().get("multipleOf")
     left = types(facts) & NUMBERS
     if divisor is None or not left:
@@ -109,10 +115,10 @@ def _multiple(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[s
     has += [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
     has += [1] if left == {"integer"} else []
     if not any(divides(divisor, value) for value in has):
-        yield f"{at}: may be no multiple of {divisor}"
+        yield f"{shown(at)}: may be no multiple of {divisor}"
 
 
-def _sizes(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _sizes(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     keywords, left = demand.says(), types(facts)
     for keyword, kind in SIZES.items():
         if keyword not in keywords or kind not in left:
@@ -123,10 +129,10 @@ def _sizes(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]
         is_least = keyword.startswith("min")
         met = any(value >= limit if is_least else value <= limit for value in has)
         if not met and not (is_least and limit == 0):
-            yield f"{at}: may not keep to {keyword} {limit}"
+            yield f"{shown(at)}: may not keep to {keyword} {limit}"
 
 
-def _pattern(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _pattern(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     pattern = demand.says().get("pattern")
     if pattern is None or "string" not in types(facts):
         return
@@ -134,36 +140,35 @@ def _pattern(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[st
     if any(fact.says().get("pattern") == pattern for fact in facts):
         return
     if not any(finds(pattern, value) for value in exact):
-        yield f"{at}: may not match the pattern {pattern}"
+        yield f"{shown(at)}: may not match the pattern {pattern}"
 
 
-def _unique(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _unique(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     if demand.says().get("uniqueItems") is not True or "array" not in types(facts):
         return
     is_unique = any(fact.says().get("uniqueItems") is True for fact in facts)
     if not is_unique and not any(most <= 1 for most in numbers(facts, "maxItems")):
-        yield f"{at}: may have equal items"
+        yield f"{shown(at)}: may have equal items"
 
 
-def _required(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _required(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     if "object" in types(facts):
         for name in sorted(set(demand.says().get("required", ())) - required(facts)):
-            yield f"{at}: {name} is required and may be missing"
+            yield f"{shown(at)}: {name} is required and may be missing"
 
 
-def _properties(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _properties(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     if "object" not in types(facts):
         return
     always = required(facts)
     for name in sorted(named_properties(facts) | named_properties([demand])):
         written = property_facts(facts, name)
-        if not written and name not in always:
-            continue
         for read in property_of(demand, name):
-            yield _gap_or_refusal(prover, written, read, f"{at}properties/{name}/")
+            if written or name in always or read.schema is IMPOSSIBLE:
+                yield _gap_or_refusal(prover, written, read, (*at, "properties", name))
 
 
-def _other_properties(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _other_properties(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     if "object" not in types(facts):
         return
     patterns = demand.says().get("patternProperties", {})
@@ -171,9 +176,9 @@ def _other_properties(prover: Prover, facts: Facts, demand: Part, at: str) -> It
     for pattern, schema in patterns.items():
         # Any name may match both patterns, as far as is known here.
         for written in [[part] for _, part in matched] + ([rest] if rest else []):
-            yield prover.gap(written, demand.at(schema), f"{at}patternProperties/{pattern}/")
+            yield prover.gap(written, demand.at(schema), (*at, "patternProperties", pattern))
     for read in other_properties([demand]):
-        where = f"{at}additionalProperties/"
+        where = (*at, "additionalProperties")
         for pattern, part in matched:
             if pattern not in patterns:
                 yield _gap_or_refusal(prover, [part], read, where)
@@ -186,7 +191,7 @@ def _matched(facts: Facts) -> Iterator[tuple[str, Part]]:
             yield pattern, fact.at(schema)
 
 
-def _elements(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _elements(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     if "array" not in types(facts):
         return
     first, rest = elements(demand)
@@ -195,58 +200,62 @@ def _elements(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[s
     for index in range(min(count, most) if first or rest else 0):
         for read in element_of(demand, index):
             written = element_facts(facts, index)
-            yield _gap_or_refusal(prover, written, read, f"{at}items/{index}/")
+            yield _gap_or_refusal(prover, written, read, (*at, "items", str(index)))
     if most > count:
         written = [part for fact in facts for part in elements(fact)[1]]
         for read in rest:
-            yield _gap_or_refusal(prover, written, read, f"{at}items/")
+            yield _gap_or_refusal(prover, written, read, (*at, "items"))
 
 
-def _gap_or_refusal(prover: Prover, written: Facts, read: Part, at: str) -> str:
-    if read.schema is IMPOSSIBLE:
-        return f"{at}: may be there and is not accepted" if not written or types(written) else ""
+def _gap_or_refusal(prover: Prover, written: Facts, read: Part, at: Path) -> str:
+    if read.schema is IMPOSSIBLE and (not written or types(conjuncts(written))):
+        return (
+            f"{shown(at)}: may be there and is not accepted"
+            if not written or types(written)
+            else ""
+        )
     return prover.gap(written or [read.at(ANYTHING)], read, at)
 
 
-def _not(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _not(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     keywords = demand.says()
-    if "not" in keywords and not prover.excluded(facts, demand.at(keywords["not"])):
-        yield f"{at}: may be what not excludes"
+    if "not" in keywords and not prover.excluded(facts, demand.at(keywords["not"]), at):
+        yield f"{shown(at)}: may be what not excludes"
 
 
-def _any_of(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _any_of(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     if "anyOf" in demand.says() and not any(
-        prover.fits(facts, branch) for branch in demand.members("anyOf")
+        prover.fits(facts, branch, at) for branch in demand.members("anyOf")
     ):
-        yield f"{at}: cannot be shown to match one of anyOf"
+        yield f"{shown(at)}: cannot be shown to match one of anyOf"
 
 
-def _one_of(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _one_of(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     if "oneOf" not in demand.says():
         return
     open_branches = [
-        branch for branch in demand.members("oneOf") if not prover.excluded(facts, branch)
+        branch for branch in demand.members("oneOf") if not prover.excluded(facts, branch, at)
     ]
-    if len(open_branches) != 1 or not prover.fits(facts, open_branches[0]):
-        yield f"{at}: cannot be shown to match exactly one of oneOf"
+    if len(open_branches) != 1 or not prover.fits(facts, open_branches[0], at):
+        yield f"{shown(at)}: cannot be shown to match exactly one of oneOf"
 
 
-def _reference(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _reference(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     reference = demand.says().get("$ref")
     if reference is None or demand.target() is not None:
         return
     if not any(fact.says().get("$ref") == reference for fact in facts):
-        yield f"{at}: refers to {reference}, and nothing but the document itself is read"
+        yield f"{shown(at)}: refers to {reference}, and nothing but the document itself is read"
 
 
-def _whole(prover: Prover, facts: Facts, demand: Part, at: str) -> Iterator[str]:
+def _whole(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
     keywords = demand.says()
     for group in WHOLE:
         if group[0] in keywords and not any(same_keywords(fact, demand, group) for fact in facts):
-            yield f"{at}: {group[0]} is not the same"
+            yield f"{shown(at)}: {group[0]} is not the same"
     for keyword in UNEVALUATED:
         if keyword in keywords and keywords[keyword] is not True:
-            yield f"{at}: {keyword} cannot be compared"
+            yield f"{shown(at)}: {keyword} cannot be compared"
 
 
 CHECKS: Final[tuple[Check, ...]] = (

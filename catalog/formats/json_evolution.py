@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from catalog.formats.json_demands import CHECKS
+from catalog.formats.json_demands import CHECKS, Path, shown
 from catalog.formats.json_facts import (
     EXACTLY,
     TYPES,
@@ -28,65 +28,69 @@ from catalog.formats.json_facts import (
 )
 from catalog.formats.json_sameness import same
 
+# That who reads with a schema accepts all that has some facts.
+Claim = tuple[frozenset[Part], Part]
 ONE_TYPE = {name: {"type": name} for name in TYPES}
 
 
 def obstacle(writer: Part, reader: Part) -> str:
     """Why something that the writer's schema accepts may not be accepted; "" if all is."""
-    return Comparison().gap([writer.at(writer.schema)], reader.at(reader.schema), "/")
+    return Comparison().gap([writer.at(writer.schema)], reader.at(reader.schema), ())
 
 
 class Comparison:
     """One comparison of two schemas, which may refer to themselves.
 
-    What is being compared already is assumed to fit: if all else does, it does.
+    What is being shown of a value may be assumed of the smaller values in it: those at a longer
+    path. So recursive schemas can be compared, and nothing is shown by assuming it.
     """
 
     def __init__(self) -> None:
-        self._assumed: set[tuple[frozenset[Part], Part]] = set()
-        self._excluding: set[tuple[frozenset[Part], Part]] = set()
+        self._shown: dict[Claim, int] = {}
+        self._open: set[tuple[Claim, int]] = set()
+        self._excluding: set[Claim] = set()
         self._made: dict[tuple[int, str, int], dict[Any, Any]] = {}
 
-    def gap(self, writer: Facts, reader: Part, at: str) -> str:
+    def gap(self, writer: Facts, reader: Part, at: Path) -> str:
         """Where the reader does not accept what has all the writer's facts; "" if nowhere."""
         facts = conjuncts(writer)
-        key = frozenset(facts), reader
-        if key in self._assumed or not types(facts):
+        claim, depth = (frozenset(facts), reader), len(at)
+        if not types(facts) or self._shown.get(claim, depth) < depth:
             return ""
-        before = set(self._assumed)
-        self._assumed.add(key)
+        if (claim, depth) in self._open:
+            return f"{shown(at)}: refers to itself"
+        before = dict(self._shown)
+        self._shown[claim] = depth
+        self._open.add((claim, depth))
         problem = self._direct_gap(facts, reader, at)
         if problem and (cases := self._cases(facts)):
-            self._assumed = before | {key}
-            return self._first(self.gap(case, reader, at) for case in cases)
+            self._shown = before | {claim: depth}
+            problem = self._first(self.gap(case, reader, at) for case in cases)
+        self._open.discard((claim, depth))
+        if problem:
+            self._shown = before
         return problem
 
-    def fits(self, writer: Facts, reader: Part) -> bool:
-        """Whether there is no gap; what was assumed in vain is forgotten."""
-        before = set(self._assumed)
-        if not self.gap(writer, reader, "/"):
-            return True
-        self._assumed = before
-        return False
+    def fits(self, writer: Facts, reader: Part, at: Path) -> bool:
+        return not self.gap(writer, reader, at)
 
-    def excluded(self, facts: Facts, part: Part) -> bool:
+    def excluded(self, facts: Facts, part: Part, at: Path) -> bool:
         """Whether it can be shown that nothing with these facts is accepted by the part."""
         facts, others = conjuncts(facts), conjuncts([part])
-        key = frozenset(facts), part
-        if key in self._excluding:
+        claim = frozenset(facts), part
+        if claim in self._excluding:
             return False
-        self._excluding.add(key)
-        try:
-            return (
-                not types(facts) & types(others)
-                or any(self._is_ruled_out(fact, part) for fact in facts)
-                or _differ_in_value(facts, others)
-                or self._differ_in_property(facts, others)
-            )
-        finally:
-            self._excluding.discard(key)
+        self._excluding.add(claim)
+        is_excluded = (
+            not types(facts) & types(others)
+            or any(self._is_ruled_out(fact, part, at) for fact in facts)
+            or _differ_in_value(facts, others)
+            or self._differ_in_property(facts, others, at)
+        )
+        self._excluding.discard(claim)
+        return is_excluded
 
-    def _direct_gap(self, facts: Facts, reader: Part, at: str) -> str:
+    def _direct_gap(self, facts: Facts, reader: Part, at: Path) -> str:
         for demand in conjuncts([reader]):
             if any(same(fact, demand) for fact in facts):
                 continue
@@ -94,16 +98,18 @@ class Comparison:
                 return problem
         return ""
 
-    def _demand_gap(self, facts: Facts, demand: Part, at: str) -> str:
+    def _demand_gap(self, facts: Facts, demand: Part, at: Path) -> str:
         problems = (self._first(check(self, facts, demand, at)) for check in CHECKS)
         return self._first(problems)
 
     def _cases(self, facts: Facts) -> list[list[Part]]:
         """Facts that say more, one of which each value has; none if there is but one case."""
+        # What these lead to is among the facts, and would come back with them.
+        facts = [self._without(fact, "allOf", "$ref") for fact in facts]
         for fact in facts:
             rest = [other for other in facts if other != fact]
             if several := self._cases_of(fact):
-                remainder = fact.at(self._without(fact, several[0]))
+                remainder = self._without(fact, several[0])
                 return [[*rest, remainder, *case] for case in several[1]]
         return self._cases_of_types(facts)
 
@@ -150,24 +156,28 @@ class Comparison:
             self._made[key] = exactly(value)
         return fact.at(self._made[key])
 
-    def _without(self, fact: Part, keyword: str) -> dict[Any, Any]:
+    def _without(self, fact: Part, *keywords: str) -> Part:
+        said = fact.says()
+        if not said.keys() & set(keywords):
+            return fact
         # Kept, as parts are told apart by the identity of their schema.
-        key = (id(fact.schema), f"without {keyword}", 0)
+        key = (id(fact.schema), f"without {keywords}", 0)
         if key not in self._made:
-            said = fact.says().items()
-            self._made[key] = {name: value for name, value in said if name != keyword}
-        return self._made[key]
+            self._made[key] = {name: said[name] for name in said if name not in keywords}
+        return fact.at(self._made[key])
 
-    def _is_ruled_out(self, fact: Part, part: Part) -> bool:
+    def _is_ruled_out(self, fact: Part, part: Part, at: Path) -> bool:
         keywords = fact.says()
-        return "not" in keywords and self.fits([part], fact.at(keywords["not"]))
+        return "not" in keywords and self.fits([part], fact.at(keywords["not"]), at)
 
-    def _differ_in_property(self, facts: Facts, others: Facts) -> bool:
+    def _differ_in_property(self, facts: Facts, others: Facts, at: Path) -> bool:
+        if types(facts) & types(others) != TYPES["object"]:
+            return False
         for name in required(facts) | required(others):
             mine, theirs = property_facts(facts, name), property_facts(others, name)
             if not types(mine) or not types(theirs):
                 return True
-            if any(mine and self.excluded(mine, their) for their in theirs):
+            if any(mine and self.excluded(mine, their, (*at, name)) for their in theirs):
                 return True
         return False
 
