@@ -208,13 +208,9 @@ def _elements(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[
 
 
 def _gap_or_refusal(prover: Prover, written: Facts, read: Part, at: Path) -> str:
-    if read.schema is IMPOSSIBLE and (not written or types(conjuncts(written))):
-        return (
-            f"{shown(at)}: may be there and is not accepted"
-            if not written or types(written)
-            else ""
-        )
-    return prover.gap(written or [read.at(ANYTHING)], read, at)
+    if read.schema is not IMPOSSIBLE:
+        return prover.gap(written or [read.at(ANYTHING)], read, at)
+    return f"{shown(at)}: may be there and is not accepted" if types(conjuncts(written)) else ""
 
 
 def _not(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:

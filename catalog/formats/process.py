@@ -53,7 +53,9 @@ class Process:
     @property
     def is_usable(self) -> bool:
         """Whether it waits for a question: it has answered all, and lives."""
-        return self._is_waiting and self._process.returncode is None
+        assert self._process.stdout is not None
+        is_alive = self._process.returncode is None and not self._process.stdout.at_eof()
+        return self._is_waiting and is_alive
 
     async def ask(
         self, format: str, direction: str, documents: tuple[bytes, ...], time_limit: float

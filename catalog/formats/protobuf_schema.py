@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -16,6 +17,7 @@ from catalog.formats.protobuf_evolution import obstacle
 # Nothing else can be imported: google/protobuf/timestamp.proto and its neighbours.
 WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
 FILE = "document.proto"
+COMPLAINT = re.compile(rf"\S*{re.escape(FILE)}:(\d+:\d+: .*)")
 MAX_REASONS = 3
 
 
@@ -65,8 +67,8 @@ def _run_protoc(folder: str, compiled: Path) -> str:
 
 
 def _summary(complaints: list[str]) -> str:
-    about_document = [line for line in complaints if line.startswith(FILE)]
-    reasons = [line.removeprefix(FILE).lstrip(":").strip() for line in about_document]
+    found = (COMPLAINT.match(line) for line in complaints)
+    reasons = [match[1] for match in found if match]
     return "; ".join(reasons[:MAX_REASONS]) or "protoc cannot compile it"
 
 
