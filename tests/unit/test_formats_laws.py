@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
@@ -136,3 +138,61 @@ def revisions(older: Json) -> st.SearchStrategy[Json]:
 def accepted(schema: Json, instances: list[Json]) -> list[Json]:
     validator = jsonschema_rs.Draft202012Validator(schema)
     return [instance for instance in instances if validator.is_valid(instance)]
+
+
+avro_types: st.SearchStrategy[Json] = st.recursive(
+    st.sampled_from(["null", "int", "long", "string", "bytes", "double", "boolean"]),
+    lambda inner: (
+        st.builds(lambda each: {"type": "array", "items": each}, inner)
+        | st.builds(lambda each: {"type": "map", "values": each}, inner)
+        | st.builds(lambda fields: {"type": "record", "fields": fields}, st.lists(inner))
+        | st.builds(lambda symbols: {"type": "enum", "symbols": symbols}, st.just(["A", "B"]))
+        | st.builds(lambda size: {"type": "fixed", "size": size}, small(9))
+        | st.builds(lambda each: ["null", {"type": "array", "items": each}], inner)
+    ),
+    max_leaves=12,
+)
+
+
+@given(avro_types)
+def test_an_avro_schema_is_compatible_with_itself(type: Json) -> None:
+    document = json.dumps(named(type, itertools.count())).encode()
+    assert check("avro", "", [document]) == ""
+    assert check("avro", "backward", [document, document + b" "]) == ""
+    assert check("avro", "forward", [document, document + b" "]) == ""
+
+
+def named(type: Json, numbers: Iterator[int]) -> Json:
+    """Each record, enum and fixed type needs a name of its own, and so do fields."""
+    if isinstance(type, list):
+        return [named(each, numbers) for each in type]
+    if not isinstance(type, dict):
+        return type
+    name = {"name": f"n{next(numbers)}"}
+    if "fields" in type:
+        fields = [
+            {"name": f"f{index}", "type": named(each, numbers)}
+            for index, each in enumerate(type["fields"])
+        ]
+        return {**type, **name, "fields": fields}
+    inner = {key: named(type[key], numbers) for key in ("items", "values") if key in type}
+    return {**type, **inner, **({} if inner else name)}
+
+
+proto_types = st.sampled_from(["int32", "sint64", "string", "bytes", "bool", "M", "E", "double"])
+proto_fields = st.lists(
+    proto_types | proto_types.map("repeated {}".format) | proto_types.map("optional {}".format),
+    max_size=6,
+)
+
+
+@given(proto_fields, st.lists(proto_types, min_size=1, max_size=3))
+def test_a_protobuf_file_is_compatible_with_itself(fields: list[str], choice: list[str]) -> None:
+    numbers = itertools.count(1)
+    body = "".join(f"{type} f{n} = {n};" for type, n in zip(fields, numbers, strict=False))
+    either = "".join(f"{type} o{n} = {n};" for type, n in zip(choice, numbers, strict=False))
+    message = f"message M {{ {body} oneof o {{ {either} }} enum E {{ A = 0; B = 5; }} }}"
+    document = f'syntax = "proto3"; package p.q; {message}'.encode()
+    assert check("protobuf/3", "", [document]) == ""
+    assert check("protobuf/3", "backward", [document, document + b" "]) == ""
+    assert check("protobuf/3", "forward", [document, document + b" "]) == ""
