@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from catalog.formats.known import is_supported, rules_for
-from catalog.formats.process import Process, Unfinished
+from catalog.formats.process import Lost, Process, Unfinished
 
 Direction = Literal["backward", "forward"]
 
@@ -87,11 +87,17 @@ class Checker:
         except TimeoutError as error:
             raise Unfinished("too many checks were waiting for their turn") from error
         try:
-            process = await self._process()
-            try:
-                return await process.ask(format, direction, documents, self._time_limit)
-            finally:
-                await self._put_back(process)
+            while True:
+                process = await self._process()
+                # One that has answered before may have died since, which is not this check's doing.
+                may_be_dead = process.has_answered
+                try:
+                    return await process.ask(format, direction, documents, self._time_limit)
+                except Lost:
+                    if not may_be_dead:
+                        raise
+                finally:
+                    await self._put_back(process)
         finally:
             self._turns.release()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import Self
 
@@ -15,6 +16,10 @@ ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH")
 
 class Unfinished(Exception):
     """A check ended without a verdict; the text says why."""
+
+
+class Lost(Unfinished):
+    """The process of a check ended before the check did."""
 
 
 class Process:
@@ -30,6 +35,7 @@ class Process:
         self._process = process
         self._folder = folder
         self._is_waiting = True
+        self.has_answered = False
 
     @classmethod
     async def start(cls, *, memory: int, time_limit: float) -> Self:
@@ -53,9 +59,7 @@ class Process:
     @property
     def is_usable(self) -> bool:
         """Whether it waits for a question: it has answered all, and lives."""
-        assert self._process.stdout is not None
-        is_alive = self._process.returncode is None and not self._process.stdout.at_eof()
-        return self._is_waiting and is_alive
+        return self._is_waiting and self._process.returncode is None
 
     async def ask(
         self, format: str, direction: str, documents: tuple[bytes, ...], time_limit: float
@@ -73,13 +77,14 @@ class Process:
         except TimeoutError as error:
             raise Unfinished(f"the check took longer than {time_limit:g} seconds") from error
         if not line.endswith(b"\n"):
-            raise Unfinished("the check came to an unexpected end")
+            raise Lost("the check came to an unexpected end")
         reply = orjson.loads(line)
+        self.has_answered = True
         self._is_waiting = not reply["last"]
         return str(reply["answer"])
 
     async def end(self) -> None:
-        if self._process.returncode is None:
+        with suppress(ProcessLookupError):
             self._process.kill()
         assert self._process.stdin is not None
         self._process.stdin.close()
