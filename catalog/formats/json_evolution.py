@@ -1,10 +1,10 @@
 """Whether every value that one JSON schema accepts is accepted by another one.
 
-The library for this is still to come: those there are know one draft each, miss changes or
-give no reason. What cannot be shown to be compatible counts as incompatible, with one
-exception: where the writer's schema is open, a property that it does not name counts as not
-written, so that an optional property can be added to the reader's. Making an open schema a
-closed one is not compatible. `format` is an annotation and is not compared.
+No library fits: those there are know one draft each, miss changes or give no reason. What
+cannot be shown to be compatible counts as incompatible, with one exception: where the writer's
+schema is open, a property that it does not name counts as not written, so that an optional
+property can be added to the reader's. Making an open schema a closed one is not compatible.
+`format` is an annotation and is not compared.
 """
 
 from __future__ import annotations

@@ -92,6 +92,9 @@ JSON_SCHEMA = [
     ({"oneOf": [TEXT, INT]}, {"type": ["string", "integer"]}, FULL),
     ({"allOf": [thing({"a": INT}), thing({}, "b")]}, {"allOf": [thing({"a": NUMBER})]}, {BACKWARD}),
     ({"not": TEXT}, {"not": {"type": ["string", "null"]}}, {FORWARD}),
+    # What excludes some objects excludes all other types, too.
+    ({"enum": [None]}, {"enum": [None], "not": {"required": ["a"], **CLOSED}}, {FORWARD}),
+    ({"allOf": [{"enum": [None]}]}, False, {FORWARD}),
     ({"if": TEXT, "then": {"minLength": 1}}, {"if": TEXT, "then": {"minLength": 2}}, NONE),
     ({"items": INT, "type": "array"}, {"items": NUMBER, "type": "array"}, {BACKWARD}),
     ({"type": "array"}, {"uniqueItems": True, "type": "array"}, {FORWARD}),
