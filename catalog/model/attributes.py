@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from catalog.model.dots import step
 from catalog.model.errors import (
     InvalidAttribute,
     RequiredAttributeMissing,
@@ -17,11 +18,18 @@ from catalog.model.errors import (
     XRegistryError,
 )
 from catalog.model.moment import parse_time
-from catalog.model.scalars import SCALAR_CHECKS, fault_in_number, fault_in_text
+from catalog.model.scalars import (
+    SCALAR_CHECKS,
+    check_reference,
+    fault_in_number,
+    fault_in_text,
+)
 from catalog.model.schema import (
+    CASELESS,
     EXTENDED_NAME,
     SCALARS,
     STRICT_NAME,
+    TARGETED,
     Attribute,
     Model,
     value_text,
@@ -32,6 +40,7 @@ MAX_SCALAR_BYTES = 4096
 
 _LONGEST_NAME = 63
 _NON_EMPTY = ("name", "documentation", "icon", "format", "compatibility")
+_REFERENCES = TARGETED | {"xidtype"}
 _INVALID: Any = object()
 
 
@@ -101,7 +110,7 @@ class _Check:
                     continue
             if definition.readonly:
                 continue
-            checked = self.value(value, definition, _step(path, name), depth)
+            checked = self.value(value, definition, step(path, name), depth)
             if checked is not _INVALID and self.is_short(name, checked, definition, path):
                 stored[name] = checked
         for name, definition in active.items():
@@ -109,7 +118,7 @@ class _Check:
                 if definition.default is not None:
                     stored[name] = definition.default
                 elif not definition.readonly:
-                    self.missing.append(_step(path, name))
+                    self.missing.append(step(path, name))
         return stored
 
     def with_siblings(
@@ -127,7 +136,7 @@ class _Check:
             siblings = {} if value is None else definition.siblings.get(value_text(value), {})
             for name, sibling in siblings.items():
                 if name in active:
-                    self.reject(_step(path, name), "more than one condition defines it")
+                    self.reject(step(path, name), "more than one condition defines it")
                     continue
                 active[name] = sibling
                 if sibling.siblings:
@@ -144,9 +153,9 @@ class _Check:
         """What the `*` attribute says of an undefined one, if it may be there at all."""
         wildcard = definitions.get("*")
         if wildcard is None:
-            self.errors.append(UnknownAttribute(self.subject, name=_step(path, _shown(name))))
+            self.errors.append(UnknownAttribute(self.subject, name=step(path, _shown(name))))
         elif not isinstance(name, str) or not charset.fullmatch(name):
-            self.reject(_step(path, _shown(name)), f"its name must match {charset.pattern}")
+            self.reject(step(path, _shown(name)), f"its name must match {charset.pattern}")
         else:
             return wildcard
         return None
@@ -159,7 +168,7 @@ class _Check:
             return True
         if len(name) + len(value.encode()) <= MAX_SCALAR_BYTES:
             return True
-        self.reject(_step(path, name), f"it is longer than {MAX_SCALAR_BYTES} bytes")
+        self.reject(step(path, name), f"it is longer than {MAX_SCALAR_BYTES} bytes")
         return False
 
     def value(self, value: Any, definition: Attribute, path: str, depth: int) -> Any:
@@ -167,11 +176,15 @@ class _Check:
         if scalar is None:
             return _CONTAINERS[definition.type](self, value, definition, path, depth)
         try:
-            checked = scalar(value, definition, self.model)
+            checked = scalar(value)
+            if definition.type in _REFERENCES:
+                check_reference(checked, definition, self.model)
         except (ValueError, OverflowError) as fault:
             return self.reject(path, str(fault))
-        if definition.enum and definition.strict and checked not in definition.enum:
-            return self.reject(path, f"it must be one of {_listed(definition)}")
+        if definition.closed and checked not in definition.enum:
+            checked = _in_another_case(checked, definition) if path in CASELESS else None
+            if checked is None:
+                return self.reject(path, f"it must be one of {_listed(definition)}")
         return checked
 
     def object(self, value: Any, definition: Attribute, path: str, depth: int) -> Any:
@@ -191,9 +204,9 @@ class _Check:
         for key, item in value.items():
             if not isinstance(key, str) or not EXTENDED_NAME.fullmatch(key):
                 detail = f"its name must match {EXTENDED_NAME.pattern}"
-                self.reject(_step(path, _shown(key)), detail)
+                self.reject(step(path, _shown(key)), detail)
             elif item is not None:
-                checked = self.value(item, _item(definition), _step(path, key), depth + 1)
+                checked = self.value(item, _item(definition), step(path, key), depth + 1)
                 if checked is not _INVALID:
                     stored[key] = checked
         return stored
@@ -204,7 +217,7 @@ class _Check:
         if depth >= MAX_DEPTH:
             return self.reject(path, _TOO_DEEP)
         stored = []
-        closed = definition.enum if definition.strict else ()
+        closed = definition.closed
         for index, item in enumerate(value):
             checked = self.value(item, _item(definition), f"{path}[{index}]", depth + 1)
             if closed and checked is not _INVALID and checked not in closed:
@@ -236,12 +249,6 @@ class _Check:
 _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 
 
-def _step(path: str, name: str) -> str:
-    if "." in name or "[" in name:
-        return f"{path}['{name}']"
-    return f"{path}.{name}" if path else name
-
-
 def _shown(name: Any) -> str:
     """A refused name, fit to be shown in an error."""
     return str(name).encode(errors="backslashreplace").decode()
@@ -249,6 +256,11 @@ def _shown(name: Any) -> str:
 
 def _listed(definition: Attribute) -> str:
     return ", ".join(value_text(v) if isinstance(v, bool) else str(v) for v in definition.enum)
+
+
+def _in_another_case(value: Any, definition: Attribute) -> Any:
+    """How `enum` spells a value; `None` if it does not have it."""
+    return next((one for one in definition.enum if value_text(one) == value_text(value)), None)
 
 
 def _item(definition: Attribute) -> Attribute:

@@ -1,6 +1,6 @@
 """Reads the attribute definitions of a modelsource document and verifies them.
 
-Source: core/model.md, "Registry Model Attributes".
+Source: core/model.md, "attributes" and what is below it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from catalog.model.errors import ModelError, ModelRequiredTrue, ModelScalarDefault
+from catalog.model.scalars import SCALAR_CHECKS
 from catalog.model.schema import (
     EXTENDED_NAME,
-    NUMBERS,
     SCALARS,
     STRICT_NAME,
     TARGETED,
@@ -23,100 +23,130 @@ from catalog.model.schema import (
 )
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_ATTRIBUTE_TEXTS = {"type", "target", "namecharset", "description"}
-_ATTRIBUTE_FLAGS = {"strict", "matchversions", "readonly", "immutable", "required"}
-_ATTRIBUTE_REST = {"name", "enum", "default", "attributes", "item", "ifvalues"}
+_ITEM_ASPECTS = {"type", "target", "namecharset", "attributes", "item"}
+_TEXTS = {"type", "target", "namecharset", "description"}
+_FLAGS = {"strict", "matchversions", "readonly", "immutable", "required"}
+_REST = {"name", "enum", "default", "attributes", "item", "ifvalues"}
 _TARGET = re.compile(r"/\w+(/\w+(\[/versions\]|/versions)?)?", re.ASCII)
 
 
 class Place(NamedTuple):
-    """Where in a model an attribute stands: what its name may be and what it may say."""
+    """Where in a model attributes stand: what they may be called and what they may say.
+
+    `fixed` names those that may be immutable: the standard's own.
+    """
 
     path: str
     charset: re.Pattern[str] = STRICT_NAME
     versioned: bool = False
+    fixed: Collection[str] = ()
 
     def below(self, name: str, *, versioned: bool = False, extended: bool = False) -> Place:
         charset = EXTENDED_NAME if extended else STRICT_NAME
         return Place(f"{self.path}.{name}", charset, self.versioned and versioned)
 
 
-def read_level(
-    defined: Any, spec: Mapping[str, Any], collections: Mapping[str, Any], place: Place
+def read_attributes(
+    source: Any, place: Place, taken: Collection[str] = frozenset()
 ) -> dict[str, Attribute]:
-    """All attributes of one entity: the standard's, refined, the source's, the collections'."""
-    source = as_mapping(defined, place.path)
-    standard = {**spec, **collections}
-    extensions = {name: kind for name, kind in source.items() if name not in standard}
-    for name, kind in extensions.items():
-        if isinstance(kind, Mapping) and kind.get("immutable"):
-            raise broken(place.path, f'"{name}" may not be immutable: it is an extension')
-    merged = {**spec, **extensions, **collections}
-    for name in source.keys() & standard.keys():
-        merged[name] = _refined(name, standard[name], source[name], place)
-    return _attributes(merged, place)
+    """Read the attributes of an entity or object; `taken` are the names of others in it.
 
-
-def _refined(name: str, spec: Mapping[str, Any], source: Any, place: Place) -> dict[str, Any]:
-    source = as_mapping(source, f"{place.path}.{name}")
-    merged = {**spec, **source}
-    if merged["type"] != spec["type"]:
-        raise broken(place.path, f'"{name}" must stay of type {spec["type"]}')
-    for flag in ("required", "readonly"):
-        if spec.get(flag) and not merged[flag]:
-            raise broken(place.path, f'"{name}" must stay {flag}')
-    if "default" in spec and merged["default"] is None:
-        raise broken(place.path, f'"{name}" must keep a default value')
-    if "attributes" in spec:
-        merged["attributes"] = {
-            **spec["attributes"],
-            **as_mapping(source.get("attributes"), f"{place.path}.{name}"),
-        }
-    return merged
-
-
-def _attributes(
-    source: Any, place: Place, taken: frozenset[str] = frozenset()
-) -> dict[str, Attribute]:
+    Raises:
+        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first rule that is broken.
+    """
     definitions = as_mapping(source, place.path)
-    if twice := taken & definitions.keys():
-        raise broken(place.path, f"{quoted(twice)} is already defined beside its condition")
-    taken |= definitions.keys()
+    if twice := definitions.keys() & taken:
+        raise broken(place.path, f"{quoted(twice)} is the name of another attribute already")
+    taken = {*taken, *definitions}
     return {name: _attribute(name, raw, place, taken) for name, raw in definitions.items()}
 
 
-def _attribute(name: str, source: Any, place: Place, taken: frozenset[str]) -> Attribute:
-    raw = as_mapping(source, f"{place.path}.{name}")
-    check_aspects(raw, f"{place.path}.{name}", _ATTRIBUTE_TEXTS, _ATTRIBUTE_FLAGS, _ATTRIBUTE_REST)
-    if name and name != "*" and not place.charset.fullmatch(name):
+def _attribute(name: str, source: Any, place: Place, taken: Collection[str]) -> Attribute:
+    where = f"{place.path}.{name}"
+    raw = as_mapping(source, where)
+    check_aspects(raw, where, _TEXTS, _FLAGS, _REST)
+    if name != "*" and not place.charset.fullmatch(name):
         raise broken(place.path, f'"{name}" is no valid attribute name')
     if raw.get("name", name) != name:
         raise broken(place.path, f'"name" of "{name}" must repeat it')
-    texts: dict[str, Any] = {aspect: raw.get(aspect) or "" for aspect in _ATTRIBUTE_TEXTS}
-    texts["namecharset"] = str(texts["namecharset"]).lower() or "strict"
-    flags = {aspect: raw[aspect] for aspect in _ATTRIBUTE_FLAGS if raw.get(aspect) is not None}
-    is_typed = all(isinstance(text, str) for text in texts.values()) and all(
-        isinstance(flag, bool) for flag in flags.values()
-    )
-    if not is_typed or not isinstance(raw.get("enum") or [], list):
-        raise broken(f"{place.path}.{name}", "an aspect is not of its type")
-    inner = place.below(name, versioned=True, extended=texts["namecharset"] == "extended")
-    item = raw.get("item")
+    flags = {aspect: raw[aspect] for aspect in _FLAGS if raw.get(aspect) is not None}
+    if not all(isinstance(flag, bool) for flag in flags.values()):
+        raise broken(where, f"{quoted(flags)} must be true or false")
     attribute = Attribute(
         name=name,
-        **texts,
+        **_shape(raw, name, place),
         **flags,
-        enum=tuple(raw.get("enum") or ()),
-        default=raw.get("default"),
-        attributes=_attributes(raw.get("attributes"), inner),
-        item=None if item is None else _attribute("", item, place.below(name), frozenset()),
+        enum=_enum(raw, where),
+        default=_default(raw, name, where),
         ifvalues=_ifvalues(raw.get("ifvalues"), place._replace(versioned=False), taken),
     )
-    _verify(attribute, place, has_attributes=bool(raw.get("attributes")))
+    _verify(attribute, place)
     return attribute
 
 
-def _ifvalues(source: Any, place: Place, taken: frozenset[str]) -> dict[str, dict[str, Attribute]]:
+def _item(source: Any, place: Place) -> Attribute:
+    raw = as_mapping(source, place.path)
+    check_aspects(raw, place.path, _ITEM_ASPECTS)
+    return Attribute(name="", **_shape(raw, "", place))
+
+
+def _shape(raw: Mapping[str, Any], name: str, place: Place) -> dict[str, Any]:
+    """The aspects that say what values look like; items have only these."""
+    where = f"{place.path}.{name}".rstrip(".")
+    texts = {aspect: "" if raw.get(aspect) is None else raw[aspect] for aspect in _TEXTS}
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise broken(where, f"{quoted(_TEXTS & raw.keys())} must be strings")
+    kind, charset = texts["type"], texts["namecharset"].lower() or "strict"
+    item, attributes = raw.get("item"), raw.get("attributes")
+    rules = {
+        f'"{kind}" is no type': kind in TYPES,
+        '"target" must name a type, of a url, uri or xid': not texts["target"]
+        or (kind in TARGETED and _TARGET.fullmatch(texts["target"])),
+        '"namecharset" is an object\'s, and strict or extended': not texts["namecharset"]
+        or (kind == "object" and charset in ("strict", "extended")),
+        '"attributes" are an object\'s': attributes is None or kind == "object",
+        '"item" is what a map or an array needs, and nothing else': (kind in ("map", "array"))
+        == (item is not None),
+    }
+    _require(rules, where)
+    inner = place.below(name, versioned=bool(name), extended=charset == "extended")
+    return {
+        **texts,
+        "namecharset": charset,
+        "attributes": read_attributes(attributes, inner),
+        "item": None if item is None else _item(item, place.below(f"{name}.item")),
+    }
+
+
+def _enum(raw: Mapping[str, Any], where: str) -> tuple[Any, ...]:
+    enum = raw.get("enum") or []
+    if not isinstance(enum, list):
+        raise broken(where, '"enum" must be an array')
+    # endpoint/model.json restricts the items of an array with the array's own enum.
+    kind = raw["item"]["type"] if raw["type"] == "array" else raw["type"]
+    if enum and kind not in SCALARS:
+        raise broken(where, '"enum" is for scalars')
+    return tuple(_value(kind, value, f"{where}.enum") for value in enum)
+
+
+def _default(raw: Mapping[str, Any], name: str, where: str) -> Any:
+    if raw.get("default") is None:
+        return None
+    if raw["type"] not in SCALARS:
+        raise ModelScalarDefault("/model", name=name)
+    if not raw.get("required"):
+        raise ModelRequiredTrue("/model", name=name)
+    return _value(raw["type"], raw["default"], f"{where}.default")
+
+
+def _value(kind: str, value: Any, where: str) -> Any:
+    try:
+        return SCALAR_CHECKS[kind](value)
+    except (ValueError, OverflowError) as fault:
+        raise broken(where, str(fault)) from fault
+
+
+def _ifvalues(source: Any, place: Place, taken: Collection[str]) -> dict[str, dict[str, Attribute]]:
     conditions = as_mapping(source, place.path)
     if len({value.lower() for value in conditions}) < len(conditions):
         raise broken(place.path, '"ifvalues" has two keys that differ by case only')
@@ -125,61 +155,34 @@ def _ifvalues(source: Any, place: Place, taken: frozenset[str]) -> dict[str, dic
         if not value or value.startswith("^"):
             raise broken(place.path, f'"{value}" is no key of "ifvalues"')
         check_aspects(as_mapping(condition, place.path), place.path, {"siblingattributes"})
-        siblings[value] = _attributes(condition.get("siblingattributes"), place, taken)
+        siblings[value] = read_attributes(condition.get("siblingattributes"), place, taken)
     return siblings
 
 
-def _verify(attribute: Attribute, place: Place, *, has_attributes: bool) -> None:
-    kind, scalar = attribute.type, attribute.type in SCALARS
-    wild, nested = attribute.name == "*", kind in ("map", "array")
-    charsets = ("strict", "extended") if kind == "object" else ("strict",)
-    # endpoint/model.json restricts the items of an array with the array's own enum.
-    of = attribute.item.type if kind == "array" and attribute.item else kind
-    closed = attribute.strict and attribute.enum
+def _verify(attribute: Attribute, place: Place) -> None:
+    scalar, wild = attribute.type in SCALARS, attribute.name == "*"
+    closed = {value_text(value) for value in attribute.closed}
     rules = {
-        f'"{kind}" is no type': kind in TYPES,
-        '"target" must name a type, of a url, uri or xid': not attribute.target
-        or (kind in TARGETED and _TARGET.fullmatch(attribute.target)),
-        '"namecharset" must be strict, or extended for an object': attribute.namecharset
-        in charsets,
-        '"attributes" are an object\'s': kind == "object" or not has_attributes,
-        '"item" is what a map or an array needs, and nothing else': nested
-        == (attribute.item is not None),
-        '"enum" must hold scalars of the attribute\'s type': not attribute.enum
-        or (of in SCALARS and all(_is_of(of, value) for value in attribute.enum)),
         '"ifvalues" are a named scalar\'s': not attribute.ifvalues or (scalar and not wild),
         '"ifvalues" must be among the values of "enum"': not closed
-        or {*attribute.siblings} <= {value_text(value) for value in attribute.enum},
+        or {*attribute.siblings} <= closed,
+        '"default" must be among the values of "enum"': not closed
+        or attribute.default is None
+        or attribute.default in attribute.enum,
         '"matchversions" is for scalars of a version': not attribute.matchversions
         or (scalar and place.versioned and not wild),
         '"*" is neither readonly nor required': not wild
         or not (attribute.readonly or attribute.required),
+        '"immutable" is for what the server controls': not attribute.immutable
+        or attribute.name in place.fixed,
     }
+    _require(rules, f"{place.path}.{attribute.name}")
+
+
+def _require(rules: Mapping[str, Any], where: str) -> None:
     for rule, holds in rules.items():
         if not holds:
-            raise broken(f"{place.path}.{attribute.name}".rstrip("."), rule)
-    if attribute.default is not None:
-        _verify_default(attribute, place)
-
-
-def _verify_default(attribute: Attribute, place: Place) -> None:
-    if attribute.type not in SCALARS:
-        raise ModelScalarDefault("/model", name=attribute.name)
-    if not attribute.required:
-        raise ModelRequiredTrue("/model", name=attribute.name)
-    allowed = not (attribute.strict and attribute.enum) or attribute.default in attribute.enum
-    if not allowed or not _is_of(attribute.type, attribute.default):
-        raise broken(f"{place.path}.{attribute.name}", '"default" is no value of the attribute')
-
-
-def _is_of(kind: str, value: Any) -> bool:
-    if kind == "boolean":
-        return isinstance(value, bool)
-    if kind == "decimal":
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if kind in NUMBERS:
-        return type(value) is int and (kind == "integer" or value >= 0)
-    return isinstance(value, str)
+            raise broken(where, rule)
 
 
 def as_mapping(value: Any, where: str) -> Mapping[str, Any]:

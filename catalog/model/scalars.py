@@ -51,17 +51,16 @@ def fault_in_number(number: float) -> str:
     return "it is outside the integers that JSON carries exactly"
 
 
-# Each takes a value, its definition and the model, and returns the stored form or raises
-# ValueError with what is wrong.
+# Each takes a value and returns its stored form, or raises ValueError with what is wrong.
 
 
-def _boolean(value: Any, definition: Attribute, model: Model) -> bool:
+def _boolean(value: Any) -> bool:
     if type(value) is not bool:
         raise ValueError("it must be true or false")
     return value
 
 
-def _decimal(value: Any, definition: Attribute, model: Model) -> int | float:
+def _decimal(value: Any) -> int | float:
     if type(value) is not int and type(value) is not float:
         raise ValueError("it must be a number")
     if fault := fault_in_number(value):
@@ -69,7 +68,7 @@ def _decimal(value: Any, definition: Attribute, model: Model) -> int | float:
     return value
 
 
-def _integer(value: Any, definition: Attribute, model: Model) -> int:
+def _integer(value: Any) -> int:
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int:
@@ -79,14 +78,14 @@ def _integer(value: Any, definition: Attribute, model: Model) -> int:
     return value
 
 
-def _uinteger(value: Any, definition: Attribute, model: Model) -> int:
-    number = _integer(value, definition, model)
+def _uinteger(value: Any) -> int:
+    number = _integer(value)
     if number < 0:
         raise ValueError("it must not be negative")
     return number
 
 
-def _string(value: Any, definition: Attribute, model: Model) -> str:
+def _string(value: Any) -> str:
     if type(value) is not str:
         raise ValueError("it must be a string")
     if fault := fault_in_text(value):
@@ -94,33 +93,51 @@ def _string(value: Any, definition: Attribute, model: Model) -> str:
     return value
 
 
-def _timestamp(value: Any, definition: Attribute, model: Model) -> str:
-    return normal_time(_string(value, definition, model))
+def _timestamp(value: Any) -> str:
+    return normal_time(_string(value))
 
 
-def _text_like(pattern: re.Pattern[str], what: str) -> Callable[[Any, Attribute, Model], str]:
-    def check(value: Any, definition: Attribute, model: Model) -> str:
-        text = _string(value, definition, model)
+def _text_like(pattern: re.Pattern[str], what: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        text = _string(value)
         if not pattern.fullmatch(text):
             raise ValueError(f"it must be {what}")
-        if definition.target and text.startswith("/"):
-            _check_target(text, definition.target, model)
         return text
 
     return check
 
 
-def _xid(value: Any, definition: Attribute, model: Model) -> str:
-    text = _string(value, definition, model)
-    _check_target(text, definition.target, model)
+def _xid(value: Any) -> str:
+    text = _string(value)
+    _entity(text)
     return text
 
 
+def _entity(text: str) -> tuple[Xid, bool]:
+    """The entity that an xid is of, and whether it is its meta entity."""
+    is_meta = len(parts := text.split("/")) == 6 and parts[5] == "meta"
+    return Xid.parse(text.removesuffix("/meta") if is_meta else text), is_meta
+
+
+def check_reference(value: str, definition: Attribute, model: Model) -> None:
+    """Check where a value of the type points to, if values of the type do.
+
+    Source: core/model.md, "attributes.<STRING>.target", and the types `xid` and `xidtype`.
+
+    Args:
+        value: has passed the check of its type.
+
+    Raises:
+        ValueError: it points to a type that `model` or the definition's `target` excludes.
+    """
+    if definition.type == "xidtype":
+        _check_type(value, model)
+    elif definition.type == "xid" or (definition.target and value.startswith("/")):
+        _check_target(value, definition.target, model)
+
+
 def _check_target(text: str, target: str, model: Model) -> None:
-    """Raise ValueError unless `text` is an xid of a known type, and of `target` if given."""
-    parts = text.split("/")
-    is_meta = len(parts) == 6 and parts[5] == "meta"
-    xid = Xid.parse(text.removesuffix("/meta") if is_meta else text)
+    xid, is_meta = _entity(text)
     if not model.singular_of(xid):
         raise ValueError(f"{text!r} points to an unknown type")
     if not target:
@@ -132,8 +149,7 @@ def _check_target(text: str, target: str, model: Model) -> None:
         raise ValueError(f"{text!r} does not point to {target}")
 
 
-def _xidtype(value: Any, definition: Attribute, model: Model) -> str:
-    text = _string(value, definition, model)
+def _check_type(text: str, model: Model) -> None:
     groups, _, rest = text.removeprefix("/").partition("/")
     resources, slash, versions = rest.partition("/")
     is_known = (
@@ -143,7 +159,6 @@ def _xidtype(value: Any, definition: Attribute, model: Model) -> str:
     )
     if text != "/" and (not is_known or (slash and versions != "versions")):
         raise ValueError(f"{text!r} is not a type of this registry")
-    return text
 
 
 _uri = _text_like(_URI, "a URI or a relative reference")
@@ -152,7 +167,7 @@ _uri_relative = _text_like(_URI_RELATIVE, "a relative URI")
 
 # Which URIs are URLs is no question of syntax (RFC 3986, 1.1.3), and core/spec.md wants
 # URNs where it says URL ("<RESOURCE>url Attribute"), so the two are checked alike.
-SCALAR_CHECKS: dict[str, Callable[[Any, Attribute, Model], Any]] = {
+SCALAR_CHECKS: dict[str, Callable[[Any], Any]] = {
     "boolean": _boolean,
     "decimal": _decimal,
     "integer": _integer,
@@ -167,5 +182,5 @@ SCALAR_CHECKS: dict[str, Callable[[Any, Attribute, Model], Any]] = {
     "urlabsolute": _uri_absolute,
     "urlrelative": _uri_relative,
     "xid": _xid,
-    "xidtype": _xidtype,
+    "xidtype": _string,
 }

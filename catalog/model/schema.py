@@ -7,21 +7,38 @@ standard adds; `catalog.model.modelsource` reads one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from catalog.model.dots import dotted
+from catalog.model.standard import KEPT_TIMES, META_KEPT, REGISTRY_KEPT, RESOURCE_KEPT, VERSION_KEPT
 from catalog.model.xid import Xid
 
 STRICT_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 EXTENDED_NAME = re.compile(r"[a-z0-9][a-z0-9_.:\-]{0,62}")
 
 NUMBERS = frozenset({"decimal", "integer", "uinteger"})
-TARGETED = frozenset(
-    {"uri", "uriabsolute", "urirelative", "url", "urlabsolute", "urlrelative", "xid"}
+TARGETED = frozenset({"uri", "url", "xid"})
+_RESTRICTED_URIS = frozenset(
+    {"uriabsolute", "urirelative", "uritemplate", "urlabsolute", "urlrelative"}
 )
-SCALARS = NUMBERS | TARGETED | {"boolean", "string", "timestamp", "uritemplate", "xidtype"}
+SCALARS = NUMBERS | TARGETED | _RESTRICTED_URIS | {"boolean", "string", "timestamp", "xidtype"}
 TYPES = SCALARS | {"any", "array", "map", "object"}
+
+# First segments of paths that are no collections: core/http.md's, and Concord's own.
+RESERVED_GROUP_NAMES = frozenset(
+    {"capabilities", "capabilitiesoffered", "export", "model", "modelsource"}
+    | {"health", "metrics", "notifications", "replication", "subscriptions", "validate"}
+    | {"messagecatalog", "messagedefinition", "registry", "services"}
+)
+
+# What is below every resource, or has an id of its own there.
+RESERVED_RESOURCE_NAMES = frozenset({"meta", "version", "versions"})
+
+# Standard attributes whose values are the same in any case (core/spec.md, "`format`
+# Attribute", "`compatibility` Attribute").
+CASELESS = frozenset({"compatibility", "format"})
 
 # The aspects of a resource type that are settings, with their default values.
 RESOURCE_SETTINGS: Mapping[str, Any] = {
@@ -65,6 +82,11 @@ class Attribute:
         siblings = {value.lower(): attributes for value, attributes in self.ifvalues.items()}
         object.__setattr__(self, "siblings", siblings)
 
+    @property
+    def closed(self) -> tuple[Any, ...]:
+        """The only values there can be; empty where the type alone restricts them."""
+        return self.enum if self.strict else ()
+
     def expanded(self) -> dict[str, Any]:
         aspects: dict[str, Any] = {"name": self.name, "type": self.type, "target": self.target}
         if self.namecharset != "strict":
@@ -89,6 +111,35 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Constraint:
+    """What a group demands of one attribute of all versions of its `resources`.
+
+    Nothing is demanded by an aspect that is `None` or empty. `equals` is the path of an
+    attribute of the group. Source: core/model.md, "groups.<STRING>.constraints".
+    """
+
+    resources: str
+    path: tuple[str, ...]
+    default: Any = None
+    enum: tuple[Any, ...] = ()
+    equals: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return dotted((self.resources, *self.path))
+
+    def expanded(self) -> dict[str, Any]:
+        aspects: dict[str, Any] = {}
+        if self.default is not None:
+            aspects["default"] = self.default
+        if self.enum:
+            aspects["enum"] = list(self.enum)
+        if self.equals:
+            aspects["equals"] = dotted(self.equals)
+        return aspects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceType:
     """A type of resources, and of their versions and meta entities.
 
@@ -96,6 +147,9 @@ class ResourceType:
     `resource_attributes` and `meta_attributes`. `managed` and `meta_managed` name what a
     client may send beside them: the caller examines those (ids, epoch, documents, times,
     ancestor, default version) and drops the rest, as read-only ones are to be ignored.
+    Where the model restricts the values of those, `narrowed` and `meta_narrowed` define
+    them: what the caller decides for them has to pass `check_attributes` as well.
+    `matching` are the paths of what must be the same in all versions of a resource.
     """
 
     plural: str
@@ -118,20 +172,24 @@ class ResourceType:
     meta_attributes: Mapping[str, Attribute] = field(init=False, compare=False, repr=False)
     managed: frozenset[str] = field(init=False, compare=False, repr=False)
     meta_managed: frozenset[str] = field(init=False, compare=False, repr=False)
+    narrowed: Mapping[str, Attribute] = field(init=False, compare=False, repr=False)
+    meta_narrowed: Mapping[str, Attribute] = field(init=False, compare=False, repr=False)
+    matching: tuple[tuple[str, ...], ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         documents = (self.singular, f"{self.singular}base64") if self.hasdocument else ()
-        version = _settable(self.attributes, ("ancestorid", *documents))
-        meta = _settable(
-            self.metaattributes, ("xref", "readonly", "defaultversionid", "defaultversionsticky")
-        )
-        resource = _settable(self.resourceattributes, ("meta", "versions"))
+        version = _settable(self.attributes, (*VERSION_KEPT, *documents))
+        meta = _settable(self.metaattributes, META_KEPT)
+        resource = _settable(self.resourceattributes, RESOURCE_KEPT)
         managed = {*self.attributes, *self.resourceattributes} - {*version, *resource}
         object.__setattr__(self, "version_attributes", version)
         object.__setattr__(self, "resource_attributes", resource)
         object.__setattr__(self, "meta_attributes", meta)
         object.__setattr__(self, "managed", frozenset(managed))
         object.__setattr__(self, "meta_managed", frozenset({*self.metaattributes} - {*meta}))
+        object.__setattr__(self, "narrowed", _narrowed(self.attributes, version))
+        object.__setattr__(self, "meta_narrowed", _narrowed(self.metaattributes, meta))
+        object.__setattr__(self, "matching", tuple(_matching(self.attributes)))
 
     def expanded(self) -> dict[str, Any]:
         return {
@@ -148,37 +206,43 @@ class ResourceType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupType:
-    """A type of groups; `own_attributes` are those that a client sets, `managed` the others."""
+    """A type of groups; `own_attributes` are those that a client sets, `managed` the others.
+
+    `narrowed` is as in `ResourceType`; `constraints` have their `key` as key.
+    """
 
     plural: str
     singular: str
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     resources: Mapping[str, ResourceType] = field(default_factory=dict)
-    constraints: Mapping[str, Any] = field(default_factory=dict)
+    constraints: Mapping[str, Constraint] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     own_attributes: Mapping[str, Attribute] = field(init=False, compare=False, repr=False)
     managed: frozenset[str] = field(init=False, compare=False, repr=False)
+    narrowed: Mapping[str, Attribute] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         own = _settable(self.attributes, self.resources)
         object.__setattr__(self, "own_attributes", own)
         object.__setattr__(self, "managed", frozenset({*self.attributes} - {*own}))
+        object.__setattr__(self, "narrowed", _narrowed(self.attributes, own))
 
     def expanded(self) -> dict[str, Any]:
+        constraints = {key: constraint.expanded() for key, constraint in self.constraints.items()}
         resources = {plural: kind.expanded() for plural, kind in self.resources.items()}
         return {
             "plural": self.plural,
             "singular": self.singular,
             **self.about,
             "attributes": _expanded(self.attributes),
-            **({"constraints": dict(self.constraints)} if self.constraints else {}),
+            **({"constraints": constraints} if constraints else {}),
             **({"resources": resources} if resources else {}),
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A registry's model; `source` is the document that it was built from, as given."""
+    """A registry's model; `source` is the document that defined it, as given."""
 
     attributes: Mapping[str, Attribute]
     groups: Mapping[str, GroupType]
@@ -188,7 +252,7 @@ class Model:
     managed: frozenset[str] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        own = _settable(self.attributes, (*self.groups, "capabilities", "model", "modelsource"))
+        own = _settable(self.attributes, (*self.groups, *REGISTRY_KEPT))
         object.__setattr__(self, "own_attributes", own)
         object.__setattr__(self, "managed", frozenset({*self.attributes} - {*own}))
 
@@ -222,12 +286,29 @@ def _expanded(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
 
 
 def _settable(attributes: Mapping[str, Attribute], withheld: Iterable[str]) -> dict[str, Attribute]:
-    kept_back = {"createdat", "modifiedat", *withheld}
+    kept_back = {*KEPT_TIMES, *withheld}
     return {
         name: attribute
         for name, attribute in attributes.items()
         if not (attribute.readonly or attribute.immutable or name in kept_back)
     }
+
+
+def _narrowed(
+    attributes: Mapping[str, Attribute], settable: Mapping[str, Attribute]
+) -> dict[str, Attribute]:
+    return {
+        name: attribute
+        for name, attribute in attributes.items()
+        if name not in settable and not attribute.readonly and attribute.closed
+    }
+
+
+def _matching(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, ...]]:
+    for name, attribute in attributes.items():
+        if attribute.matchversions:
+            yield (name,)
+        yield from ((name, *path) for path in _matching(attribute.attributes))
 
 
 def value_text(value: Any) -> str:

@@ -5,6 +5,7 @@ Source: core/spec.md, "Attributes and Extensions".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 _TEXT = {"type": "string"}
@@ -62,6 +63,29 @@ REGISTRY = {
 }
 
 
+# What clients can send but the server examines by itself: times, ancestors, the default
+# version. Ids, documents and collections are kept, too; their names depend on the model.
+KEPT_TIMES = ("createdat", "modifiedat")
+REGISTRY_KEPT = ("capabilities", "model", "modelsource")
+VERSION_KEPT = ("ancestorid",)
+RESOURCE_KEPT = ("meta", "versions")
+META_KEPT = ("xref", "readonly", "defaultversionid", "defaultversionsticky")
+
+
+def joined(*parts: Mapping[str, Any]) -> dict[str, Any]:
+    """All attributes of one entity.
+
+    Raises:
+        ValueError: two parts have one of the same name.
+    """
+    whole: dict[str, Any] = {}
+    for part in parts:
+        if clash := sorted(whole.keys() & part.keys()):
+            raise ValueError(f"{', '.join(clash)} would be the name of two attributes")
+        whole |= part
+    return whole
+
+
 def collection(plural: str) -> dict[str, Any]:
     """What an owner says of the collection `plural`: its URL, its size, its members."""
     return {
@@ -72,9 +96,8 @@ def collection(plural: str) -> dict[str, Any]:
 
 
 def group_attributes(singular: str) -> dict[str, Any]:
-    """The attributes of every group."""
-    return {
-        f"{singular}id": _ID,
+    """The attributes of every group; ValueError where `singular` makes two the same."""
+    common = {
         **_PLACE,
         "epoch": _COUNT,
         "name": _TEXT,
@@ -83,17 +106,21 @@ def group_attributes(singular: str) -> dict[str, Any]:
         "deprecated": _DEPRECATED,
         "constraints": {"type": "map", "item": _CONSTRAINT},
     }
+    return joined({f"{singular}id": _ID}, common)
 
 
 def version_attributes(singular: str, hasdocument: bool) -> dict[str, Any]:
-    """The attributes of every version; resources show those of their default version."""
+    """The attributes of every version; resources show those of their default version.
+
+    Raises:
+        ValueError: `singular` gives two of them the same name.
+    """
     document = {
         f"{singular}url": _URL,
         singular: {"type": "any"},
         f"{singular}base64": _TEXT,
     }
-    return {
-        f"{singular}id": _ID,
+    common = {
         "versionid": _ID,
         **_PLACE,
         "epoch": _COUNT,
@@ -108,25 +135,19 @@ def version_attributes(singular: str, hasdocument: bool) -> dict[str, Any]:
         "formatvalidatedreason": {"type": "string", "readonly": True},
         "compatibilityvalidated": {"type": "boolean", "readonly": True},
         "compatibilityvalidatedreason": {"type": "string", "readonly": True},
-        **(document if hasdocument else {}),
     }
+    return joined({f"{singular}id": _ID}, common, document if hasdocument else {})
 
 
 def resource_attributes(singular: str) -> dict[str, Any]:
     """What a resource has beside those of its default version."""
-    return {
-        f"{singular}id": _ID,
-        **_PLACE,
-        "metaurl": _LINK,
-        "meta": _OPEN,
-        **collection("versions"),
-    }
+    own = {"metaurl": _LINK, "meta": _OPEN, **collection("versions")}
+    return joined({f"{singular}id": _ID}, _PLACE, own)
 
 
 def meta_attributes(singular: str) -> dict[str, Any]:
-    """The attributes of every meta entity."""
-    return {
-        f"{singular}id": _ID,
+    """The attributes of every meta entity; ValueError where `singular` makes two the same."""
+    common = {
         **_PLACE,
         "xref": _URL,
         "epoch": _COUNT,
@@ -139,3 +160,4 @@ def meta_attributes(singular: str) -> dict[str, Any]:
         "defaultversionurl": {"type": "url", "readonly": True, "required": True},
         "defaultversionsticky": _OFF,
     }
+    return joined({f"{singular}id": _ID}, common)

@@ -1,13 +1,17 @@
 """Which version is newest, oldest and default, and what each one descends from.
 
-These are the rules of the version mode `manual` (core/model.md, "versionmode").
+Source: core/model.md, "versionmode". In the mode `manual` clients name ancestors; in the
+others each version descends from the one before it in the order of the mode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+import semver
 
 
 @dataclass(slots=True, kw_only=True)
@@ -17,21 +21,41 @@ class Lineage:
     vid: str
     ancestor: str
     createdat: datetime
+    modifiedat: datetime
 
 
-def newest(versions: Iterable[Lineage]) -> Lineage | None:
-    """The last created version that is nobody's ancestor; by id where two are as new."""
+def newest(versions: Iterable[Lineage], mode: str = "manual") -> Lineage | None:
+    """The version that is last in the order of the mode.
+
+    In the mode `manual` it is the last created one that is nobody's ancestor; ids decide
+    between versions that are equal in time.
+    """
     known = list(versions)
-    ancestors = {version.ancestor for version in known if version.ancestor != version.vid}
-    leaves = [version for version in known if version.vid not in ancestors] or known
-    return max(leaves, key=lambda v: (v.createdat, v.vid.lower()), default=None)
+    if mode == "manual":
+        ancestors = {version.ancestor for version in known if version.ancestor != version.vid}
+        known = [version for version in known if version.vid not in ancestors] or known
+    return max(known, key=_ORDERS[mode], default=None)
 
 
-def oldest(versions: Iterable[Lineage]) -> Lineage | None:
-    """The first created root; by id where two are as old."""
+def oldest(versions: Iterable[Lineage], mode: str = "manual") -> Lineage | None:
+    """The version that is first in the order of the mode; in `manual`, the first root."""
     known = list(versions)
-    roots = [version for version in known if version.ancestor == version.vid] or known
-    return min(roots, key=lambda v: (v.createdat, v.vid.lower()), default=None)
+    if mode == "manual":
+        known = [version for version in known if version.ancestor == version.vid] or known
+    return min(known, key=_ORDERS[mode], default=None)
+
+
+def assign_ancestors(versions: Iterable[Lineage], mode: str) -> dict[str, str]:
+    """Version id → the ancestor that it has by the mode; in `manual`, the one that it has."""
+    if mode == "manual":
+        return {version.vid: version.ancestor for version in versions}
+    vids = [version.vid for version in sorted(versions, key=_ORDERS[mode])]
+    return dict(zip(vids, [*vids[:1], *vids], strict=False))
+
+
+def is_semantic(vid: str) -> bool:
+    """Whether a version id is a semantic version, as the mode `semver` wants it."""
+    return semver.Version.is_valid(vid)
 
 
 def circle(ancestors: Mapping[str, str]) -> list[str]:
@@ -51,3 +75,26 @@ def circle(ancestors: Mapping[str, str]) -> list[str]:
             vid = ancestors[vid]
         settled.update(path, (vid,))
     return []
+
+
+def _by_creation(version: Lineage) -> tuple[datetime, str, str]:
+    return version.createdat, version.vid.lower(), version.vid
+
+
+def _by_modification(version: Lineage) -> tuple[datetime, str, str]:
+    return version.modifiedat, version.vid.lower(), version.vid
+
+
+def _by_precedence(version: Lineage) -> tuple[bool, semver.Version, str, str]:
+    """Ids that are no semantic versions come first; build metadata has no precedence."""
+    is_valid = is_semantic(version.vid)
+    precedence = semver.Version.parse(version.vid) if is_valid else semver.Version(0)
+    return is_valid, precedence, version.vid.lower(), version.vid
+
+
+_ORDERS: Mapping[str, Callable[[Lineage], Any]] = {
+    "manual": _by_creation,
+    "createdat": _by_creation,
+    "modifiedat": _by_modification,
+    "semver": _by_precedence,
+}

@@ -266,6 +266,7 @@ def _lineage(draft: Draft) -> Lineage:
         vid=draft.xid.vid,
         ancestor=draft.attributes.get("ancestorid", draft.xid.vid),
         createdat=draft.createdat,
+        modifiedat=draft.modifiedat,
     )
 
 

@@ -1,0 +1,205 @@
+"""What a group demands of its resources' attributes, beyond what their type says.
+
+Source: core/model.md, "groups.<STRING>.constraints"; core/spec.md, "`constraints` Attribute".
+A group type has constraints in the model and a group has its own, which only narrow those.
+What the attributes of versions can be compared with is what clients set: their own
+attributes, the ids among them. Nobody constrains what the server keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from catalog.model.dots import dotted, parse_path
+from catalog.model.scalars import SCALAR_CHECKS
+from catalog.model.schema import CASELESS, SCALARS, Attribute, Constraint, GroupType, ResourceType
+
+_ASPECTS = {"default", "enum", "equals"}
+
+
+def check_constraints_defined(kind: GroupType, defined: Any) -> dict[str, Constraint]:
+    """Read the constraints that the model gives to a group type, each with its key.
+
+    Raises:
+        ValueError: they are malformed, or allow what the resource type does not.
+    """
+    constraints = _read(kind, defined)
+    for constraint in constraints.values():
+        _verify(kind, constraint)
+    return constraints
+
+
+def merge_constraints(kind: GroupType, own: Any) -> Mapping[str, Constraint]:
+    """The constraints that hold in a group whose attribute `constraints` is `own`.
+
+    Raises:
+        ValueError: `own` is malformed, or allows what the model does not.
+    """
+    merged = dict(kind.constraints)
+    for key, constraint in _read(kind, own).items():
+        wider = merged.get(key)
+        merged[key] = constraint if wider is None else _narrowed(wider, constraint)
+        _verify(kind, merged[key])
+    return merged
+
+
+def apply_defaults(
+    attributes: Mapping[str, Any], constraints: Mapping[str, Constraint], plural: str
+) -> dict[str, Any]:
+    """A version's attributes with the group's default values where there is none yet.
+
+    They override the model's default values, so call this before `check_attributes`.
+    An object that is absent stays absent.
+
+    Args:
+        attributes: what was there and what a client has for it; null is absent.
+        constraints: those of the group, merged.
+        plural: of the resource's type.
+    """
+    filled = dict(attributes)
+    for constraint in constraints.values():
+        if constraint.resources == plural and constraint.default is not None:
+            _fill(filled, constraint.path, constraint.default)
+    return filled
+
+
+def violations(
+    attributes: Mapping[str, Any],
+    constraints: Mapping[str, Constraint],
+    plural: str,
+    group: Mapping[str, Any],
+) -> list[tuple[str, str]]:
+    """Which constraints a version breaks: the attribute's path, and `enum` or `equals`.
+
+    Args:
+        attributes: the version's, with its ids.
+        constraints: those of the group, merged.
+        plural: of the resource's type.
+        group: the group's attributes, with its id.
+    """
+    broken = []
+    for constraint in constraints.values():
+        if constraint.resources != plural:
+            continue
+        value = _value_at(attributes, constraint.path)
+        if constraint.enum and value is not None and not _has(constraint, constraint.enum, value):
+            broken.append((dotted(constraint.path), "enum"))
+        wanted = _value_at(group, constraint.equals) if constraint.equals else None
+        if wanted is not None and not _has(constraint, (wanted,), value):
+            broken.append((dotted(constraint.path), "equals"))
+    return broken
+
+
+def _read(kind: GroupType, defined: Any) -> dict[str, Constraint]:
+    constraints: dict[str, Constraint] = {}
+    for key, aspects in _mapping(defined, "constraints").items():
+        constraint = _constraint(kind, key, _mapping(aspects, key))
+        if constraint.key in constraints:
+            raise ValueError(f'"{key}" is constrained twice')
+        constraints[constraint.key] = constraint
+    return constraints
+
+
+def _constraint(kind: GroupType, key: str, aspects: Mapping[str, Any]) -> Constraint:
+    if unknown := sorted(aspects.keys() - _ASPECTS):
+        raise ValueError(f'"{key}" has an unknown aspect: {", ".join(unknown)}')
+    plural, *path = parse_path(key)
+    if plural not in kind.resources:
+        raise ValueError(f'"{key}" is about no resource type of the group')
+    resource = kind.resources[plural]
+    attribute = _static(_constrainable(resource), path, key)
+    default, enum, equals = (aspects.get(one) for one in ("default", "enum", "equals"))
+    if not isinstance(enum or [], list) or not isinstance(equals or "", str):
+        raise ValueError(f'"enum" of "{key}" must be an array, and "equals" a string')
+    if default is not None and path[0] not in resource.version_attributes:
+        raise ValueError(f'"{key}" is an id, which has no default value')
+    check = SCALAR_CHECKS[attribute.type]
+    constraint = Constraint(
+        resources=plural,
+        path=tuple(path),
+        default=None if default is None else check(default),
+        enum=tuple(check(value) for value in enum or ()),
+        equals=parse_path(equals) if equals else (),
+    )
+    if constraint.equals:
+        twin = _static(_comparable(kind), constraint.equals, dotted(constraint.equals))
+        if twin.type != attribute.type:
+            raise ValueError(f'"{key}" is a {attribute.type}, and "{equals}" a {twin.type}')
+    return constraint
+
+
+def _constrainable(resource: ResourceType) -> dict[str, Attribute]:
+    ids = ("versionid", f"{resource.singular}id")
+    return {**resource.version_attributes, **{id: resource.attributes[id] for id in ids}}
+
+
+def _comparable(kind: GroupType) -> dict[str, Attribute]:
+    id = f"{kind.singular}id"
+    return {**kind.own_attributes, id: kind.attributes[id]}
+
+
+def _static(attributes: Mapping[str, Attribute], path: Sequence[str], text: str) -> Attribute:
+    """The scalar that a path leads to, through objects and by their defined attributes only."""
+    attribute = None
+    for name in path:
+        attribute = attributes.get(name) if name != "*" else None
+        attributes = attribute.attributes if attribute else {}
+    if attribute is None or attribute.type not in SCALARS or attribute.readonly:
+        raise ValueError(f'"{text}" leads to no scalar attribute that the model defines')
+    return attribute
+
+
+def _narrowed(wider: Constraint, narrower: Constraint) -> Constraint:
+    if wider.enum and not all(_has(wider, wider.enum, value) for value in narrower.enum):
+        raise ValueError(f'"{wider.key}" allows values that the model does not')
+    if wider.equals and narrower.equals and wider.equals != narrower.equals:
+        raise ValueError(f'"{wider.key}" equals "{dotted(wider.equals)}" by the model')
+    return replace(
+        wider,
+        default=wider.default if narrower.default is None else narrower.default,
+        enum=narrower.enum or wider.enum,
+        equals=narrower.equals or wider.equals,
+    )
+
+
+def _verify(kind: GroupType, constraint: Constraint) -> None:
+    """Refuse a constraint that contradicts itself or the attribute that it is about."""
+    resource = kind.resources[constraint.resources]
+    attribute = _static(_constrainable(resource), constraint.path, constraint.key)
+    allowed = attribute.closed
+    if allowed and not all(_has(constraint, allowed, value) for value in constraint.enum):
+        raise ValueError(f'"{constraint.key}" allows values that the attribute does not')
+    default = attribute.default if constraint.default is None else constraint.default
+    allowed = constraint.enum or allowed
+    if allowed and default is not None and not _has(constraint, allowed, default):
+        raise ValueError(f'"{constraint.key}" excludes its default value')
+
+
+def _has(constraint: Constraint, values: Sequence[Any], value: Any) -> bool:
+    if constraint.path[0] in CASELESS and isinstance(value, str):
+        return value.lower() in [str(one).lower() for one in values]
+    return value in values
+
+
+def _value_at(attributes: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        attributes = attributes.get(name) if isinstance(attributes, Mapping) else None
+    return attributes
+
+
+def _fill(attributes: dict[str, Any], path: Sequence[str], default: Any) -> None:
+    *objects, name = path
+    for one in objects:
+        if not isinstance(inner := attributes.get(one), Mapping):
+            return
+        attributes[one] = attributes = dict(inner)
+    if attributes.get(name) is None:
+        attributes[name] = default
+
+
+def _mapping(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance({} if value is None else value, Mapping):
+        raise ValueError(f'"{what}" must be an object')
+    return value or {}

@@ -1,0 +1,153 @@
+"""Puts what a modelsource document includes in the place of its `$include` and `$includes`.
+
+Source: core/model.md, "Includes in the xRegistry Model Data". What an include names lies in
+the same document (`#/pointer`), or in another one that the caller fetches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from catalog.model.attributesource import broken
+
+MAX_CHAIN = 16
+MAX_DOCUMENTS = 100
+MAX_MEMBERS = 100_000
+MAX_DEPTH = 128
+
+Fetch = Callable[[str], Awaitable[Any]]
+
+
+async def resolve_includes(
+    source: Mapping[str, Any], fetch: Fetch | None = None, *, base: str = ""
+) -> dict[str, Any]:
+    """A copy of `source` in which nothing is included any more.
+
+    Members beside a directive win over included ones of the same name, and what is
+    included first over what follows. Each document is fetched once.
+
+    Args:
+        source: a modelsource document.
+        fetch: gets a document by its absolute URL, without fragment, as parsed JSON; it
+            bounds its size and raises ModelError where there is none. Without it, only
+            includes from the same document are resolved.
+        base: the document's own URL, which relative references start from.
+
+    Raises:
+        ModelError: an include is malformed, circular, leads nowhere or to no object, or
+            there is more of it than MAX_CHAIN, MAX_DOCUMENTS, MAX_MEMBERS or MAX_DEPTH allow.
+    """
+    resolution = _Resolution(fetch=fetch, documents={base: source})
+    return await resolution.members(source, _Spot(base, ""), (), 0)
+
+
+class _Spot(NamedTuple):
+    """Where something is included from: a document, and a pointer into it."""
+
+    document: str
+    pointer: str
+
+    def __str__(self) -> str:
+        return f"{self.document}#{self.pointer}"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Resolution:
+    """One document's includes while they are resolved."""
+
+    fetch: Fetch | None
+    documents: dict[str, Any]
+    members_left: int = field(default=MAX_MEMBERS)
+
+    async def members(
+        self, source: Mapping[str, Any], spot: _Spot, chain: tuple[_Spot, ...], depth: int
+    ) -> dict[str, Any]:
+        """The members of an object that is in the document of `spot`."""
+        if depth > MAX_DEPTH:
+            raise broken(str(spot), f"it is nested deeper than {MAX_DEPTH} levels")
+        if "$include" in source and "$includes" in source:
+            raise broken(str(spot), '"$include" and "$includes" exclude each other')
+        resolved: dict[str, Any] = {}
+        for name, value in source.items():
+            self._spend(spot)
+            if name in ("$include", "$includes"):
+                for reference in _references(name, value, spot):
+                    included = await self.include(reference, spot, chain, depth)
+                    resolved |= {
+                        key: one
+                        for key, one in included.items()
+                        if key not in source and key not in resolved
+                    }
+            else:
+                resolved[name] = await self._value(value, spot, chain, depth)
+        return resolved
+
+    async def _value(self, value: Any, spot: _Spot, chain: tuple[_Spot, ...], depth: int) -> Any:
+        if isinstance(value, Mapping):
+            return await self.members(value, spot, chain, depth + 1)
+        if isinstance(value, list):
+            return [await self._value(one, self._spend(spot), chain, depth + 1) for one in value]
+        return value
+
+    async def include(
+        self, reference: str, spot: _Spot, chain: tuple[_Spot, ...], depth: int
+    ) -> dict[str, Any]:
+        """What a directive in the document of `spot` refers to, resolved."""
+        self._spend(spot)
+        url, fragment = urldefrag(reference)
+        address = urljoin(spot.document, url) if url else spot.document
+        target = _Spot(address, _pointer(fragment))
+        if target in chain:
+            raise broken(reference, "it includes itself")
+        if len(chain) >= MAX_CHAIN:
+            raise broken(reference, f"more than {MAX_CHAIN} documents include each other")
+        found = _at(await self._document(target.document, reference), target.pointer, reference)
+        if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
+            raise broken(reference, "only an object can be included")
+        return await self.members(found, target, (*chain, target), depth)
+
+    async def _document(self, address: str, reference: str) -> Any:
+        if address not in self.documents:
+            if self.fetch is None or not urlsplit(address).scheme:
+                raise broken(reference, "it cannot be fetched; only an absolute URL can")
+            if len(self.documents) > MAX_DOCUMENTS:
+                raise broken(reference, f"more than {MAX_DOCUMENTS} documents are included")
+            self.documents[address] = await self.fetch(address)
+        return self.documents[address]
+
+    def _spend(self, spot: _Spot) -> _Spot:
+        self.members_left -= 1
+        if self.members_left < 0:
+            raise broken(str(spot), f"the model has more than {MAX_MEMBERS} members")
+        return spot
+
+
+def _references(directive: str, value: Any, spot: _Spot) -> list[str]:
+    references = value if directive == "$includes" else [value]
+    if not isinstance(references, list) or not all(isinstance(one, str) for one in references):
+        wanted = "an array of references" if directive == "$includes" else "a reference"
+        raise broken(str(spot), f'"{directive}" must be {wanted}')
+    return references
+
+
+def _pointer(fragment: str) -> str:
+    """A fragment as a JSON Pointer; "#groups", as cloudevents/model.json has it, is "#/groups"."""
+    pointer = unquote(fragment)
+    return f"/{pointer}" if pointer and not pointer.startswith("/") else pointer
+
+
+def _at(document: Any, pointer: str, reference: str) -> Any:
+    """What is there, by RFC 6901."""
+    found = document
+    for token in pointer.split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and name.isdigit() and len(name) < 10:
+            found = found[int(name)] if int(name) < len(found) else None
+        else:
+            found = found.get(name) if isinstance(found, Mapping) else None
+    if found is None:
+        raise broken(reference, "there is nothing in the document")
+    return found

@@ -1,0 +1,111 @@
+"""Lays what a modelsource says of the standard's attributes over what the standard says.
+
+Source: core/model.md, "Creating or Updating the Registry Model": a model may narrow what
+the standard defines, but not contradict it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from catalog.model.attributesource import Place, as_mapping, broken, quoted, read_attributes
+from catalog.model.schema import Attribute
+
+# What a server alone decides has no room for rules about what clients send.
+_UNTOUCHED_IF_READONLY = ("default", "enum", "matchversions", "ifvalues")
+_UNTOUCHED_IF_KEPT = ("required", "readonly", "matchversions", "ifvalues", "default")
+
+
+def read_level(
+    defined: Any,
+    spec: Mapping[str, Any],
+    place: Place,
+    *,
+    collections: Mapping[str, Any] | None = None,
+    kept: Collection[str] = (),
+    reserved: Collection[str] = (),
+) -> dict[str, Attribute]:
+    """All attributes of one entity: the standard's, refined, the source's, the collections'.
+
+    Args:
+        defined: what the source says.
+        spec: the standard's attributes, as a source would define them.
+        place: where in the model this is, for errors.
+        collections: those that name and count the entity's collections.
+        kept: which of the standard's the server examines by itself when clients send them.
+        reserved: names that the entity's attributes have elsewhere.
+
+    Raises:
+        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first rule that is broken.
+    """
+    source = as_mapping(defined, place.path)
+    standard = {**spec, **(collections or {})}
+    refined = refine_members(standard, source, place.path)
+    for name in source.keys() & kept:
+        aspects = [
+            one for one in _UNTOUCHED_IF_KEPT if one not in standard[name] or one != "default"
+        ]
+        _check_untouched(standard[name], refined[name], aspects, place.path, name)
+    extensions = {name: kind for name, kind in refined.items() if name not in standard}
+    own = {name: refined[name] for name in spec}
+    gathered = {name: refined[name] for name in collections or {}}
+    place = place._replace(fixed=frozenset(standard))
+    return read_attributes({**own, **extensions, **gathered}, place, reserved)
+
+
+def refine_members(
+    spec: Mapping[str, Any], source: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """The standard's definitions, those of `source` laid over them, and the others of it."""
+    return {
+        **spec,
+        **source,
+        **{name: _refined(spec[name], source[name], where, name) for name in spec.keys() & source},
+    }
+
+
+def _refined(spec: Mapping[str, Any], source: Any, where: str, name: str) -> dict[str, Any]:
+    given = as_mapping(source, f"{where}.{name}")
+    merged = {**spec, **{aspect: said for aspect, said in given.items() if said is not None}}
+    for aspect in ("type", "namecharset"):
+        if str(merged.get(aspect, "strict")).lower() != spec.get(aspect, "strict"):
+            raise broken(where, f'"{name}" must keep its {aspect}')
+    for flag in ("required", "readonly", "immutable"):
+        if spec.get(flag) and not merged[flag]:
+            raise broken(where, f'"{name}" must stay {flag}')
+    if merged.get("immutable") and not (spec.get("immutable") or spec.get("readonly")):
+        raise broken(where, f'"{name}" is not the server\'s, so it cannot be immutable')
+    if "default" in spec and given.get("default", merged["default"]) is None:
+        raise broken(where, f'"{name}" must keep a default value')
+    if spec.get("readonly"):
+        _check_untouched(spec, merged, _UNTOUCHED_IF_READONLY, where, name)
+    _check_enum(spec, merged, where, name)
+    if "attributes" in spec:
+        inner = as_mapping(given.get("attributes"), f"{where}.{name}")
+        merged["attributes"] = refine_members(spec["attributes"], inner, f"{where}.{name}")
+    if "item" in spec:
+        merged["item"] = _refined(spec["item"], given.get("item"), f"{where}.{name}", "item")
+    return merged
+
+
+def _check_untouched(
+    spec: Mapping[str, Any],
+    merged: Mapping[str, Any],
+    aspects: Collection[str],
+    where: str,
+    name: str,
+) -> None:
+    changed = [one for one in aspects if (merged.get(one) or None) != (spec.get(one) or None)]
+    if changed:
+        raise broken(where, f'the server sees to "{name}": {quoted(changed)} must stay')
+
+
+def _check_enum(spec: Mapping[str, Any], merged: Mapping[str, Any], where: str, name: str) -> None:
+    """An enumeration of the standard may lose values, but gain none."""
+    allowed, enum = spec.get("enum"), merged.get("enum")
+    if not allowed:
+        return
+    is_narrower = isinstance(enum, list) and enum and all(value in allowed for value in enum)
+    if not is_narrower or merged.get("strict") is False:
+        raise broken(where, f'"{name}" must have some of the values {quoted(allowed)}')
