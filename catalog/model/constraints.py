@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catalog.model.dots import dotted, parse_path
+from catalog.model.dots import dotted, parse_path, value_at
 from catalog.model.scalars import SCALAR_CHECKS
 from catalog.model.schema import CASELESS, SCALARS, Attribute, Constraint, GroupType, ResourceType
 
@@ -83,10 +83,10 @@ def violations(
     for constraint in constraints.values():
         if constraint.resources != plural:
             continue
-        value = _value_at(attributes, constraint.path)
+        value = value_at(attributes, constraint.path)
         if constraint.enum and value is not None and not _has(constraint, constraint.enum, value):
             broken.append((dotted(constraint.path), "enum"))
-        wanted = _value_at(group, constraint.equals) if constraint.equals else None
+        wanted = value_at(group, constraint.equals) if constraint.equals else None
         if wanted is not None and not _has(constraint, (wanted,), value):
             broken.append((dotted(constraint.path), "equals"))
     return broken
@@ -181,12 +181,6 @@ def _has(constraint: Constraint, values: Sequence[Any], value: Any) -> bool:
     if constraint.path[0] in CASELESS and isinstance(value, str):
         return value.lower() in [str(one).lower() for one in values]
     return value in values
-
-
-def _value_at(attributes: Any, path: Sequence[str]) -> Any:
-    for name in path:
-        attributes = attributes.get(name) if isinstance(attributes, Mapping) else None
-    return attributes
 
 
 def _fill(attributes: dict[str, Any], path: Sequence[str], default: Any) -> None:

@@ -7,7 +7,8 @@ maps is read here; what points into arrays or matches anything is no name of an 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 _STEP = re.compile(r"""\.([^.\[\]'"*]+)|\[(?:'([^']+)'|"([^"]+)")\]""")
 
@@ -43,3 +44,10 @@ def parse_path(text: str) -> tuple[str, ...]:
         names += [name for name in found.groups() if name]
         at = found.end()
     return tuple(names)
+
+
+def value_at(attributes: Any, path: Iterable[str]) -> Any:
+    """What is at a path in attributes and the objects among them; `None` if nothing is."""
+    for name in path:
+        attributes = attributes.get(name) if isinstance(attributes, Mapping) else None
+    return attributes

@@ -14,7 +14,7 @@ from catalog.model.schema import Attribute
 
 # What a server alone decides has no room for rules about what clients send.
 _UNTOUCHED_IF_READONLY = ("default", "enum", "matchversions", "ifvalues")
-_UNTOUCHED_IF_KEPT = ("required", "readonly", "matchversions", "ifvalues", "default")
+_UNTOUCHED_IF_KEPT = ("required", "readonly", "matchversions", "ifvalues")
 
 
 def read_level(
@@ -43,9 +43,7 @@ def read_level(
     standard = {**spec, **(collections or {})}
     refined = refine_members(standard, source, place.path)
     for name in source.keys() & kept:
-        aspects = [
-            one for one in _UNTOUCHED_IF_KEPT if one not in standard[name] or one != "default"
-        ]
+        aspects = (*_UNTOUCHED_IF_KEPT, *(() if "default" in standard[name] else ("default",)))
         _check_untouched(standard[name], refined[name], aspects, place.path, name)
     extensions = {name: kind for name, kind in refined.items() if name not in standard}
     own = {name: refined[name] for name in spec}

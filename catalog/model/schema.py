@@ -58,7 +58,8 @@ class Attribute:
     """One attribute of an entity or object; an `item` is one without a name.
 
     `siblings` is `ifvalues` with its keys in lower case: values match without regard
-    to case (core/model.md, "attributes.<STRING>.ifvalues").
+    to case (core/model.md, "attributes.<STRING>.ifvalues"). `closed` are the only values
+    there can be; it is empty where the type alone restricts them.
     """
 
     name: str
@@ -77,15 +78,12 @@ class Attribute:
     item: Attribute | None = None
     ifvalues: Mapping[str, Mapping[str, Attribute]] = field(default_factory=dict)
     siblings: Mapping[str, Mapping[str, Attribute]] = field(init=False, compare=False, repr=False)
+    closed: tuple[Any, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         siblings = {value.lower(): attributes for value, attributes in self.ifvalues.items()}
         object.__setattr__(self, "siblings", siblings)
-
-    @property
-    def closed(self) -> tuple[Any, ...]:
-        """The only values there can be; empty where the type alone restricts them."""
-        return self.enum if self.strict else ()
+        object.__setattr__(self, "closed", self.enum if self.strict else ())
 
     def expanded(self) -> dict[str, Any]:
         aspects: dict[str, Any] = {"name": self.name, "type": self.type, "target": self.target}
@@ -286,11 +284,13 @@ def _expanded(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
 
 
 def _settable(attributes: Mapping[str, Attribute], withheld: Iterable[str]) -> dict[str, Attribute]:
+    """What clients set, and what no client sets but a default value has to fill."""
     kept_back = {*KEPT_TIMES, *withheld}
     return {
         name: attribute
         for name, attribute in attributes.items()
-        if not (attribute.readonly or attribute.immutable or name in kept_back)
+        if not (attribute.immutable or name in kept_back)
+        and (not attribute.readonly or attribute.default is not None)
     }
 
 

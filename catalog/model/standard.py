@@ -63,11 +63,11 @@ REGISTRY = {
 }
 
 
-# What clients can send but the server examines by itself: times, ancestors, the default
-# version. Ids, documents and collections are kept, too; their names depend on the model.
+# What the server sees to by itself, although clients can send it or it has a default value.
+# Ids, documents and collections are kept, too; their names depend on the model.
 KEPT_TIMES = ("createdat", "modifiedat")
-REGISTRY_KEPT = ("capabilities", "model", "modelsource")
-VERSION_KEPT = ("ancestorid",)
+REGISTRY_KEPT = ("specversion", "capabilities", "model", "modelsource")
+VERSION_KEPT = ("isdefault", "ancestorid")
 RESOURCE_KEPT = ("meta", "versions")
 META_KEPT = ("xref", "readonly", "defaultversionid", "defaultversionsticky")
 

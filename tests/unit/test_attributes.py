@@ -475,3 +475,70 @@ def test_what_is_stored_is_accepted_again_and_not_changed(values: dict[str, Any]
     stored = check(values, LAW)[0]
     again, errors = check(stored, LAW)
     assert (again, errors) == (stored, [])
+
+
+def test_some_standard_values_are_the_same_in_any_case_and_stored_as_the_model_spells_them() -> (
+    None
+):
+    assert accepted({"format": "AVRO/1.9"}, {"format": {"enum": ["Avro/1.9"]}}) == {
+        "format": "Avro/1.9"
+    }
+    assert refused({"format": "Avro/1.8"}, {"format": {"enum": ["Avro/1.9"]}}) == ["format"]
+    assert refused({"a": "X"}, {"a": {**STRING, "enum": ["x"]}}) == ["a"]
+
+
+def test_the_compatibility_of_a_resource_is_one_of_the_standard_in_any_case() -> None:
+    model = load_model(
+        {"groups": {"shelves": {"singular": "shelf", "resources": {"books": {"singular": "book"}}}}}
+    )
+    definitions = model.groups["shelves"].resources["books"].meta_attributes
+    for value, stored in (("Backward", "backward"), ("FULL_transitive", "full_transitive")):
+        found = check_attributes(
+            {"compatibility": value}, definitions, subject=SUBJECT, model=model
+        )
+        assert found == ({"compatibility": stored}, [])
+    for value in ("sideways", ""):
+        assert check_attributes(
+            {"compatibility": value}, definitions, subject=SUBJECT, model=model
+        )[1]
+
+
+def test_what_the_server_decides_can_be_checked_against_a_narrowed_definition() -> None:
+    fixed = {"enum": [True], "default": True}
+    book = {"singular": "book", "metaattributes": {"defaultversionsticky": fixed}}
+    model = load_model({"groups": {"shelves": {"singular": "shelf", "resources": {"books": book}}}})
+    narrowed = model.groups["shelves"].resources["books"].meta_narrowed
+    assert check_attributes({}, narrowed, subject=SUBJECT, model=model) == (
+        {"defaultversionsticky": True},
+        [],
+    )
+    assert check_attributes(
+        {"defaultversionsticky": False}, narrowed, subject=SUBJECT, model=model
+    )[1]
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_a_default_value_brings_its_siblings(readonly: bool) -> None:
+    attributes = {
+        "a": {
+            "type": "boolean",
+            "required": True,
+            "default": True,
+            "readonly": readonly,
+            "ifvalues": {"TRUE": {"siblingattributes": {"b": STRING}}},
+        }
+    }
+    assert accepted({"b": "x"}, attributes) == {"a": True, "b": "x"}
+    if readonly:
+        assert accepted({"a": False, "b": "x"}, attributes) == {"a": True, "b": "x"}
+    else:
+        assert refused({"a": False, "b": "x"}, attributes) == ["b"]
+
+
+def test_a_condition_may_admit_undefined_attributes() -> None:
+    attributes = {
+        "a": {**STRING, "ifvalues": {"open": {"siblingattributes": {"*": {"type": "integer"}}}}}
+    }
+    assert accepted({"a": "open", "b": 1}, attributes) == {"a": "open", "b": 1}
+    assert refused({"a": "open", "b": "x"}, attributes) == ["b"]
+    assert refused({"a": "shut", "b": 1}, attributes) == ["b"]

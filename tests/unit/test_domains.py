@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from catalog.model.attributes import check_attributes
+from catalog.model.constraints import violations
 from catalog.model.modelsource import default_model, load_model
 
 NEEDS = {"endpoints": ("messages",), "messages": (), "schemas": ()}
@@ -137,3 +138,45 @@ def test_a_kafka_endpoint_has_dotted_options_and_defaults() -> None:
     kafka = stored["protocoloptions"]
     assert (kafka["acks"], kafka["deployed"]) == (1, True)
     assert kafka["endpoints"][0]["security.protocol"] == "PLAINTEXT"
+
+
+@pytest.mark.parametrize("name", ["basemessage", "basemessageuri"])
+def test_a_message_refines_one_of_this_registry_or_of_another(name: str) -> None:
+    message = default_model().resource_type("messagegroups", "messages")
+    assert message is not None
+    for value, is_valid in (
+        ("/messagegroups/g/messages/m", True),
+        ("/messagegroups/g/messages/m/versions/1", True),
+        ("https://example.com/messagegroups/g/messages/m", True),
+        ("/messagegroups/g", False),
+        ("/schemagroups/g/schemas/s", False),
+    ):
+        errors = check_attributes(
+            {name: value}, message.version_attributes, subject="/", model=default_model()
+        )[1]
+        assert (errors == []) is is_valid
+
+
+def test_a_property_of_a_message_says_where_it_is_specified() -> None:
+    message = default_model().resource_type("messagegroups", "messages")
+    assert message is not None
+    extension = {"specurl": "https://example.com/trace.md"}
+    values = {"envelope": "CloudEvents/1.0", "envelopemetadata": {"trace": extension}}
+    stored, errors = check_attributes(
+        values, message.version_attributes, subject="/", model=default_model()
+    )
+    assert not errors
+    assert stored["envelopemetadata"]["trace"]["specurl"] == extension["specurl"]
+
+
+def test_schemas_of_a_group_have_its_format_in_any_case() -> None:
+    group = default_model().groups["schemagroups"]
+    for own, theirs, broken in (
+        ("Avro/1.12", "avro/1.12", []),
+        ("Avro/1.12", "Avro/1.11", [("format", "equals")]),
+        (None, "Avro/1.11", []),
+    ):
+        assert violations({"format": theirs}, group.constraints, "schemas", {"format": own}) == (
+            broken
+        )
+    assert group.resources["schemas"].matching == (("format",),)
