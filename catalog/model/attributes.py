@@ -228,7 +228,7 @@ class _Check:
         return stored
 
     def any(self, value: Any, definition: Attribute, path: str, depth: int) -> Any:
-        fault = "it must not be null" if value is None else _fault_in_json(value, depth)
+        fault = "it must not be null" if value is None else fault_in_json(value, depth)
         return self.reject(path, fault) if fault else value
 
     def standard_rules(
@@ -268,8 +268,8 @@ def _item(definition: Attribute) -> Attribute:
     return definition.item
 
 
-def _fault_in_json(value: Any, depth: int) -> str:
-    """What keeps `value` from being an I-JSON value; empty where nothing does."""
+def fault_in_json(value: Any, depth: int = 0) -> str:
+    """What keeps `value`, `depth` levels down, from being an I-JSON value; empty if nothing."""
     kind = type(value)
     if value is None or kind is bool:
         return ""
@@ -285,7 +285,7 @@ def _fault_in_json(value: Any, depth: int) -> str:
             if fault:
                 return fault
         for item in value.values() if kind is dict else value:
-            fault = _fault_in_json(item, depth + 1)
+            fault = fault_in_json(item, depth + 1)
             if fault:
                 return fault
         return ""

@@ -154,8 +154,9 @@ def _ifvalues(source: Any, place: Place, taken: Collection[str]) -> dict[str, di
     for value, condition in conditions.items():
         if not value or value.startswith("^"):
             raise broken(place.path, f'"{value}" is no key of "ifvalues"')
-        check_aspects(as_mapping(condition, place.path), place.path, {"siblingattributes"})
-        siblings[value] = read_attributes(condition.get("siblingattributes"), place, taken)
+        added = as_mapping(condition, place.path)
+        check_aspects(added, place.path, {"siblingattributes"})
+        siblings[value] = read_attributes(added.get("siblingattributes"), place, taken)
     return siblings
 
 

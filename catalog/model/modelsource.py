@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from catalog.model.attributes import fault_in_json
 from catalog.model.attributesource import Place, as_mapping, broken, check_aspects, quoted
 from catalog.model.constraints import check_constraints_defined
 from catalog.model.references import check_references
@@ -47,6 +48,8 @@ def load_model(source: Mapping[str, Any], resolved: Mapping[str, Any] | None = N
     """
     given = as_mapping(source, "the model")
     document = given if resolved is None else as_mapping(resolved, "the model")
+    if fault := fault_in_json(given) or fault_in_json(document):
+        raise broken("the model", fault)
     check_aspects(document, "the model", {"$schema", "attributes", "groups"}, _ABOUT_THE_MODEL)
     if not isinstance(document.get("$schema", ""), str):
         raise broken("$schema", "must be a string")

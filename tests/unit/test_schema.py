@@ -755,6 +755,18 @@ def test_settings_of_a_resource_type_are_kept() -> None:
     assert {name: book[name] for name in settings} == {**settings, "versionmode": "createdat"}
 
 
+def test_models_are_nested_64_levels_deep_at_most() -> None:
+    def nested(levels: int) -> Model:
+        kind: dict[str, Any] = {"type": "string"}
+        for _ in range(levels):
+            kind = {"type": "array", "item": kind}
+        return load_model({"attributes": {"a": kind}})
+
+    assert nested(60)
+    with pytest.raises(ModelError):
+        nested(70)
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -766,6 +778,11 @@ def test_settings_of_a_resource_type_are_kept() -> None:
         {"groups": {"a": {"singular": "b", "ximportresources": "/a/b"}}},
         {"group": {}},
         {"$schema": 5},
+        {"labels": {"a": "b\0"}},
+        {"description": "\ud800"},
+        {"attributes": {"a": {"type": "string", "description": "\0"}}},
+        {"attributes": {"a": {"type": "decimal", "enum": [float("nan")]}}},
+        {"attributes": {"a": {"type": "string", "ifvalues": {"x": None, "^": None}}}},
         {"icon": "https://example.com/i.svg"},
         {"modelversion": "1"},
         {"groups": {"a": None}},
@@ -786,7 +803,7 @@ def test_settings_of_a_resource_type_are_kept() -> None:
             }
         },
     ],
-    ids=str,
+    ids=repr,
 )
 def test_group_types_against_the_rules_are_refused(source: dict[str, Any]) -> None:
     with pytest.raises(XRegistryError):
