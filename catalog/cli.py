@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.commands import documents, links, subscriptions
+from catalog.commands import documents, links, model, subscriptions
 from catalog.commands.console import (
     EXIT_CODES,
     NO,
@@ -50,6 +50,8 @@ app = typer.Typer(
 )
 app.add_typer(documents.app)
 app.add_typer(links.app, name="link", short_help="Follow other catalogs.")
+app.add_typer(model.model_app, name="model", short_help="Which entities a catalog accepts.")
+app.add_typer(model.capabilities_app, name="capabilities", short_help="What a node can do.")
 app.add_typer(subscriptions.app, name="subscription", short_help="Be told of every change.")
 
 
@@ -141,6 +143,7 @@ def _serve(settings: Settings) -> None:
 def _explain(error: Exception, settings: Settings) -> None:
     """End with one sentence if a node is known to fail like this, else raise `error`."""
     from catalog.node import AddressInUse
+    from catalog.registry.begin import InitialModelUnusable
     from catalog.store.database import DatabaseUnusable
     from catalog.store.embedded import EmbeddedPostgresError
 
@@ -150,6 +153,11 @@ def _explain(error: Exception, settings: Settings) -> None:
         fail(
             f"The node cannot listen on {settings.host}:{settings.port}: {reason}.",
             "Choose another address with --port and --host, or CONCORD_PORT and CONCORD_HOST.",
+        )
+    if isinstance(cause, InitialModelUnusable):
+        fail(
+            f"The model of a fresh node cannot be used: {cause}",
+            "CONCORD_INITIAL_MODEL is `default`, `none`, or a file with a valid model.",
         )
     if isinstance(cause, EmbeddedPostgresError):
         fail(str(cause))

@@ -49,6 +49,12 @@ class Problem:
     detail: str = ""
     violations: tuple[Violation, ...]
 
+    @property
+    def others(self) -> list[Violation]:
+        """The violations beside the one that the problem itself tells of."""
+        own = (self.type, self.subject, self.title)
+        return [v for v in self.violations if (v.type, v.subject, v.title) != own]
+
     @classmethod
     def parse(cls, status: int, body: bytes, reason: str) -> Problem:
         """Read a problem document; whatever is no such document becomes one."""

@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, PositiveFloat, PositiveInt, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+)
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
 def _public_url(value: str) -> str:
@@ -19,6 +27,24 @@ def _public_url(value: str) -> str:
     if parts.query or parts.fragment or "@" in parts.netloc:
         raise ValueError("must have no query, fragment or user")
     return value.rstrip("/")
+
+
+def _origin(value: str) -> str:
+    parts = urlsplit(value)
+    if value != "*" and (not parts.hostname or value != f"{parts.scheme}://{parts.netloc}"):
+        raise ValueError("must be * or origins such as https://example.com")
+    return value
+
+
+def _split(value: object) -> object:
+    """The items of a list that is written with commas."""
+    if not isinstance(value, str):
+        return value
+    return tuple(item.strip() for item in value.split(",") if item.strip())
+
+
+_Origins = tuple[Annotated[str, AfterValidator(_origin)], ...]
+_Urls = tuple[Annotated[str, AfterValidator(_public_url)], ...]
 
 
 def _default_data_dir() -> Path:
@@ -51,12 +77,35 @@ class Settings(BaseSettings):
         None, description="URL that others reach this node at; becomes a fresh node's authority"
     )
     registry_id: str = Field(
-        "concord", min_length=1, max_length=128, description="Registry id of a fresh node"
+        "concord",
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}$",
+        description="Registry id of a fresh node",
+    )
+    initial_model: str = Field(
+        "default",
+        min_length=1,
+        description="Model of a fresh node: `default`, `none`, or a JSON or YAML file",
+    )
+    registries: Annotated[_Urls, NoDecode, BeforeValidator(_split)] = Field(
+        (), description="URLs of further registries that discovery names, with commas between"
+    )
+    cors_origins: Annotated[_Origins, NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        description="Origins whose pages may use the API, with commas between, or `*`; none "
+        "by default, since any page that a user opens could change the catalog otherwise",
+    )
+    event_names: Literal["rc4", "next"] = Field(
+        "rc4",
+        description="Names of events: `next` tells `deprecated` and `undeprecated` apart, "
+        "which are both `deprecation` in 1.0-rc4",
     )
     max_body_bytes: PositiveInt = Field(16 * 1024 * 1024, description="Largest request body")
     max_depth: PositiveInt = Field(64, description="Deepest nesting of a request's JSON")
     page_size: PositiveInt = Field(
         500, description="Entities in a page; `limit` may ask for less, not for more"
+    )
+    cache_staleness_seconds: NonNegativeFloat = Field(
+        0.1, description="Longest time that a read may miss what another process has written"
     )
     request_timeout_seconds: PositiveFloat = Field(
         30.0, description="Longest time that a request may take"

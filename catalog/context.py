@@ -1,16 +1,22 @@
-"""What handlers and loops need: database, model, settings, and where clients find the node."""
+"""What handlers and loops need: database, configuration, settings, and the node's address."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
 from catalog.config import Settings
-from catalog.model.capabilities import Capabilities
-from catalog.model.configuration import Configuration
+from catalog.formats import COMPATIBILITIES, FORMATS, Checker
+from catalog.model.capabilities import Capabilities, offered_with
+from catalog.model.capabilityupdate import stored_capabilities
+from catalog.model.configuration import Configuration, model_of
 from catalog.model.schema import Model
+from catalog.store.configuration import read_stored
 from catalog.store.database import Database
+
+# What this server can do at most.
+OFFERED_HERE = offered_with(FORMATS, COMPATIBILITIES)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,13 +25,16 @@ class Context:
 
     `public_base` is the URL that peers and subscribers reach this node at, without a
     trailing slash: the configured one, else the address that it is bound to. A handler takes
-    `configuration` once: it is replaced as a whole when a client changes it.
+    `configuration` once: it is replaced as a whole when a client changes it. `offered` are
+    the most capabilities that clients may turn on.
     """
 
     database: Database
     configuration: Configuration
     settings: Settings
     public_base: str
+    offered: Capabilities = OFFERED_HERE
+    checker: Checker = field(default_factory=Checker)
 
     @property
     def model(self) -> Model:
@@ -40,6 +49,32 @@ class Context:
         if self.settings.public_url is not None:
             return self.settings.public_url
         return f"{request.scheme}://{request.host}"
+
+    async def reload(self) -> None:
+        """Go on with the configuration that the database has now."""
+        self.adopt(await read_configuration(self.database, self.offered))
+
+    def adopt(self, configuration: Configuration) -> None:
+        """Go on with a configuration, unless it is older than the one at hand."""
+        if configuration.revision > self.configuration.revision:
+            self.configuration = configuration
+            # What was read with the old one must not be remembered.
+            self.database.signal.hear()
+
+
+async def read_configuration(
+    database: Database, offered: Capabilities = OFFERED_HERE
+) -> Configuration:
+    """The configuration that a database has, as far as this server offers it."""
+    stored = await read_stored(database)
+    return Configuration(
+        model=model_of(stored.modelsource, stored.resolved),
+        capabilities=offered
+        if stored.capabilities is None
+        else stored_capabilities(stored.capabilities, offered),
+        revision=stored.revision,
+        resolved=stored.resolved,
+    )
 
 
 CONTEXT: web.AppKey[Context] = web.AppKey("context", Context)

@@ -12,14 +12,14 @@ from aiohttp import web
 
 from catalog.api.app import create_app
 from catalog.config import Settings
-from catalog.context import Context
-from catalog.model.configuration import Configuration
-from catalog.model.modelsource import default_model
-from catalog.registry.begin import ensure_registry
-from catalog.store.database import Database
+from catalog.context import Context, read_configuration
+from catalog.formats import Checker
+from catalog.registry.begin import ensure_registry, initial_model
+from catalog.store.database import Database, DatabaseFailure
 from catalog.store.embedded import start_embedded
 
 _log = structlog.get_logger()
+_RELOAD_SECONDS = 1.0
 
 Loop = Callable[[Context], Awaitable[None]]
 
@@ -44,21 +44,28 @@ async def run_node(
 
     Raises:
         AddressInUse: see `Settings.host` and `Settings.port`.
+        InitialModelUnusable: see `Settings.initial_model`.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
-    async with open_database(settings) as database, asyncio.TaskGroup() as tasks:
+    async with (
+        open_database(settings) as database,
+        Checker() as checker,
+        asyncio.TaskGroup() as tasks,
+    ):
         context = Context(
             database=database,
-            configuration=Configuration(model=default_model()),
+            configuration=await read_configuration(database),
             settings=settings,
             public_base="",
+            checker=checker,
         )
         async with serve(create_app(context, routes), settings) as bound:
             context.public_base = settings.public_url or bound
             running = [tasks.create_task(database.run_announcements())]
+            running.append(tasks.create_task(_run(follow_configuration, context)))
             running += [tasks.create_task(_run(body, context)) for body in loops]
             ready(bound)
             await stop.wait()
@@ -71,9 +78,24 @@ async def _run(body: Loop, context: Context) -> None:
         await body(context)
 
 
+async def follow_configuration(context: Context) -> None:
+    """Go on with whatever configuration another process of this node puts in force."""
+    changed = context.database.reconfigured
+    while True:
+        await changed.wait()
+        changed.clear()
+        try:
+            await context.reload()
+        except DatabaseFailure as error:
+            _log.warning("could not read the configuration", error=str(error))
+            await asyncio.sleep(_RELOAD_SECONDS)
+            changed.set()
+
+
 @contextlib.asynccontextmanager
 async def open_database(settings: Settings) -> AsyncIterator[Database]:
     """The configured database, or an embedded one in the data directory."""
+    model = initial_model(settings.initial_model)
     async with contextlib.AsyncExitStack() as stack:
         if settings.database_url is not None:
             dsn = settings.database_url.get_secret_value()
@@ -84,7 +106,7 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
         database = await stack.enter_async_context(
             Database.open(
                 dsn,
-                modelsource=default_model().source,
+                modelsource=model.source,
                 public_url=settings.public_url,
                 pool_size=settings.database_pool_size,
             )

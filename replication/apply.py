@@ -8,13 +8,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeAlias
 
+from catalog.context import Context
+from catalog.model.change import Change
+from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.store import feed, links
 from catalog.store.database import Connection, Database
-from catalog.store.entities import MustBeginAgain, Touched, Write
+from catalog.store.entities import ConfigurationChanged, MustBeginAgain, Touched, Write
 from catalog.store.links import Conflict, Link
 from replication.decide import SETTLED, Copy, Policy, Verdict
 from replication.judge import (
@@ -30,6 +34,7 @@ from replication.judge import (
 )
 
 _MOST_LOCKS = 200
+_MOST_ATTEMPTS = 3
 
 Held: TypeAlias = tuple[dict[str, Entity], dict[Origin, Tombstone]]
 
@@ -66,16 +71,27 @@ class Applied:
         return sum(finding.verdict is verdict for finding in self.findings)
 
 
-async def apply_batch(database: Database, model: Model, batch: Batch) -> Applied:
+async def apply_batch(context: Context, batch: Batch) -> Applied:
     """Apply a batch with its link's cursor and conflicts, all or nothing.
 
     Raises:
         LinkReplaced: nothing was written; the link is not what it was.
-        ServerBusy: nothing was written; the database did not answer in time.
+        ServerBusy: nothing was written; the database did not answer in time, or the
+            configuration is changing all the time.
     """
+    for _ in range(_MOST_ATTEMPTS):
+        try:
+            return await _apply_under(context.configuration, context.database, batch)
+        except ConfigurationChanged:
+            await context.reload()
+    raise ServerBusy("/")
+
+
+async def _apply_under(configuration: Configuration, database: Database, batch: Batch) -> Applied:
+    model = configuration.model
     batch = replace(batch, copies=sift(batch.copies, model))
     sound = [copy for copy in batch.copies if not isinstance(copy, Malformed)]
-    touched = _touched_by(sound, batch)
+    touched = replace(_touched_by(sound, batch), revision=configuration.revision)
     try:
         return await _apply_once(database, model, batch, sound, touched)
     except MustBeginAgain:
@@ -94,15 +110,15 @@ async def _apply_once(
         if batch.is_repair:
             entities = await _distrusted(connection, entities)
         judgement = judge(batch.copies, entities, tombstones, batch.policy)
-        changes = 0
+        changes: Sequence[Change] = ()
         if not judgement.is_empty:
             if "/" in locked:
                 entities["/"] = locked["/"]
             changes = await _write(connection, judgement, entities, model, now)
         await _record(connection, batch, judgement, now)
     if changes:
-        database.signal.set()
-    return Applied(findings=judgement.findings, changes=changes)
+        database.signal.set(changes)
+    return Applied(findings=judgement.findings, changes=len(changes))
 
 
 def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
@@ -181,7 +197,7 @@ async def _write(
     before: Mapping[str, Entity],
     model: Model,
     now: datetime,
-) -> int:
+) -> Sequence[Change]:
     root = before.get("/")
     registry = None if root is None else raised_registry(root, judgement, before, now)
     changes = changes_of(judgement, before, registry, model)
@@ -201,7 +217,7 @@ async def _write(
             revived=judgement.revived,
         ),
     )
-    return len(changes)
+    return changes
 
 
 def _had(before: Mapping[str, Entity], xid: str) -> bool:

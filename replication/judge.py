@@ -9,15 +9,26 @@ from datetime import datetime
 
 from catalog.model.change import Change, changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.errors import MalformedXref
 from catalog.model.schema import STRICT_NAME, GroupType, Model
 from catalog.model.xid import Xid, depth, is_valid_id
+from catalog.registry.xref import check_xref
 from replication.decide import CONFLICTS, Copy, Place, Policy, Verdict, decide
 
 _MOST_EPOCH = 2**62
 _MOST_AUTHORITY = 1024
 _MOST_SHOWN = 500
-_STORED_OF_VERSION = frozenset({"ancestorid"})
-_STORED_OF_RESOURCE = frozenset({"defaultversionid", "defaultversionsticky"})
+_ID, _FLAG, _TEXT = "an id", "a boolean", "a string"
+# What a server computes and stores nevertheless, and what that has to be.
+_STORED_OF_VERSION = {
+    "ancestorid": _ID,
+    "formatvalidated": _FLAG,
+    "formatvalidatedreason": _TEXT,
+    "compatibilityvalidated": _FLAG,
+    "compatibilityvalidatedreason": _TEXT,
+}
+_STORED_OF_RESOURCE = {"defaultversionid": _ID, "defaultversionsticky": _FLAG}
+_ALWAYS_THERE = frozenset({"ancestorid", *_STORED_OF_RESOURCE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,23 +294,37 @@ def _fault_of(entity: Entity, path: Xid, model: Model) -> str:
     group = model.group_type(path.groups)
     if group is None or (path.resources and path.resources not in group.resources):
         return f"the model here has no type for {path.groups}/{path.resources}".rstrip("/")
+    if path.kind == "resource" and "xref" in entity.attributes:
+        return _fault_of_reference(entity, path, model)
     managed, kept = _names_kept_back(group, path)
     for name in entity.attributes:
         if name not in kept and (name in managed or not STRICT_NAME.fullmatch(name)):
             return f'it has an attribute of its own named "{name[:64]}"'
-    for name in kept - {"defaultversionsticky"}:
-        id = entity.attributes.get(name)
-        if not isinstance(id, str) or not is_valid_id(id):
-            return f'its "{name}" is not an id'
-    if path.kind == "resource" and type(entity.attributes.get("defaultversionsticky")) is not bool:
-        return 'its "defaultversionsticky" is not a boolean'
+    for name, what in kept.items():
+        value = entity.attributes.get(name)
+        if not (_is(what, value) or (value is None and name not in _ALWAYS_THERE)):
+            return f'its "{name}" is not {what}'
     return ""
 
 
-def _names_kept_back(group: GroupType, path: Xid) -> tuple[frozenset[str], frozenset[str]]:
+def _fault_of_reference(entity: Entity, path: Xid, model: Model) -> str:
+    try:
+        check_xref(model, path, entity.attributes["xref"])
+    except MalformedXref as error:
+        return str(error)
+    return "" if len(entity.attributes) == 1 else "it has attributes beside its cross reference"
+
+
+def _is(what: str, value: object) -> bool:
+    if what == _FLAG:
+        return type(value) is bool
+    return isinstance(value, str) and (what != _ID or is_valid_id(value))
+
+
+def _names_kept_back(group: GroupType, path: Xid) -> tuple[frozenset[str], Mapping[str, str]]:
     """The attributes that a server computes, and those of them that it stores nevertheless."""
     if path.kind == "group":
-        return group.managed, frozenset()
+        return group.managed, {}
     kind = group.resources[path.resources]
     if path.kind == "version":
         return kind.managed, _STORED_OF_VERSION

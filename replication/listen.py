@@ -9,10 +9,20 @@ from aiohttp import web
 
 from catalog.api.body import read_body
 from catalog.context import CONTEXT, Context
+from catalog.model.errors import CONCORD, XRegistryError
 from catalog.store import links
 from catalog.store.links import Link
 from replication.pull import Flow
 from replication.remote import Missing, Rejected, Remote
+
+
+class LinkGone(XRegistryError):
+    """Whoever sends events for a link that is no more is to stop."""
+
+    name = "link_gone"
+    status = 410
+    home = CONCORD
+    template = 'No link "<id>" of this node waits for events.'
 
 
 async def post_notification(request: web.Request) -> web.Response:
@@ -25,7 +35,7 @@ async def post_notification(request: web.Request) -> web.Response:
     async with context.database.pool.acquire(timeout=30) as connection:
         link = await links.get(connection, id)
         if link is None or link.definition.mode != "events":
-            return web.Response(status=410)
+            raise LinkGone(request.path, id=id)
         await links.wake(connection, id)
     return web.Response(status=204)
 

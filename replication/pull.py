@@ -103,7 +103,7 @@ async def apply_by(
     """Apply a batch that came by a link, when it is the link's turn."""
     batch = Batch(copies=copies, policy=flow.policy, link=flow.link, cursor=cursor, is_bulk=is_bulk)
     async with flow.gate:
-        return await apply_batch(flow.context.database, flow.context.model, batch)
+        return await apply_batch(flow.context, batch)
 
 
 async def apply_lines(

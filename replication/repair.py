@@ -101,7 +101,7 @@ async def _fetch(
 
     async def apply(copies: list[Incoming], _: str | None) -> Applied:
         batch = Batch(copies=copies, policy=replace(policy, is_trusted=True), is_repair=True)
-        applied = await apply_batch(context.database, context.model, batch)
+        applied = await apply_batch(context, batch)
         found.update({finding.origin: finding for finding in applied.findings})
         return applied
 

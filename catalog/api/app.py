@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
-from catalog.api import model
+from catalog.api import capabilities, discovery, model
 from catalog.api.cache import ANSWERS, AnswerCache
+from catalog.api.crossorigin import share_with_origins
 from catalog.api.entities import handle_entity
+from catalog.api.etag import conditional_middleware
+from catalog.api.methods import answer_options, methods_of_route
+from catalog.api.obedience import configuration_middleware
 from catalog.api.problems import answer_unparsable_requests, problem_middleware
+from catalog.api.stream import SNAPSHOTS
 from catalog.context import CONTEXT, Context
 from catalog.model.errors import ActionNotSupported
 
@@ -23,27 +29,34 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     """
     answer_unparsable_requests()
     app = web.Application(
-        middlewares=[problem_middleware], client_max_size=context.settings.max_body_bytes
+        middlewares=[problem_middleware, configuration_middleware, conditional_middleware],
+        client_max_size=context.settings.max_body_bytes,
     )
     app[CONTEXT] = context
-    app[ANSWERS] = AnswerCache(context.database.signal)
-    app.add_routes([*model.routes, *routes])
+    app[ANSWERS] = AnswerCache(context.database, context.settings.cache_staleness_seconds)
+    app[SNAPSHOTS] = asyncio.Semaphore(max(1, context.settings.database_pool_size // 2))
+    native = (model, capabilities, discovery)
+    app.add_routes([*(route for part in native for route in part.routes), *routes])
     for resource in app.router.resources():
-        _refuse_other_methods(resource)
+        _answer_other_methods(resource)
     app.router.add_route("*", "/{path:.*}", handle_entity)
     app.on_response_prepare.append(_link_to_root)
+    app.on_response_prepare.append(share_with_origins)
     return app
 
 
-def _refuse_other_methods(resource: web.AbstractResource) -> None:
+def _answer_other_methods(resource: web.AbstractResource) -> None:
     """Without this, a method that a fixed path lacks would be taken for an entity's."""
-    allow = sorted({route.method for route in resource})
+    defined = {route.method for route in resource}
 
-    async def refuse(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        allow = methods_of_route(resource.canonical, defined, request.app[CONTEXT].capabilities)
+        if request.method == hdrs.METH_OPTIONS:
+            return answer_options(allow)
         raise ActionNotSupported(request.path, action=request.method, allow=allow)
 
     if isinstance(resource, web.Resource):
-        resource.add_route("*", refuse)
+        resource.add_route("*", answer)
 
 
 async def _link_to_root(request: web.Request, response: web.StreamResponse) -> None:

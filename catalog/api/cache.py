@@ -1,61 +1,168 @@
-"""Remembers what entities look like until the next write.
+"""Remembers answers to GET until something that they show is written.
 
-An answer is kept with the generation of the log that it was read at or before, and is
-good only while that is the current one: every write of this process ends the generation
-before it is answered, so a client never reads what its own write has changed. Writes of
-other processes end it when they are heard of.
+An answer is kept at the place that it is about: a resource for all that is below it, else
+the entity or collection itself. A write ends the answers at what it changed and above. One
+of this process does so before it is answered, so a client never reads what its own write has
+changed; those of other processes are asked for in the database's log, so that no answer is
+given that was not confirmed within a bound.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from aiohttp import web
+from multidict import CIMultiDict
 
-from catalog.store.database import Signal
+from catalog.model.change import Change
+from catalog.model.xid import Xid
+from catalog.store import recent
+from catalog.store.database import Database
+from catalog.store.recent import Written
 
 _MOST_ANSWERS = 10_000
+_MOST_ENDINGS = 50_000
 _LARGEST_BODY = 64 * 1024
+_LONGEST_CONFIRMATION_SECONDS = 10.0
+
+# The client's name for the registry, the request's path and query, and the configuration.
+Key: TypeAlias = tuple[str, str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
+    """What a GET was answered with; `place` is where it is kept."""
+
+    place: str
+    status: int
+    headers: CIMultiDict[str]
     body: bytes
-    headers: Mapping[str, str]
 
 
 class AnswerCache:
-    """Answers by request, the most recently used ones, all of one generation."""
+    """The most recently used answers.
 
-    def __init__(self, signal: Signal) -> None:
-        self._signal = signal
-        self._generation = signal.generation
-        self._answers: OrderedDict[tuple[str, str], Answer] = OrderedDict()
+    Args:
+        staleness_seconds: how long a write of another process may go unnoticed.
+    """
 
-    @property
-    def generation(self) -> int:
+    def __init__(self, database: Database, staleness_seconds: float) -> None:
+        self._database = database
+        self._staleness = staleness_seconds
+        self._answers: OrderedDict[Key, Answer] = OrderedDict()
+        self._places: dict[str, set[Key]] = {}
+        # When each place was last written, as a count of writes; before that, `_floor`.
+        self._written: OrderedDict[str, int] = OrderedDict()
+        self._writes = 0
+        self._floor = 0
+        self._snapshot: str | None = None
+        self._confirmed_at = -math.inf
+        self._confirming = asyncio.Lock()
+        database.signal.listeners.append(self.end_changed)
+
+    def ticket(self) -> int:
         """Take it before reading what an answer will be made of."""
-        return self._signal.generation
+        return self._writes
 
-    def get(self, base: str, path: str) -> Answer | None:
-        if self._generation != self._signal.generation:
-            self._answers.clear()
-            self._generation = self._signal.generation
+    async def get(self, key: Key) -> Answer | None:
+        """An answer that was good a moment ago, as long as the bound allows."""
+        if key not in self._answers:
             return None
-        answer = self._answers.get((base, path))
+        if self._is_doubtful():
+            async with self._confirming:
+                if self._is_doubtful():
+                    await self._confirm()
+        answer = self._answers.get(key)
         if answer is not None:
-            self._answers.move_to_end((base, path))
+            self._answers.move_to_end(key)
         return answer
 
-    def put(self, base: str, path: str, answer: Answer, generation: int) -> None:
-        """Keep an answer, unless something was written since `generation`."""
-        if generation != self._signal.generation or len(answer.body) > _LARGEST_BODY:
+    def put(self, key: Key, answer: Answer, ticket: int) -> None:
+        """Keep an answer, unless its place was written since it took its ticket."""
+        written = max(self._written.get(answer.place, 0), self._floor)
+        if written > ticket or len(answer.body) > _LARGEST_BODY:
             return
-        self._answers[base, path] = answer
+        self._forget(key)
+        self._answers[key] = answer
+        self._places.setdefault(answer.place, set()).add(key)
         if len(self._answers) > _MOST_ANSWERS:
-            self._answers.popitem(last=False)
+            self._forget(next(iter(self._answers)))
+
+    def end_changed(self, changes: Iterable[Change]) -> None:
+        """End what this process has just changed."""
+        self._end([Written(xid=c.xid, kind=c.kind, action=c.action) for c in changes])
+
+    def clear(self) -> None:
+        """End everything, and what is being read as well."""
+        self._writes += 1
+        self._floor = self._writes
+        self._answers.clear()
+        self._places.clear()
+        self._written.clear()
+
+    def _is_doubtful(self) -> bool:
+        return asyncio.get_running_loop().time() - self._confirmed_at > self._staleness
+
+    async def _confirm(self) -> None:
+        """Hear of everything that was committed since the last time."""
+        begun = asyncio.get_running_loop().time()
+        async with (
+            asyncio.timeout(_LONGEST_CONFIRMATION_SECONDS),
+            self._database.pool.acquire() as connection,
+        ):
+            found = await recent.read_written(connection, self._snapshot)
+        if found.written is None:
+            self.clear()
+        else:
+            self._end(found.written)
+        self._snapshot = found.snapshot
+        self._confirmed_at = begun
+
+    def _end(self, written: Sequence[Written]) -> None:
+        self._writes += 1
+        for place in {place for one in written for place in places_of(one.xid)}:
+            self._end_at(place)
+        for one in written:
+            if one.kind == "group" and one.action == "deleted":
+                self._end_below(one.xid)
+        while len(self._written) > _MOST_ENDINGS:
+            _, self._floor = self._written.popitem(last=False)
+
+    def _end_at(self, place: str) -> None:
+        self._written[place] = self._writes
+        self._written.move_to_end(place)
+        for key in self._places.pop(place, ()):
+            del self._answers[key]
+
+    def _end_below(self, group: str) -> None:
+        """A deleted group's children are gone, with changes of their own or without."""
+        for place in [place for place in self._places if place.startswith(f"{group}/")]:
+            self._end_at(place)
+        self._floor = self._writes
+
+    def _forget(self, key: Key) -> None:
+        answer = self._answers.pop(key, None)
+        if answer is not None:
+            keys = self._places[answer.place]
+            keys.discard(key)
+            if not keys:
+                del self._places[answer.place]
+
+
+def places_of(xid: str) -> list[str]:
+    """Where answers are kept that show an entity: at its resource or itself, and above."""
+    path = Xid.parse(xid)
+    places = ["/"]
+    if path.gid:
+        places += [f"/{path.groups}", str(path.group)]
+    if path.rid:
+        places += [f"{path.group}/{path.resources}", str(path.resource)]
+    return places
 
 
 ANSWERS: web.AppKey[AnswerCache] = web.AppKey("answers", AnswerCache)

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
-from catalog.model.errors import ExtraXregistryHeader, HeaderError
+from catalog.model.errors import ExtraXregistryHeader, HeaderError, TooLarge
+from catalog.model.moment import format_time
 from catalog.model.schema import Attribute, ResourceType
 
 PREFIX = "xRegistry-"
 CORRELATION_ID = "xRegistry-xregcorrelationid"
+CURSOR = "Concord-Cursor"
 
 _UNSAFE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
+_NOT_IN_URL = re.compile(r"[^\x21-\x7e]")
+_NOT_IN_MEDIA_TYPE = re.compile(r"[^\x20-\x7e]")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# Clients refuse larger ones: many read lines of 8 KiB at most, and 64 KiB altogether.
+_LARGEST_VALUE = 8_000
+_LARGEST_TOGETHER = 32_000
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
 
 
 def encode_header(value: str) -> str:
     """Percent-encode what a header can't carry, quotes and spaces among it."""
-    return _UNSAFE.sub(lambda found: "".join(f"%{b:02X}" for b in found[0].encode()), value)
+    return _UNSAFE.sub(_percent_encoded, value)
+
+
+def _percent_encoded(found: re.Match[str]) -> str:
+    return "".join(f"%{b:02X}" for b in found[0].encode())
 
 
 def decode_header(value: str) -> str:
@@ -35,31 +48,71 @@ def decode_header(value: str) -> str:
     return unquote_to_bytes(plain).decode()
 
 
-def headers_of(shown: Mapping[str, Any]) -> dict[str, str]:
-    """The headers for an entity's metadata: its scalars and its maps of scalars."""
-    headers: dict[str, str] = {}
+def headers_of(
+    shown: Mapping[str, Any], kind: ResourceType, subject: str | None = None
+) -> dict[str, str]:
+    """The headers for an entity's metadata: its scalars and its maps of scalars.
+
+    What does not fit into headers is left out.
+
+    Args:
+        subject: of the error, where that is refused instead.
+
+    Raises:
+        TooLarge
+    """
+    headers = {n: value for n, value in _header_values(shown, kind) if _TOKEN.fullmatch(n)}
+    large = _too_large(headers)
+    if large and subject is not None:
+        names = ", ".join(name.removeprefix(PREFIX) for name in large)
+        detail = f'Ask for "{subject}$details" instead; too large for headers are: {names}.'
+        raise TooLarge(subject, detail=detail)
+    return {name: value for name, value in headers.items() if name not in large}
+
+
+def encode_url(url: str) -> str:
+    """A URL as a header can carry it."""
+    return _NOT_IN_URL.sub(_percent_encoded, url)
+
+
+def _header_values(shown: Mapping[str, Any], kind: ResourceType) -> Iterator[tuple[str, str]]:
     for name, value in shown.items():
         if name == "contenttype":
-            headers["Content-Type"] = value
+            yield "Content-Type", _NOT_IN_MEDIA_TYPE.sub(_percent_encoded, value)
         elif isinstance(value, dict):
-            if all(_is_scalar(item) for item in value.values()):
-                headers |= {
-                    f"{PREFIX}{name}.{key}": encode_header(_text(item))
-                    for key, item in value.items()
-                }
+            if _is_map(kind, name) and all(_is_scalar(item) for item in value.values()):
+                for key, item in value.items():
+                    yield f"{PREFIX}{name}.{key}", encode_header(_text(item))
         elif _is_scalar(value):
-            headers[PREFIX + name] = encode_header(_text(value))
-    return headers
+            yield PREFIX + name, encode_header(_text(value))
+
+
+def _too_large(headers: Mapping[str, str]) -> set[str]:
+    """What exceeds the limits of clients: single headers, then the largest of too many."""
+    found = {name for name, value in headers.items() if len(value) > _LARGEST_VALUE}
+    kept = sorted((n for n in headers if n not in found), key=lambda n: len(n) + len(headers[n]))
+    size = 0
+    for name in kept:
+        size += len(name) + len(headers[name])
+        if size > _LARGEST_TOGETHER:
+            found.add(name)
+    return found
+
+
+def _is_map(kind: ResourceType, name: str) -> bool:
+    """An object of the model looks like a map; an extension may be either."""
+    definition = kind.attributes.get(name)
+    return definition is None or definition.type != "object"
 
 
 def _is_scalar(value: Any) -> bool:
-    return isinstance(value, str | int | float)
+    return isinstance(value, str | int | float | datetime)
 
 
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)
+    return format_time(value) if isinstance(value, datetime) else str(value)
 
 
 def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:

@@ -1,18 +1,25 @@
-"""What the registry says of itself: its model, its capabilities, and all of it as a document."""
+"""What the registry is: its model, the source of that, and all of it as a document."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from aiohttp import web
 
-from catalog.api.params import Inline, read_inline
+from catalog.api.body import read_object
+from catalog.api.configuring import reconfigure
+from catalog.api.headers import CORRELATION_ID, CURSOR
+from catalog.api.inline import Inline
+from catalog.api.params import read_query
 from catalog.api.paths import Target
-from catalog.api.render import Renderer
+from catalog.api.reading import answer_view
 from catalog.api.responses import json_response
+from catalog.api.stream import in_bounded_time
+from catalog.api.view import View
 from catalog.context import CONTEXT
 from catalog.model.xid import Xid
-from catalog.registry import read
 
-_EXPORTED: Inline = {"*": {}, "capabilities": {}, "modelsource": {}}
+_EXPORTED = ("*", "capabilities", "modelsource")
 
 routes = web.RouteTableDef()
 
@@ -27,24 +34,31 @@ async def get_modelsource(request: web.Request) -> web.Response:
     return json_response(request.app[CONTEXT].model.source)
 
 
-@routes.get("/capabilities")
-async def get_capabilities(request: web.Request) -> web.Response:
-    return json_response(request.app[CONTEXT].capabilities.as_json())
+@routes.put("/modelsource")
+async def put_modelsource(request: web.Request) -> web.Response:
+    """Replace the model (core/http.md, "PUT /modelsource")."""
+    source = await read_object(request)
+    configuration, outcome = await reconfigure(request, modelsource=source)
+    return json_response(
+        configuration.model.source,
+        headers={CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)},
+    )
 
 
 @routes.get("/export")
-async def get_export(request: web.Request) -> web.Response:
+async def get_export(request: web.Request) -> web.StreamResponse:
     """The whole registry as one document (core/http.md, "GET /export")."""
     context = request.app[CONTEXT]
-    given = read_inline(request, Target(kind="registry", xid=Xid()))
-    inline = given or _EXPORTED
-    async with context.database.snapshot() as connection:
-        known = await read.read_subtree(connection, Xid())
-    renderer = Renderer(
-        context.configuration,
-        known,
-        base=context.base_url(request),
-        authority=context.database.node.authority,
-        root="/",
+    target, configuration = Target(kind="registry", xid=Xid()), context.configuration
+    available = configuration.capabilities.available
+    exported: Inline = {name: {} for name in _EXPORTED if name == "*" or name in available}
+    query = read_query(request, target, configuration, default=exported)
+    view = View(
+        request=request,
+        context=context,
+        configuration=configuration,
+        target=target,
+        query=replace(query, doc=True),
     )
-    return json_response(renderer.registry(known.entities["/"], inline))
+    async with in_bounded_time(request, context.settings.request_timeout_seconds):
+        return await answer_view(view)

@@ -1,126 +1,158 @@
-"""Reads the query parameters: inline, epoch, limit and where a page begins."""
+"""Reads what a request's query asks for: flags, and where a page begins and ends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any
 
 from aiohttp import web
 
+from catalog.api.flags import Flags
+from catalog.api.inline import EVERYTHING, Inline, parse_inline
 from catalog.api.paths import Target
 from catalog.context import CONTEXT
-from catalog.model.errors import BadFlag, BadInline, BadRequest, InlineNoninlineable
+from catalog.model.configuration import Configuration
+from catalog.model.errors import BadFlag, BadRequest, BadSort, SortNonCollection
+from catalog.model.filter import Filters, Sort, parse_filters, parse_sort
 from catalog.model.schema import Model
 
-# What to inline, by attribute name; `*` stands for everything from there on.
-Inline: TypeAlias = Mapping[str, "Inline"]
-
-EVERYTHING: Inline = {"*": {}}
-_MOST_PATHS = 100
+_ONLY_OWNERS = "It is for the registry and for groups, which have collections of their own."
 
 
-def inlines(inline: Inline, name: str) -> Inline | None:
-    """What to inline inside `name`, or `None` where `name` itself is not to be inlined."""
-    if "*" in inline:
-        return EVERYTHING
-    return inline.get(name)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """How a request wants its answer (core/spec.md, "Request Flags").
+
+    `collections` shows the target's collections without the target. `limit` is `None` where
+    the client leaves the size of a page to the server.
+    """
+
+    inline: Inline
+    doc: bool = False
+    binary: bool = False
+    collections: bool = False
+    filters: Filters | None = None
+    sort: Sort | None = None
+    limit: int | None = None
+    after: str = ""
 
 
-def read_inline(request: web.Request, target: Target) -> Inline:
-    """The `inline` flag (core/spec.md, "Inline Flag").
+_PLAIN = Query(inline={})
+
+
+def read_query(
+    request: web.Request,
+    target: Target,
+    configuration: Configuration,
+    default: Inline | None = None,
+) -> Query:
+    """Everything that a request to read says about its answer.
+
+    Args:
+        default: what to inline if the request does not say.
 
     Raises:
-        BadInline: a path names nothing that could be inlined here.
+        BadFlag: a flag is turned off, has too many values, or means nothing here.
+        BadFilter, BadInline, BadSort, InlineNoninlineable, NotAvailable, SortNonCollection
+        BadRequest: `limit` is not a number above 0.
     """
-    given = request.query.getall("inline", [])
-    paths = [path for value in given for path in (value.split(",") if value else ["*"])]
-    if len(paths) > _MOST_PATHS:
-        raise BadInline(request.path, value="…", error_detail=f"more than {_MOST_PATHS} paths")
-    model = request.app[CONTEXT].model
-    tree: dict[str, Inline] = {}
-    for path in paths:
-        _check_path(request.path, path, _inlineable(model, target))
-        _add(tree, path.split("."))
-    return tree
+    if not request.query_string:
+        return _PLAIN if default is None else Query(inline=default)
+    flags = Flags(request, configuration.capabilities)
+    return replace(
+        _read_shape(flags, target, configuration.model, default or {}),
+        filters=_read_filters(flags, configuration.model, target),
+        sort=_read_sort(flags, configuration.model, target),
+        limit=_read_limit(request, flags) if target.kind == "collection" else None,
+        after=_read_after(request),
+    )
 
 
-def _add(tree: dict[str, Inline], names: list[str]) -> None:
-    for name in names:
-        tree = tree.setdefault(name, {})  # type: ignore[assignment]  # built here, shown read-only
-
-
-def _check_path(subject: str, path: str, inlineable: Inline) -> None:
-    names = path.split(".")
-    for position, name in enumerate(names):
-        if name == "*" and position == len(names) - 1:
-            return
-        if name not in inlineable:
-            error_detail = f'"{name}" is not something that can be inlined there'
-            if position == 0 and name in ("name", "epoch", "labels", "xid", "self"):
-                raise InlineNoninlineable(subject, name=name)
-            raise BadInline(subject, value=path, error_detail=error_detail)
-        inlineable = inlineable[name]
-
-
-def _inlineable(model: Model, target: Target) -> Inline:
-    """Everything that may be inlined in what `target` answers with."""
-    groups: dict[str, Inline] = {
-        groups: {
-            resources: _in_resource(kind.singular if kind.hasdocument else "")
-            for resources, kind in group_type.resources.items()
-        }
-        for groups, group_type in model.groups.items()
-    }
-    kind = target.resource_type
-    document = kind.singular if kind is not None and kind.hasdocument else ""
-    match target.kind, target.plural:
-        case "registry", _:
-            return {**groups, "model": {}, "modelsource": {}, "capabilities": {}}
-        case "collection", "versions":
-            return {document: {}} if document else {}
-        case "collection", _ if kind is None:
-            return groups[target.plural]
-        case "group", _:
-            return groups[target.xid.groups]
-        case (("collection" | "resource"), _):
-            return _in_resource(document)
-        case "version", _:
-            return {document: {}} if document else {}
-        case _:
-            return {}
-
-
-def _in_resource(document: str) -> Inline:
-    shown: dict[str, Inline] = {document: {}} if document else {}
-    return {**shown, "meta": {}, "versions": dict(shown)}
-
-
-def read_epoch_flag(request: web.Request) -> int | None:
-    """The `epoch` flag of a DELETE (core/spec.md, "Epoch Flag").
+def read_shape(request: web.Request, target: Target, configuration: Configuration) -> Query:
+    """What a write says about the shape of its answer; what to leave out is for reads only.
 
     Raises:
-        BadFlag: it is not an unsigned integer.
+        BadFlag, BadInline, InlineNoninlineable, NotAvailable
     """
-    text = request.query.get("epoch")
-    if text is None:
+    flags = Flags(request, configuration.capabilities)
+    return _read_shape(flags, target, configuration.model, {})
+
+
+def _read_shape(flags: Flags, target: Target, model: Model, default: Inline) -> Query:
+    inline = parse_inline(flags, model, target)
+    collections = flags.is_set("collections")
+    if collections and target.kind not in ("registry", "group"):
+        raise BadFlag(flags.path, flag="collections", detail=_ONLY_OWNERS)
+    return Query(
+        inline=EVERYTHING if collections else inline or default,
+        doc=flags.is_set("doc"),
+        binary=flags.is_set("binary"),
+        collections=collections,
+    )
+
+
+def _read_filters(flags: Flags, model: Model, target: Target) -> Filters | None:
+    texts = flags.values("filter")
+    if not texts:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise BadFlag(
-            request.path, flag="epoch", detail="The epoch needs to be an unsigned integer."
-        )
-    return int(text)
+    if target.kind == "meta":
+        detail = 'Filter its resource instead, by "meta." and the attribute.'
+        raise BadFlag(flags.path, flag="filter", detail=detail)
+    return parse_filters(texts, model, subject=flags.path, **_aim(target))
+
+
+def _aim(target: Target) -> dict[str, Any]:
+    """The types of what a request is about, as filters need them."""
+    is_versions = target.kind == "version" or target.plural == "versions"
+    collection = "" if is_versions else target.plural
+    groups = target.xid.groups or collection
+    resources = target.xid.resources or (collection if target.xid.groups else "")
+    return {"groups": groups, "resources": resources, "versions": is_versions}
+
+
+def _read_sort(flags: Flags, model: Model, target: Target) -> Sort | None:
+    texts = flags.values("sort")
+    if not texts:
+        return None
+    if target.kind != "collection":
+        raise SortNonCollection(flags.path)
+    if len(texts) > 1:
+        raise BadSort(flags.path, value=", ".join(texts), error_detail="it can be given only once")
+    return parse_sort(texts[0], model, subject=flags.path, **_aim(target))
+
+
+def _read_limit(request: web.Request, flags: Flags) -> int | None:
+    """How many entities a page may have (pagination/spec.md, "limit")."""
+    texts = request.query.getall("limit", [])
+    if not texts:
+        return None
+    if len(texts) > 1:
+        raise BadRequest(flags.path, error_detail='"limit" can be given only once')
+    if not flags.capabilities.pagination:
+        raise BadFlag(flags.path, flag="limit", detail="This registry does not support it.")
+    return _number_above_zero(flags.path, texts[0])
 
 
 def read_page(request: web.Request) -> tuple[str, int]:
     """The id after which a page begins, and the most entities that it may have.
 
     Raises:
-        BadRequest: `limit` is not a number above 0.
+        BadRequest: `limit` is not a number above 0, or the id is none.
     """
     most = request.app[CONTEXT].settings.page_size
     text = request.query.get("limit")
-    if text is None:
-        return request.query.get("after", ""), most
+    limit = most if text is None else _number_above_zero(request.path, text)
+    return _read_after(request), min(limit, most)
+
+
+def _read_after(request: web.Request) -> str:
+    after = request.query.get("after", "")
+    if "\x00" in after:
+        raise BadRequest(request.path, error_detail='"after" is not from a page of this order')
+    return after
+
+
+def _number_above_zero(subject: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 21 and int(text) > 0):
-        raise BadRequest(request.path, error_detail='"limit" needs to be an integer above 0')
-    return request.query.get("after", ""), min(int(text), most)
+        raise BadRequest(subject, error_detail='"limit" needs to be an integer above 0')
+    return int(text)

@@ -43,6 +43,11 @@ class Target:
         return str(self.xid).rstrip("/") + (f"/{self.plural}" if self.plural else "") or "/"
 
     @property
+    def place(self) -> str:
+        """Where its answers change: the resource that it is part of, else itself."""
+        return str(self.xid.resource) if self.xid.rid else self.path
+
+    @property
     def is_document(self) -> bool:
         """Whether the domain-specific document is addressed, not metadata."""
         kind = self.resource_type

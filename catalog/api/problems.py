@@ -14,6 +14,7 @@ from catalog.model.errors import (
     ActionNotSupported,
     ApiNotFound,
     ParsingData,
+    ServerBusy,
     ServerError,
     XRegistryError,
 )
@@ -39,6 +40,8 @@ async def problem_middleware(request: web.Request, handler: Handler) -> web.Stre
         )
     except (web.HTTPException, ConnectionError):
         raise
+    except TimeoutError:
+        return problem_response(ServerBusy(request.path))
     except Exception:
         # The boundary of a request: what nobody foresaw is logged once, under an id that
         # the client sees too, and must not end the server.
@@ -49,7 +52,7 @@ async def problem_middleware(request: web.Request, handler: Handler) -> web.Stre
 
 def problem_response(error: XRegistryError, *, instance: str = "") -> web.Response:
     document = problem_document(error)
-    if len(error.violations) > 1:
+    if any(violation is not error for violation in error.violations):
         document["violations"] = [problem_document(e) for e in error.violations[:_MOST_VIOLATIONS]]
     if instance:
         document["instance"] = f"urn:uuid:{instance}"

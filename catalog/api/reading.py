@@ -1,140 +1,212 @@
-"""Answers GET: an entity, a collection or a document."""
+"""Answers GET and HEAD: an entity, a collection or a document."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from aiohttp import web
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
 
 from catalog.api.cache import ANSWERS, Answer
-from catalog.api.headers import headers_of
-from catalog.api.params import Inline, read_inline, read_page
+from catalog.api.etag import tag
+from catalog.api.headers import encode_url, headers_of
+from catalog.api.inline import inlines
+from catalog.api.pages import answer_collection
+from catalog.api.params import read_query
 from catalog.api.paths import Target
 from catalog.api.render import Renderer
-from catalog.api.responses import json_response
+from catalog.api.responses import JSON, json_response
+from catalog.api.scope import EVERYTHING
+from catalog.api.tree import TreeWriter
+from catalog.api.view import View
 from catalog.context import Context
 from catalog.model.entity import Entity
-from catalog.model.errors import NotFound
+from catalog.model.errors import CannotDocXref, NotFound
 from catalog.model.xid import Xid
 from catalog.registry import read
-from catalog.registry.read import Known
+from catalog.registry.known import Known
 from catalog.store import entities as store
 from catalog.store.database import Connection
 
+_READING = (hdrs.METH_GET, hdrs.METH_HEAD)
 
-async def answer_read(request: web.Request, context: Context, target: Target) -> web.Response:
-    if target.is_document:
-        return await _get_document(request, context, target.xid)
-    generation = request.app[ANSWERS].generation
-    inline = read_inline(request, target)
-    if target.kind == "collection":
-        response = await _get_collection(request, context, target, inline)
-    else:
-        response = await _get_one(request, context, target, inline)
-    if isinstance(response.body, bytes):
-        answer = Answer(body=response.body, headers=dict(response.headers))
-        request.app[ANSWERS].put(context.base_url(request), request.raw_path, answer, generation)
+
+async def answer_read(request: web.Request, context: Context, target: Target) -> web.StreamResponse:
+    """Read something, and remember the answer."""
+    configuration = context.configuration
+    answers = request.app[ANSWERS]
+    ticket = answers.ticket()
+    view = View(
+        request=request,
+        context=context,
+        configuration=configuration,
+        target=target,
+        query=read_query(request, target, configuration),
+    )
+    response = await answer_view(view)
+    if (
+        isinstance(response, web.Response)
+        and response.status in (200, 303)
+        and view.is_lasting
+        and request.method == hdrs.METH_GET
+    ):
+        tag(response)
+        answer = Answer(
+            place=target.place,
+            status=response.status,
+            headers=response.headers.copy(),
+            body=response.body if isinstance(response.body, bytes) else b"",
+        )
+        key = (context.base_url(request), request.raw_path, configuration.revision)
+        answers.put(key, answer, ticket)
     return response
 
 
-async def _get_one(
-    request: web.Request, context: Context, target: Target, inline: Inline
-) -> web.Response:
-    async with context.database.pool.acquire() as connection:
-        if inline:
-            known = await read.read_subtree(connection, target.xid)
-            await add_parent(connection, known, target.xid)
-        else:
-            known = await read.read_entity(connection, context.model, target.xid)
-    return json_response(show(request, context, known, target, inline))
+async def answer_view(view: View) -> web.StreamResponse:
+    """Whatever a request to read addresses."""
+    target, query = view.target, view.query
+    if target.is_document and not query.doc:
+        return await _answer_document(view)
+    if target.kind == "collection":
+        return await answer_collection(view)
+    if target.kind in ("registry", "group") and query.inline:
+        return await answer_owner(view, CIMultiDict())
+    return await _answer_one(view)
 
 
-async def add_parent(connection: Connection, known: Known, xid: Xid) -> None:
-    """A version alone does not know whether it is the default one; its resource does."""
-    if xid.vid:
-        known.entities |= await store.load(connection, [str(xid.resource)])
+async def answer_owner(
+    view: View, headers: CIMultiDict[str], *, status: int = 200
+) -> web.StreamResponse:
+    """The registry or a group with what it inlines, of whatever size."""
+    query = view.query
+    async with view.snapshot() as snapshot:
+        connection = snapshot.connection
+        scope = await view.scope(connection)
+        found = await store.load(connection, [str(view.xid)])
+        if not found:
+            raise NotFound(str(view.xid))
+        writer = TreeWriter(connection, view.renderer(Known(), scope))
+        entity = found[str(view.xid)]
+        pieces = writer.owner(entity, query.inline, with_own=not query.collections)
+        headers[hdrs.CONTENT_TYPE] = JSON
+        return await view.send(snapshot, writer, pieces, headers, status=status)
 
 
-def show(
-    request: web.Request, context: Context, known: Known, target: Target, inline: Inline
-) -> dict[str, Any]:
-    renderer = renderer_of(request, context, known)
-    entity = known.entities[str(target.xid)]
-    if target.kind == "meta":
+async def _answer_one(view: View) -> web.Response:
+    if view.query.filters is None:
+        async with view.context.database.pool.acquire() as connection:
+            known, scope = await read_one(connection, view), EVERYTHING
+    else:
+        async with view.snapshot() as snapshot:
+            scope = await view.scope(snapshot.connection)
+            known = await read_one(snapshot.connection, view)
+    renderer = view.renderer(known, scope)
+    return json_response(shown(renderer, view), headers=_location(renderer, view))
+
+
+def _location(renderer: Renderer, view: View) -> dict[str, str]:
+    """A resource shows its default version, so that is where its content is."""
+    if view.target.kind != "resource":
+        return {}
+    url = renderer.default_url(renderer.known.entities[str(view.xid)])
+    return {hdrs.CONTENT_LOCATION: url} if url else {}
+
+
+async def read_one(connection: Connection, view: View) -> Known:
+    """One entity with what is to be inlined in it.
+
+    Raises:
+        NotFound
+        CannotDocXref: a version of a cross reference is to be shown as a document.
+    """
+    xid, kind, inline = view.xid, view.target.resource_type, view.query.inline
+    versions = inlines(inline, "versions") if view.target.kind == "resource" else None
+    if versions is not None:
+        known = await read.read_subtree(connection, xid, documents=False, follows=view.follows)
+    else:
+        known = await read.read_entities(connection, view.model, [xid], follows=view.follows)
+    resource = known.entities.get(str(xid.resource)) if xid.vid else None
+    if not view.follows and resource is not None and "xref" in resource.attributes:
+        raise CannotDocXref(resource.xid)
+    if str(xid) not in known.entities:
+        raise NotFound(str(xid))
+    if kind is not None and kind.hasdocument and view.target.kind != "meta":
+        if versions is not None and inlines(versions, kind.singular) is not None:
+            await read.load_documents(connection, known, known.entities.values())
+        elif inlines(inline, kind.singular) is not None:
+            entity = known.entities[str(xid)]
+            version = entity if xid.vid else known.default_of(entity)
+            await read.load_documents(connection, known, [version] if version else [])
+    return known
+
+
+def shown(renderer: Renderer, view: View) -> dict[str, Any]:
+    """What is known of one entity, as the body of an answer."""
+    entity = renderer.known.entities[str(view.xid)]
+    if view.target.kind == "meta":
         return renderer.meta(entity)
-    return renderer.show(entity, inline)
+    return renderer.show(entity, view.query.inline)
 
 
-def renderer_of(request: web.Request, context: Context, known: Known) -> Renderer:
-    return Renderer(
-        context.configuration,
-        known,
-        base=context.base_url(request),
-        authority=context.database.node.authority,
-    )
+async def _answer_document(view: View) -> web.Response:
+    if view.query.filters is None:
+        async with view.context.database.pool.acquire() as connection:
+            known, body = await _read_document(connection, view)
+    else:
+        async with view.snapshot() as snapshot:
+            await view.scope(snapshot.connection)
+            known, body = await _read_document(snapshot.connection, view)
+    return answer_document(view, known, body)
 
 
-async def _get_collection(
-    request: web.Request, context: Context, target: Target, inline: Inline
-) -> web.Response:
-    after, limit = read_page(request)
-    async with context.database.pool.acquire() as connection:
-        known, xids = await read.read_page(
-            connection, context.model, target.xid, target.plural, after, limit + 1
-        )
-        total = await store.count_collections(connection, [target.path])
-        page = xids[:limit]
-        if inline:
-            rows = await store.load_subtrees(connection, page, documents=True)
-            known = known.deepened(rows)
-    headers = {}
-    if len(xids) > limit:
-        last = Xid.parse(page[-1]).id
-        following = request.rel_url.update_query({"limit": str(limit), "after": last})
-        url = f"{context.base_url(request)}{following}"
-        headers["Link"] = f"<{url}>;rel=next;count={total.get(target.path, 0)}"
-    return json_response(
-        renderer_of(request, context, known).collection(page, inline), headers=headers
-    )
-
-
-async def _get_document(request: web.Request, context: Context, xid: Xid) -> web.Response:
-    async with context.database.pool.acquire() as connection:
-        known = await read.read_entity(connection, context.model, xid)
-        version = version_shown(known, xid)
-        body = await store.load_document(connection, version.xid)
-    return answer_document(request, context, known, xid, body or b"")
+async def _read_document(connection: Connection, view: View) -> tuple[Known, bytes]:
+    known = await read.read_entity(connection, view.model, view.xid)
+    version = version_shown(known, view.xid)
+    await read.load_documents(connection, known, [version])
+    return known, known.document_of(version)
 
 
 def version_shown(known: Known, xid: Xid) -> Entity:
+    """The version whose document a resource or version shows.
+
+    Raises:
+        NotFound: there is none for now.
+    """
     entity = known.entities[str(xid)]
     version = entity if xid.vid else known.default_of(entity)
     if version is None:
-        raise NotFound(str(xid), detail="Its default version has not been replicated yet.")
+        detail = "Its default version has not been replicated yet."
+        if "xref" in entity.attributes:
+            detail = f"It refers to {entity.attributes['xref']}, which has no document to show."
+        raise NotFound(str(xid), detail=detail)
     return version
 
 
 def answer_document(
-    request: web.Request,
-    context: Context,
+    view: View,
     known: Known,
-    xid: Xid,
     body: bytes,
     *,
     status: int = 200,
-    headers: dict[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> web.Response:
-    """A document with its metadata in headers; elsewhere's documents are referred to."""
-    renderer = renderer_of(request, context, known)
+    """A document with its metadata in headers; elsewhere's documents are referred to.
+
+    Raises:
+        TooLarge: the metadata does not fit into headers, and nothing was written.
+    """
+    request, xid, kind = view.request, view.xid, view.target.resource_type
+    assert kind is not None, "only resource types have documents"
+    renderer = view.renderer(known)
     renderer.shows_details = False
-    entity = known.entities[str(xid)]
-    shown = renderer.show(entity, {})
-    kind = context.model.groups[xid.groups].resources[xid.resources]
-    answer = headers_of(shown) | {"Content-Disposition": xid.rid}
+    metadata = renderer.show(known.entities[str(xid)], {})
+    answer = headers_of(metadata, kind, request.path if request.method in _READING else None)
+    answer["Content-Disposition"] = xid.rid
     if not xid.vid:
         version = version_shown(known, xid)
-        answer["Content-Location"] = f"{context.base_url(request)}{version.xid}"
-    if url := shown.get(f"{kind.singular}url"):
-        answer["Location"] = url
+        answer["Content-Location"] = f"{renderer.base}{xid}/versions/{version.path.vid}"
+    if url := metadata.get(f"{kind.singular}url"):
+        answer["Location"] = encode_url(url)
         status, body = (303 if status == 200 else status), b""
-    return web.Response(body=body, status=status, headers=answer | (headers or {}))
+    return web.Response(body=body, status=status, headers=answer | dict(headers or {}))

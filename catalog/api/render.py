@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catalog.api.params import Inline, inlines
+from catalog.api.inline import Inline, inlines
+from catalog.api.scope import EVERYTHING, Scope
 from catalog.model.capabilities import SPECVERSION
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
-from catalog.model.moment import format_time
 from catalog.model.schema import ResourceType
 from catalog.model.xid import Xid
-from catalog.registry.documents import show_document
-from catalog.registry.read import Known
+from catalog.registry.documents import document_names, show_document
+from catalog.registry.known import Known
 
-_FIRST = ("name", "isdefault", "description", "documentation", "icon", "labels")
+# core/spec.md, "Doc Flag"; the reasons may not be there without what they are reasons of.
+_NOT_IN_DOCUMENTS = (
+    "formatvalidated",
+    "formatvalidatedreason",
+    "compatibilityvalidated",
+    "compatibilityvalidatedreason",
+)
+_FIRST = ("description", "documentation", "icon", "labels")
 
 Json = dict[str, Any]
 
@@ -28,9 +36,11 @@ class Renderer:
         authority: this node's; entities of others are shown as replicas.
         root: in document view, the path that the answer's own pointers are relative to;
             `None` for the API view (core/spec.md, "Doc Flag").
+        is_binary: show documents in base64 only (core/spec.md, "Binary Flag").
+        scope: what a filter leaves over.
 
-    Where metadata goes into headers beside a document, `shows_details` is turned off
-    (core/http.md, "self Attribute").
+    Times are `datetime`s, for `json_response`. Where metadata goes into headers beside a
+    document, `shows_details` is turned off (core/http.md, "self Attribute").
     """
 
     def __init__(
@@ -41,6 +51,8 @@ class Renderer:
         base: str,
         authority: str,
         root: str | None = None,
+        is_binary: bool = False,
+        scope: Scope = EVERYTHING,
     ) -> None:
         self.configuration = configuration
         self.model = configuration.model
@@ -48,6 +60,8 @@ class Renderer:
         self.base = base
         self.authority = authority
         self.root = root
+        self.is_binary = is_binary
+        self.scope = scope
         self.shows_details = True
 
     def show(self, entity: Entity, inline: Inline) -> Json:
@@ -63,119 +77,164 @@ class Renderer:
                 return self.version(entity, inline)
 
     def registry(self, entity: Entity, inline: Inline) -> Json:
-        shown = {
+        shown = self.registry_alone(entity, inline)
+        for plural in self.model.groups:
+            shown |= self._collection("", plural, inline)
+        return shown
+
+    def registry_alone(self, entity: Entity, inline: Inline) -> Json:
+        """The registry without its collections."""
+        shown: Json = {
             "specversion": SPECVERSION,
             "registryid": entity.attributes["registryid"],
             "self": self._url(entity.xid, is_shown=True) + ("" if self._is_doc else "/"),
             "xid": "/",
             "epoch": entity.epoch,
-            **_ordered(entity, hidden=("registryid",)),
         }
+        _add_attributes(shown, entity)
         if "capabilities" in inline:
             shown["capabilities"] = self.configuration.capabilities.as_json()
         if "model" in inline:
             shown["model"] = self.model.expanded()
         if "modelsource" in inline:
             shown["modelsource"] = self.model.source
-        for plural in self.model.groups:
-            shown |= self._collection("", plural, inline)
         return shown
 
     def group(self, entity: Entity, inline: Inline) -> Json:
-        path = entity.path
-        kind = self.model.groups[path.groups]
-        shown = {
-            f"{kind.singular}id": path.gid,
-            "self": self._url(entity.xid, is_shown=True),
-            "xid": entity.xid,
-            "epoch": entity.epoch,
-            **_ordered(entity),
-            **self._provenance(entity),
-        }
-        for plural in kind.resources:
+        shown = self.group_alone(entity)
+        for plural in self.model.groups[entity.path.groups].resources:
             shown |= self._collection(entity.xid, plural, inline)
         return shown
 
+    def group_alone(self, entity: Entity) -> Json:
+        """A group without its collections."""
+        path = _path(entity.xid)
+        shown = {
+            f"{self.model.groups[path.groups].singular}id": path.gid,
+            "self": self._url(entity.xid, is_shown=True),
+            "xid": entity.xid,
+            "epoch": entity.epoch,
+        }
+        _add_attributes(shown, entity)
+        self._add_provenance(shown, entity)
+        return shown
+
     def resource(self, entity: Entity, inline: Inline) -> Json:
-        path = entity.path
+        path = _path(entity.xid)
         kind = self._kind(path)
         shown: Json = {f"{kind.singular}id": path.rid}
-        default = self.known.default_of(entity)
-        if default is not None and not self._is_doc:
-            shown["versionid"] = default.path.vid
+        default = None if self._is_doc else self.known.default_of(entity)
+        if default is not None:
+            shown["versionid"] = _path(default.xid).vid
         shown["self"] = self._url(entity.xid, kind, is_shown=True)
         shown["xid"] = entity.xid
-        if default is not None and not self._is_doc:
-            shown |= self._version_attributes(default, kind, inline, is_default=True)
-        shown |= self._provenance(entity)
+        if default is not None:
+            self._add_version(shown, default, kind, inline, is_default=True)
+        self._add_provenance(shown, entity)
         meta = inlines(inline, "meta")
         shown["metaurl"] = self._url(f"{entity.xid}/meta", is_shown=meta is not None)
         if meta is not None:
-            shown["meta"] = self.meta(entity, "versions" in inline or "*" in inline)
-        return shown | self._collection(entity.xid, "versions", inline)
+            shown["meta"] = self.meta(entity, inlines(inline, "versions") is not None)
+        if "defaultversionid" in entity.attributes:
+            shown |= self._collection(entity.xid, "versions", inline)
+        return shown
 
     def meta(self, entity: Entity, versions_shown: bool = False) -> Json:
-        path = entity.path
+        """A meta entity; of a cross reference that leads nowhere only where it would lead."""
+        path = _path(entity.xid)
         kind = self._kind(path)
-        vid = entity.attributes["defaultversionid"]
-        default = f"{entity.xid}/versions/{vid}"
-        return {
+        shown: Json = {
             f"{kind.singular}id": path.rid,
             "self": self._url(f"{entity.xid}/meta", is_shown=True),
             "xid": f"{entity.xid}/meta",
-            "epoch": entity.epoch,
-            **_ordered(entity, hidden=("defaultversionid", "defaultversionsticky")),
-            "readonly": entity.authority != self.authority,
-            **self._provenance(entity),
-            "defaultversionid": vid,
-            "defaultversionurl": self._url(default, kind, is_shown=versions_shown),
-            "defaultversionsticky": entity.attributes["defaultversionsticky"],
         }
+        attributes = entity.attributes
+        if "xref" in attributes:
+            shown["xref"] = attributes["xref"]
+        if "defaultversionid" not in attributes:
+            self._add_provenance(shown, entity)
+            return shown
+        vid = attributes["defaultversionid"]
+        shown["epoch"] = entity.epoch
+        _add_attributes(shown, entity)
+        del shown["defaultversionid"]
+        is_sticky = shown.pop("defaultversionsticky", False)
+        shown["readonly"] = entity.authority != self.authority
+        self._add_provenance(shown, entity)
+        shown["defaultversionid"] = vid
+        default = f"{entity.xid}/versions/{vid}"
+        shown["defaultversionurl"] = self._url(default, kind, is_shown=versions_shown)
+        shown["defaultversionsticky"] = is_sticky
+        return shown
 
     def version(self, entity: Entity, inline: Inline) -> Json:
-        path = entity.path
+        path = _path(entity.xid)
         kind = self._kind(path)
-        resource = self.known.entities.get(str(path.resource))
+        resource = self.known.entities.get(entity.xid.rpartition("/versions/")[0])
         is_default = (
             resource is not None and resource.attributes.get("defaultversionid") == path.vid
         )
-        return {
+        shown: Json = {
             f"{kind.singular}id": path.rid,
             "versionid": path.vid,
             "self": self._url(entity.xid, kind, is_shown=True),
             "xid": entity.xid,
-            **self._version_attributes(entity, kind, inline, is_default=is_default),
-            **self._provenance(entity),
         }
-
-    def collection(self, xids: list[str], inline: Inline) -> Json:
-        """Entities by their ids, in this order."""
-        entities = (self.known.entities[xid] for xid in xids)
-        return {entity.path.id: self.show(entity, inline) for entity in entities}
-
-    def _version_attributes(
-        self, entity: Entity, kind: ResourceType, inline: Inline, *, is_default: bool
-    ) -> Json:
-        shown = {"epoch": entity.epoch, **_ordered(entity, {"isdefault": is_default})}
-        if kind.hasdocument and inlines(inline, kind.singular) is not None:
-            has_url = f"{kind.singular}url" in entity.attributes
-            if not has_url:
-                body = entity.document or b""
-                shown |= show_document(kind, entity.attributes.get("contenttype"), body)
+        self._add_version(shown, entity, kind, inline, is_default=is_default)
+        self._add_provenance(shown, entity)
         return shown
+
+    def default_url(self, resource: Entity) -> str:
+        """Where the version is that a resource shows; empty if there is none for now."""
+        version = self.known.default_of(resource)
+        if version is None:
+            return ""
+        path = f"{resource.xid}/versions/{_id(version.xid)}"
+        return self._url(path, self._kind(_path(resource.xid)), is_shown=False)
+
+    def collection(self, xids: Sequence[str], inline: Inline) -> Json:
+        """Entities by their ids, in this order."""
+        return {_id(xid): self.show(self.known.entities[xid], inline) for xid in xids}
+
+    def collection_links(self, path: str, plural: str, count: int, *, is_shown: bool) -> Json:
+        """Where the collection at `path` is, and how large it is as far as it is shown."""
+        url = self._url(path, is_shown=is_shown)
+        if self.root is None or not is_shown:
+            url += self.scope.query(path, count)
+        return {f"{plural}url": url, f"{plural}count": count}
 
     def _collection(self, owner: str, plural: str, inline: Inline) -> Json:
         path = f"{owner}/{plural}"
         inner = inlines(inline, plural)
-        shown: Json = {
-            f"{plural}url": self._url(path, is_shown=inner is not None),
-            f"{plural}count": self.known.count(path),
-        }
+        count = self.scope.count(path)
+        count = self.known.count(path) if count is None else count
+        shown = self.collection_links(path, plural, count, is_shown=inner is not None)
         if inner is not None:
+            ids = self.scope.ids(path)
+            members = ((_id(child.xid), child) for child in self.known.children(path))
             shown[plural] = {
-                child.path.id: self.show(child, inner) for child in self.known.children(path)
+                id: self.show(child, inner) for id, child in members if ids is None or id in ids
             }
         return shown
+
+    def _add_version(
+        self, shown: Json, version: Entity, kind: ResourceType, inline: Inline, *, is_default: bool
+    ) -> None:
+        """What a version and the resource whose default it is have in common."""
+        shown["epoch"] = version.epoch
+        _add_attributes(shown, version, is_default)
+        if self._is_doc:
+            for name in _NOT_IN_DOCUMENTS:
+                shown.pop(name, None)
+        if kind.hasdocument and inlines(inline, kind.singular) is not None:
+            _, encoded, url = document_names(kind)
+            if url in version.attributes:
+                return
+            body = self.known.document_of(version)
+            if self.is_binary:
+                shown[encoded] = base64.b64encode(body).decode()
+            else:
+                shown |= show_document(kind, version.attributes.get("contenttype"), body)
 
     @property
     def _is_doc(self) -> bool:
@@ -189,29 +248,43 @@ class Renderer:
         if self.root is not None and is_shown:
             below = path.removeprefix(self.root.rstrip("/"))
             return "#" + (below.replace("~", "~0") or "/")
-        has_details = self.shows_details and kind is not None and kind.hasdocument
-        details = "$details" if has_details else ""
-        return f"{self.base}{'' if path == '/' else path}{details}"
+        if path == "/":
+            return self.base
+        if kind is not None and kind.hasdocument and self.shows_details:
+            return f"{self.base}{path}$details"
+        return self.base + path
 
-    def _provenance(self, entity: Entity) -> Json:
+    def _add_provenance(self, shown: Json, entity: Entity) -> None:
         """Where a replica is from; a node's own entities look as the standard says."""
-        if entity.authority == self.authority or self._is_doc:
-            return {}
+        if entity.authority == self.authority or self.root is not None:
+            return
         is_url = entity.authority.startswith(("http://", "https://"))
-        origin = entity.authority + entity.origin if is_url else entity.origin
-        return {"authority": entity.authority, "origin": origin}
+        shown["authority"] = entity.authority
+        shown["origin"] = entity.authority + entity.origin if is_url else entity.origin
 
 
-def _ordered(
-    entity: Entity, extra: Mapping[str, Any] | None = None, hidden: tuple[str, ...] = ()
-) -> Json:
+def _path(xid: str) -> Xid:
+    """The path of an entity that is stored, so that it is known to be well-formed."""
+    parts = xid.split("/")
+    if len(parts) == 7:
+        return Xid(parts[1], parts[2], parts[3], parts[4], parts[6])
+    return Xid(*parts[1:])
+
+
+def _id(xid: str) -> str:
+    return xid.rpartition("/")[2]
+
+
+def _add_attributes(shown: Json, entity: Entity, is_default: bool | None = None) -> None:
     """An entity's attributes, the well-known first, and its times after these."""
-    attributes = {**entity.attributes, **(extra or {})}
-    for name in hidden:
-        attributes.pop(name, None)
-    first = {name: attributes.pop(name) for name in _FIRST if name in attributes}
-    times = {
-        "createdat": format_time(entity.createdat),
-        "modifiedat": format_time(entity.modifiedat),
-    }
-    return first | times | attributes
+    attributes: Mapping[str, Any] = entity.attributes
+    if "name" in attributes:
+        shown["name"] = attributes["name"]
+    if is_default is not None:
+        shown["isdefault"] = is_default
+    for name in _FIRST:
+        if name in attributes:
+            shown[name] = attributes[name]
+    shown["createdat"] = entity.createdat
+    shown["modifiedat"] = entity.modifiedat
+    shown.update(attributes)

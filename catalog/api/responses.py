@@ -11,12 +11,15 @@ from aiohttp import web
 JSON = "application/json; charset=utf-8"
 
 
+def to_json(data: Any) -> bytes:
+    """JSON text; times are shown in UTC, and `orjson.Fragment`s pass through as they are."""
+    return orjson.dumps(data, option=orjson.OPT_UTC_Z)
+
+
 def json_response(
     data: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """A response with `data` as JSON; `orjson.Fragment`s pass through as they are."""
+    """A response with `data` as JSON."""
     return web.Response(
-        body=orjson.dumps(data),
-        status=status,
-        headers={"Content-Type": JSON, **(headers or {})},
+        body=to_json(data), status=status, headers={"Content-Type": JSON, **(headers or {})}
     )

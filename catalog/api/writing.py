@@ -1,71 +1,119 @@
-"""Answers PUT, PATCH, POST and DELETE: each request is one interaction."""
+"""Takes PUT, PATCH, POST and DELETE of entities: each request is one interaction."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import hdrs, web
 
 from catalog.api.body import read_body, read_json, read_object
-from catalog.api.headers import CORRELATION_ID, forbid_metadata, metadata_from
-from catalog.api.params import Inline, read_epoch_flag, read_inline
+from catalog.api.configuring import NAMES, becoming_in
+from catalog.api.headers import forbid_metadata, metadata_from
+from catalog.api.params import read_shape
 from catalog.api.paths import Target
-from catalog.api.reading import add_parent, answer_document, renderer_of, show, version_shown
-from catalog.api.responses import json_response
+from catalog.api.view import View
+from catalog.api.writeflags import read_write_flags
+from catalog.api.written import answer_deleted, answer_written
 from catalog.context import Context
-from catalog.model.entity import Entity
 from catalog.model.errors import DetailsRequired, ExtraXregistryHeader
 from catalog.model.interaction import Document, Interaction
-from catalog.model.xid import Xid
-from catalog.registry import read
-from catalog.registry.read import Known
-from catalog.registry.write import Outcome, apply_interaction
+from catalog.model.schema import Model
+from catalog.registry.configure import Becoming
+from catalog.registry.write import apply_interaction
 from catalog.store import entities as store
 
-CURSOR = "Concord-Cursor"
+_SET = frozenset(NAMES)
 
 
-async def answer_write(request: web.Request, context: Context, target: Target) -> web.Response:
-    inline = read_inline(request, target)
-    interaction = Interaction()
-    model, patch = context.model, request.method == hdrs.METH_PATCH
+async def answer_write(
+    request: web.Request, context: Context, target: Target
+) -> web.StreamResponse:
+    """PUT, PATCH and POST (core/http.md, "Creating or Updating Entities")."""
+    configuration = context.configuration
+    flags = read_write_flags(request, target, configuration.capabilities)
+    query = read_shape(request, target, configuration)
+    interaction = _interaction(request, target, flags.ignore)
+    becoming: Becoming | None = None
     if target.is_document:
-        await _read_document(request, context, target, interaction)
+        await _read_document(request, target, interaction, configuration.model)
     else:
         if target.resource_type is not None and target.kind in ("resource", "version"):
             forbid_metadata(request)
         body = await read_object(request)
-        is_post = request.method == hdrs.METH_POST
-        match target.kind:
-            case "registry" if is_post:
-                interaction.post_registry(model, body)
-            case "registry":
-                interaction.put_registry(model, body, patch=patch)
-            case "collection" if target.xid.rid:
-                interaction.put_versions(model, target.xid, body, patch=patch)
-            case "collection" if target.xid.gid:
-                interaction.put_resources(model, target.xid, target.plural, body, patch=patch)
-            case "collection":
-                interaction.put_groups(model, target.plural, body, patch=patch)
-            case "group" if is_post:
-                interaction.post_group(model, target.xid, body)
-            case "group":
-                interaction.put_group(model, target.xid, body, patch=patch)
-            case "resource" if is_post:
-                interaction.post_version(model, target.xid, body)
-            case "resource":
-                interaction.put_resource(model, target.xid, body, patch=patch)
-            case "meta":
-                interaction.put_meta(model, target.xid, body, patch=patch)
-            case "version":
-                vid = target.xid.vid
-                interaction.put_version(model, target.xid.resource, vid, body, patch=patch)
-    outcome = await apply_interaction(context.database, context.configuration, interaction)
-    return await _answer_write(request, context, target, interaction, outcome, inline)
+        if target.kind == "registry" and request.method != hdrs.METH_POST:
+            body = {name: value for name, value in body.items() if name not in flags.ignore & _SET}
+            patch = request.method == hdrs.METH_PATCH
+            base = context.base_url(request)
+            becoming = await becoming_in(context, configuration, body, base=base, patch=patch)
+            body = {name: value for name, value in body.items() if name not in _SET}
+        after = configuration if becoming is None else becoming.configuration
+        _read(request, target, interaction, after.model, body)
+    if flags.default is not None:
+        interaction.choose_default(flags.default, creates_one=_creates_one(request, target))
+    outcome = await apply_interaction(
+        context.database, configuration, interaction, becoming, checker=context.checker
+    )
+    if becoming is not None:
+        context.adopt(becoming.configuration)
+    view = View(
+        request=request,
+        context=context,
+        configuration=context.configuration,
+        target=target,
+        query=query,
+    )
+    return await answer_written(view, interaction, outcome)
+
+
+def _interaction(request: web.Request, target: Target, ignore: frozenset[str]) -> Interaction:
+    is_collection = target.kind == "collection"
+    return Interaction(at=target.xid, path=request.path, is_collection=is_collection, ignore=ignore)
+
+
+def _creates_one(request: web.Request, target: Target) -> bool:
+    """Whether the server may have to choose a new version's id, and no more than one."""
+    return request.method == hdrs.METH_POST and target.kind == "resource"
+
+
+def _read(
+    request: web.Request,
+    target: Target,
+    interaction: Interaction,
+    model: Model,
+    body: Mapping[str, Any],
+) -> None:
+    """What a body of metadata asks for."""
+    patch = request.method == hdrs.METH_PATCH
+    is_post = request.method == hdrs.METH_POST
+    xid = target.xid
+    match target.kind:
+        case "registry" if is_post:
+            interaction.post_registry(model, body)
+        case "registry":
+            interaction.put_registry(model, body, patch=patch)
+        case "collection" if xid.rid:
+            interaction.put_versions(model, xid, body, patch=patch)
+        case "collection" if xid.gid:
+            interaction.put_resources(model, xid, target.plural, body, patch=patch)
+        case "collection":
+            interaction.put_groups(model, target.plural, body, patch=patch)
+        case "group" if is_post:
+            interaction.post_group(model, xid, body)
+        case "group":
+            interaction.put_group(model, xid, body, patch=patch)
+        case "resource" if is_post:
+            interaction.post_version(model, xid, body)
+        case "resource":
+            interaction.put_resource(model, xid, body, patch=patch)
+        case "meta":
+            interaction.put_meta(model, xid, body, patch=patch)
+        case "version":
+            interaction.put_version(model, xid.resource, xid.vid, body, patch=patch)
 
 
 async def _read_document(
-    request: web.Request, context: Context, target: Target, interaction: Interaction
+    request: web.Request, target: Target, interaction: Interaction, model: Model
 ) -> None:
     """A document in the body and its metadata in headers."""
     kind = target.resource_type
@@ -80,8 +128,7 @@ async def _read_document(
             name=f"xRegistry-{kind.singular}url",
             error_detail="the body needs to be empty when the document is elsewhere",
         )
-    document = Document(body=content)
-    model, xid = context.model, target.xid
+    document, xid = Document(body=content), target.xid
     if request.method == hdrs.METH_POST:
         interaction.post_version(model, xid, body, document=document)
     elif xid.vid:
@@ -90,135 +137,25 @@ async def _read_document(
         interaction.put_resource(model, xid, body, patch=True, document=document)
 
 
-async def _answer_write(
-    request: web.Request,
-    context: Context,
-    target: Target,
-    interaction: Interaction,
-    outcome: Outcome,
-    inline: Inline,
-) -> web.Response:
-    headers = {CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)}
-    if target.kind == "collection" or (
-        request.method == hdrs.METH_POST and target.kind in ("registry", "group")
-    ):
-        shown = await _show_written(request, context, target, interaction, outcome, inline)
-        return json_response(shown, headers=headers)
-    target = _entity_written(request, target, outcome)
-    status = 201 if outcome.is_new(target.xid) and target.kind != "meta" else 200
-    base = context.base_url(request)
-    new_version = next(
-        (xid for xid in outcome.after if "/versions/" in xid and outcome.is_new(Xid.parse(xid))),
-        None,
-    )
-    details = "$details" if target.details else ""
-    if status == 201:
-        headers["Location"] = f"{base}{target.xid}{details}"
-    if new_version is not None and target.kind in ("resource", "version"):
-        headers["Content-Location"] = f"{base}{new_version}{details}"
-    known = await _known_after(context, target, outcome, inline)
-    if target.is_document:
-        version = version_shown(known, target.xid)
-        async with context.database.pool.acquire() as connection:
-            body = await store.load_document(connection, version.xid)
-        return answer_document(
-            request, context, known, target.xid, body or b"", status=status, headers=headers
-        )
-    shown = show(request, context, known, target, inline)
-    return json_response(shown, status=status, headers=headers)
-
-
-def _entity_written(request: web.Request, target: Target, outcome: Outcome) -> Target:
-    """`POST` to a resource answers with the one version that it wrote."""
-    if not (request.method == hdrs.METH_POST and target.kind == "resource"):
-        return target
-    written = [xid for xid in outcome.after if xid.startswith(f"{target.xid}/versions/")]
-    new = [xid for xid in written if outcome.is_new(Xid.parse(xid))]
-    return Target(
-        kind="version",
-        xid=Xid.parse((new or written)[0]),
-        details=target.details,
-        resource_type=target.resource_type,
-    )
-
-
-async def _known_after(context: Context, target: Target, outcome: Outcome, inline: Inline) -> Known:
-    """What a GET would know now; for one resource the interaction has all of it at hand."""
-    if target.xid.rid and not inline:
-        states = {**outcome.before, **outcome.after}
-        return Known.of(state for state in states.values() if isinstance(state, Entity))
-    async with context.database.pool.acquire() as connection:
-        if inline:
-            known = await read.read_subtree(connection, target.xid)
-            await add_parent(connection, known, target.xid)
-            return known
-        known = await read.read_entities(connection, context.model, [target.xid])
-        return _with_own_writes(known, outcome, inline)
-
-
-def _with_own_writes(known: Known, outcome: Outcome, inline: Inline) -> Known:
-    """Other requests may have changed or deleted since what this one is to show."""
-    states = {**outcome.before, **outcome.after}
-    own = {xid: state for xid, state in states.items() if isinstance(state, Entity)}
-    # Own states have no documents, which are shown only where they are inlined.
-    known.entities = own | known.entities if inline else known.entities | own
-    return known
-
-
-async def _show_written(
-    request: web.Request,
-    context: Context,
-    target: Target,
-    interaction: Interaction,
-    outcome: Outcome,
-    inline: Inline,
-) -> dict[str, Any]:
-    """The entities that a request to a collection processed, by id, or by type and id."""
-    written = _processed(target, interaction)
-    async with context.database.pool.acquire() as connection:
-        known = await read.read_entities(connection, context.model, written)
-        if inline:
-            rows = await store.load_subtrees(connection, map(str, written), documents=True)
-            known = known.deepened(rows)
-    renderer = renderer_of(request, context, _with_own_writes(known, outcome, inline))
-    if target.kind == "collection":
-        return renderer.collection([str(xid) for xid in written], inline)
-    by_type: dict[str, list[str]] = {}
-    for xid in written:
-        by_type.setdefault(xid.resources or xid.groups, []).append(str(xid))
-    return {
-        plural: renderer.collection(xids, inline.get(plural, inline if "*" in inline else {}))
-        for plural, xids in by_type.items()
-    }
-
-
-def _processed(target: Target, interaction: Interaction) -> list[Xid]:
-    if target.kind == "collection" and target.xid.rid:
-        versions = (v for upsert in interaction.resources for v in upsert.versions)
-        return [target.xid.version(version.vid) for version in versions]
-    if target.xid.gid:
-        return [upsert.xid for upsert in interaction.resources]
-    return [upsert.xid for upsert in interaction.groups]
-
-
 async def answer_delete(request: web.Request, context: Context, target: Target) -> web.Response:
-    interaction = Interaction()
+    """DELETE (core/spec.md, "Deleting Entities")."""
+    configuration = context.configuration
+    flags = read_write_flags(request, target, configuration.capabilities)
+    interaction = _interaction(request, target, flags.ignore)
+    if flags.default is not None:
+        interaction.choose_default(flags.default, creates_one=False)
     if target.kind != "collection":
-        interaction.delete(target.xid, read_epoch_flag(request))
-    elif request.can_read_body:
-        body = await read_json(request)
-        interaction.delete_from(context.model, target.xid, target.plural, body)
+        interaction.delete(target.xid, flags.epoch)
     else:
-        await _delete_all(context, target, interaction)
-    outcome = await apply_interaction(context.database, context.configuration, interaction)
-    return web.Response(
-        status=204,
-        headers={CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)},
+        doomed = await read_json(request) if request.can_read_body else await _all(context, target)
+        interaction.delete_from(configuration.model, target.xid, target.plural, doomed)
+    outcome = await apply_interaction(
+        context.database, configuration, interaction, checker=context.checker
     )
+    return answer_deleted(outcome)
 
 
-async def _delete_all(context: Context, target: Target, interaction: Interaction) -> None:
-    """Everything that the collection holds now."""
+async def _all(context: Context, target: Target) -> dict[str, Any]:
+    """Everything that a collection holds now."""
     async with context.database.pool.acquire() as connection:
-        ids = await store.load_ids(connection, target.path)
-    interaction.delete_from(context.model, target.xid, target.plural, {id: {} for id in ids})
+        return {id: {} for id in await store.load_ids(connection, target.path)}

@@ -51,8 +51,9 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         return asyncio.run(main())
     except Refused as refused:
-        for violation in refused.problem.violations[1:]:
-            err.print(f"[red]Also:[/] {_escaped(violation.title)}")
+        for violation in refused.problem.others:
+            text = f"{violation.title} {violation.detail}".strip()
+            err.print(f"[red]Also:[/] {_escaped(text)}")
         code = NO if refused.problem.status < 500 else CANNOT
         fail(refused.message, refused.hint, code=code)
     except ClientError as error:

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from catalog.client import Client, Refused, Violation
 from catalog.model.xid import Xid
+from catalog.sourcefile import SourceFileError, read_object_file
 
 # What a Registry has besides its groups (core/spec.md, "Registry Entity"): what a document
 # says of itself, and what its catalog assigned. Some have objects where text should be.
@@ -80,12 +79,9 @@ def read_document(path: Path) -> Document:
         DocumentError: it cannot be read, is not an object, or has no groups.
     """
     try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise DocumentError(f"{path} cannot be read: {error.strerror}.") from error
-    source = _parsed(path, text)
-    if not isinstance(source, dict):
-        raise DocumentError(f"{path} is not an xRegistry document: it is no object.")
+        source = read_object_file(path)
+    except SourceFileError as error:
+        raise DocumentError(error.message, error.hint) from error
     groups = {name: value for name, value in source.items() if _is_groups(name, value)}
     if not groups:
         raise DocumentError(
@@ -93,32 +89,6 @@ def read_document(path: Path) -> Document:
         )
     left = (name for name in source if name not in groups and not _is_assigned(name))
     return Document(path=path, groups=groups, not_sent=tuple(sorted(left)))
-
-
-def _parsed(path: Path, text: bytes) -> Any:
-    if path.suffix.lower() in (".yaml", ".yml"):
-        return _parsed_yaml(path, text)
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise DocumentError(
-            f"{path} is not valid JSON: {error}.", "A YAML file needs a name that ends in .yaml."
-        ) from error
-
-
-def _parsed_yaml(path: Path, text: bytes) -> Any:
-    import yaml
-
-    # YAML as JSON knows it: what looks like a time stays text.
-    rules = {
-        first: [(tag, rule) for tag, rule in found if not tag.endswith(":timestamp")]
-        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    loader = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": rules})
-    try:
-        return yaml.load(text, loader)
-    except yaml.YAMLError as error:
-        raise DocumentError(f"{path} is not valid YAML: {error}.") from error
 
 
 def _is_groups(name: str, value: Any) -> bool:
@@ -163,7 +133,7 @@ async def import_document(client: Client, document: Document, *, keep_going: boo
         file=str(document.path),
         is_imported=is_imported,
         counts=_counts(groups, await client.get("/model")) if is_imported else {},
-        violations=tuple(violations),
+        violations=tuple(dict.fromkeys(violations)),
         left_out=tuple(left_out) if is_imported else (),
         not_sent=document.not_sent,
     )

@@ -83,7 +83,13 @@ async def serve_once(context: Context, *, timing: Timing) -> None:
 async def _serve(context: Context, connection: Connection, signal: Signal, timing: Timing) -> None:
     database, settings = context.database, context.settings
     head = await read_head(connection)
-    tail = Tail(database, source=context.public_base, start=head.now, size=_WINDOW)
+    tail = Tail(
+        database,
+        source=context.public_base,
+        start=head.now,
+        size=_WINDOW,
+        names=settings.event_names,
+    )
     ledger = Ledger(database, sleep=timing.sleep)
     outward = open_session(settings, total_seconds=settings.delivery_timeout_seconds)
     async with outward as session, asyncio.TaskGroup() as group:

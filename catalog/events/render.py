@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from cloudevents.core.v1.event import CloudEvent
 
+from catalog.model.change import REMOVED, Change
 from catalog.model.moment import format_time
 from catalog.store.changes import LoggedChange
 
 # Parts of the registry whose updates have events of their own.
 _REGISTRY_PARTS = ("model", "modelsource", "capabilities")
 
+# What events are called: as 1.0-rc4 has it, or as its successor will.
+EventNames = Literal["rc4", "next"]
 
-def events_of(logged: LoggedChange, *, source: str) -> list[CloudEvent]:
+
+def events_of(logged: LoggedChange, *, source: str, names: EventNames = "rc4") -> list[CloudEvent]:
     """The events of one change, in the order in which they are to be delivered.
 
     `data` is always an object, since a web hook request must carry a payload
@@ -25,6 +29,7 @@ def events_of(logged: LoggedChange, *, source: str) -> list[CloudEvent]:
     Args:
         logged: the change with its place in the log.
         source: absolute URL of the registry's root.
+        names: `next` tells deprecations that are set from those that are removed.
     """
     return [
         CloudEvent(
@@ -43,7 +48,7 @@ def events_of(logged: LoggedChange, *, source: str) -> list[CloudEvent]:
             },
             data,
         )
-        for entity, action, subject, data in _facts(logged)
+        for entity, action, subject, data in _facts(logged, names)
     ]
 
 
@@ -55,14 +60,34 @@ def texts_of(event: CloudEvent) -> Mapping[str, str]:
     }
 
 
-def _facts(logged: LoggedChange) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+def _facts(
+    logged: LoggedChange, names: EventNames
+) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Entity, action, subject and data of each event."""
     change = logged.change
-    updated = {"changed": list(change.changed)} if change.action == "updated" else {}
+    changed, inside = _told_apart(change)
+    updated = {"changed": changed} if change.action == "updated" else {}
     yield change.kind, change.action, change.xid, updated
     if change.deprecation is not None:
-        yield change.kind, "deprecation", change.xid, {"changed": list(change.deprecation)}
+        members = [name for name in change.deprecation if name != REMOVED]
+        yield change.kind, _deprecation(change, names), change.xid, {"changed": members}
     if change.kind == "registry":
         for part in _REGISTRY_PARTS:
             if part in change.changed:
-                yield part, "updated", f"/{part}", {}
+                data = {"changed": inside} if part == "capabilities" else {}
+                yield part, "updated", f"/{part}", data
+
+
+def _deprecation(change: Change, names: EventNames) -> str:
+    if names == "rc4":
+        return "deprecation"
+    return "undeprecated" if REMOVED in (change.deprecation or ()) else "deprecated"
+
+
+def _told_apart(change: Change) -> tuple[list[str], list[str]]:
+    """The names of attributes that changed, and those of single capabilities."""
+    prefix = "capabilities."
+    if change.kind != "registry":
+        return list(change.changed), []
+    inside = [name.removeprefix(prefix) for name in change.changed if name.startswith(prefix)]
+    return [name for name in change.changed if not name.startswith(prefix)], inside

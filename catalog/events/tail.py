@@ -10,7 +10,7 @@ from functools import cached_property
 
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.events.render import events_of, texts_of
+from catalog.events.render import EventNames, events_of, texts_of
 from catalog.store.changes import LoggedChange, Position, read_changes, read_head
 from catalog.store.database import Database, Signal, wait_for
 
@@ -30,14 +30,15 @@ class Rendered:
 class Entry:
     """A logged change whose events are rendered when somebody first needs them."""
 
-    def __init__(self, logged: LoggedChange, source: str) -> None:
+    def __init__(self, logged: LoggedChange, source: str, names: EventNames) -> None:
         self._logged = logged
         self._source = source
+        self._names = names
         self.position = logged.position
 
     @cached_property
     def events(self) -> Sequence[Rendered]:
-        events = events_of(self._logged, source=self._source)
+        events = events_of(self._logged, source=self._source, names=self._names)
         return tuple(Rendered(event=event, texts=texts_of(event)) for event in events)
 
 
@@ -49,13 +50,23 @@ class Tail:
         source: the `source` of the rendered events.
         start: the window begins after this position.
         size: how many changes the window keeps at least, once there were that many.
+        names: what the events are called.
     """
 
-    def __init__(self, database: Database, *, source: str, start: Position, size: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        source: str,
+        start: Position,
+        size: int,
+        names: EventNames = "rc4",
+    ) -> None:
         self.grown = Signal()
         self._wanted = asyncio.Event()
         self._database = database
         self._source = source
+        self._names = names
         self._size = size
         self._entries: list[Entry] = []
         self._begin = start
@@ -113,7 +124,7 @@ class Tail:
     async def _read(self, position: Position, limit: int) -> list[Entry]:
         async with self._database.pool.acquire(timeout=30) as connection:
             changes = await read_changes(connection, position, limit)
-        return [Entry(logged, self._source) for logged in changes]
+        return [Entry(logged, self._source, self._names) for logged in changes]
 
     def _trim(self) -> None:
         surplus = len(self._entries) - self._size

@@ -26,3 +26,18 @@ def read_json(document: bytes) -> Any:
         return orjson.loads(document)
     except orjson.JSONDecodeError as error:
         raise Malformed(f"it is not JSON: {error}") from error
+
+
+def unquoted(document: bytes) -> bytes:
+    """The text of a document that is a JSON string, others as they are.
+
+    Metadata in JSON carries text as a string, and a document that came in it without a media
+    type is JSON (core/spec.md, "<RESOURCE>* Attribute Processing"). For formats that are
+    not written in JSON, and in which no document begins with a quote, the text is meant.
+    """
+    if not document.startswith(b'"'):
+        return document
+    try:
+        return str(orjson.loads(document)).encode()
+    except orjson.JSONDecodeError:
+        return document

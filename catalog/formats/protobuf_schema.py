@@ -11,7 +11,7 @@ import grpc_tools
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from grpc_tools import protoc
 
-from catalog.formats.documents import Malformed
+from catalog.formats.documents import Malformed, unquoted
 from catalog.formats.protobuf_evolution import obstacle
 
 # Nothing else can be imported: google/protobuf/timestamp.proto and its neighbours.
@@ -39,7 +39,7 @@ def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
 def _compile(format: str, document: bytes) -> FileDescriptorProto:
     # The folder is the check's own, as is the worker's: no other document can be imported.
     with TemporaryDirectory(dir=".") as folder:
-        (Path(folder) / FILE).write_bytes(document)
+        (Path(folder) / FILE).write_bytes(unquoted(document))
         compiled = Path(f"{folder}.compiled")
         complaints = _run_protoc(folder, compiled)
         if complaints:

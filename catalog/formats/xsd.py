@@ -9,7 +9,7 @@ from xmlschema import XMLSchema10, XMLSchema11
 from xmlschema.exceptions import XMLResourceBlocked, XMLSchemaException
 from xmlschema.validators import XMLSchemaParseError
 
-from catalog.formats.documents import Malformed
+from catalog.formats.documents import Malformed, unquoted
 
 OUTSIDE = "and nothing but the document itself is read"
 
@@ -25,7 +25,7 @@ def validate(format: str, document: bytes) -> str:
     with warnings.catch_warnings(record=True) as blocked_imports:
         warnings.simplefilter("always")
         try:
-            schema(BytesIO(document), defuse="always", allow="none")
+            schema(BytesIO(unquoted(document)), defuse="always", allow="none")
         except XMLResourceBlocked as error:
             raise Malformed(f"it includes another document, {OUTSIDE}") from error
         except XMLSchemaParseError as error:

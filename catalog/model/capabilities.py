@@ -5,8 +5,8 @@ Source: core/spec.md, "Registry Capabilities".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 SPECVERSION = "1.0-rc4"
@@ -17,7 +17,8 @@ class Capabilities:
     """The capabilities in force.
 
     `available` maps each kind of metadata to whether clients may change it;
-    `compatibilities` maps each format to the compatibility rules checked for it.
+    `compatibilities` maps each format to the compatibility rules checked for it. Flags,
+    formats and the like are in lower case, save `specversions`.
     """
 
     available: Mapping[str, bool]
@@ -29,6 +30,24 @@ class Capabilities:
     shortself: bool
     specversions: tuple[str, ...]
     versionmodes: tuple[str, ...]
+
+    def is_mutable(self, name: str) -> bool:
+        """Whether clients may change this kind of metadata, which may be unavailable."""
+        return self.available.get(name, False)
+
+    def validates(self, format: str) -> bool:
+        """Whether documents of this format are to be checked."""
+        return any(matches(pattern, format) for pattern in self.formats)
+
+    def rules_for(self, format: str) -> tuple[str, ...]:
+        """The compatibility rules that are to be checked for documents of this format."""
+        found = (
+            rule
+            for pattern, rules in self.compatibilities.items()
+            if matches(pattern, format)
+            for rule in rules
+        )
+        return tuple(dict.fromkeys(found))
 
     def as_json(self) -> dict[str, Any]:
         """The map that clients see."""
@@ -45,20 +64,72 @@ class Capabilities:
         }
 
 
+# What a server without any checker of documents can do.
 OFFERED = Capabilities(
     available={
-        "capabilities": False,
+        "capabilities": True,
+        "capabilitiesoffered": False,
         "entities": True,
         "export": False,
         "model": False,
-        "modelsource": False,
+        "modelsource": True,
     },
     compatibilities={},
-    flags=("epoch", "inline"),
+    flags=(
+        "binary",
+        "collections",
+        "doc",
+        "epoch",
+        "filter",
+        "ignore",
+        "inline",
+        "setdefaultversionid",
+        "sort",
+        "specversion",
+    ),
     formats=(),
-    ignores=(),
+    ignores=(
+        "capabilities",
+        "defaultversionid",
+        "defaultversionsticky",
+        "epoch",
+        "id",
+        "modelsource",
+        "readonly",
+    ),
     pagination=True,
     shortself=False,
     specversions=(SPECVERSION,),
-    versionmodes=("manual",),
+    versionmodes=("manual", "createdat", "modifiedat", "semver"),
 )
+
+
+def offered_with(
+    formats: Iterable[str], compatibilities: Mapping[str, tuple[str, ...]]
+) -> Capabilities:
+    """What a server can do that checks these formats and compatibility rules."""
+    return replace(
+        OFFERED,
+        formats=tuple(sorted(formats)),
+        compatibilities={name: compatibilities[name] for name in sorted(compatibilities)},
+    )
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern, in which `*` stands for anything, fits a text whatever its case.
+
+    Source: core/spec.md, "compatibilities Capability".
+    """
+    first, *rest = pattern.lower().split("*")
+    text = text.lower()
+    if not rest:
+        return text == first
+    if not text.startswith(first):
+        return False
+    text = text[len(first) :]
+    for part in rest[:-1]:
+        found = text.find(part)
+        if found < 0:
+            return False
+        text = text[found + len(part) :]
+    return text.endswith(rest[-1])

@@ -13,6 +13,9 @@ from catalog.model.xid import Kind, Xid, depth
 
 Action = Literal["created", "updated", "deleted"]
 
+# In `deprecation`, beside the names: `deprecated` was taken away as a whole.
+REMOVED = "-"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
@@ -20,7 +23,9 @@ class Change:
 
     `changed` names attributes as core/events.md, "data" does: a resource's own are
     prefixed with `meta.`, those of its default version are not. `deprecation` names
-    what changed inside `deprecated`, or is `None` where that did not change.
+    what changed inside `deprecated`, or is `None` where that did not change; it has the
+    mark REMOVED where nothing is left of that. What is configured anew is named as a whole
+    and in parts: `capabilities` and `capabilities.flags`.
     """
 
     xid: str
@@ -49,7 +54,8 @@ def changes_between(
 
     Args:
         before: the entities as they were: every touched one that existed, their
-            ancestors, and the versions that were or will be default.
+            ancestors, the versions that were or will be default, and what new cross
+            references refer to.
         after: every entity that was written (its new state) or deleted (its tombstone). A
             tombstone of something that was not here is remembered, but is no change.
         model: says what a version's document is called.
@@ -67,6 +73,7 @@ def changes_between(
                 _note_child(touched, xid)
             case Entity() if old is None:
                 _note_child(touched, xid)
+                _note_deprecation(touched[xid], {}, state.attributes)
             case Entity() if old is not None and old.digest != state.digest:
                 _note_update(touched, old, state, model)
     _note_default_versions(touched, before, after, model)
@@ -92,10 +99,15 @@ def _note_update(touched: dict[str, _Touched], old: Entity, new: Entity, model: 
     note = touched[new.xid]
     prefix = "meta." if new.kind == "resource" else ""
     note.names |= {prefix + name for name in _differences(old, new, model)}
-    if old.attributes.get("deprecated") != new.attributes.get("deprecated"):
-        note.deprecation = _different_keys(
-            old.attributes.get("deprecated") or {}, new.attributes.get("deprecated") or {}
-        )
+    _note_deprecation(note, old.attributes, new.attributes)
+
+
+def _note_deprecation(note: _Touched, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    if old.get("deprecated") == new.get("deprecated"):
+        return
+    note.deprecation = _different_keys(old.get("deprecated") or {}, new.get("deprecated") or {})
+    if "deprecated" not in new:
+        note.deprecation.add(REMOVED)
 
 
 def _note_default_versions(
@@ -110,30 +122,38 @@ def _note_default_versions(
         for xid in after
         if Xid.parse(xid).kind in ("resource", "version")
     }
+    now = {**before, **after}
     for xid in resources:
-        old, new = before.get(xid), after.get(xid) or before.get(xid)
+        old, new = before.get(xid), now.get(xid)
         if old is None or not isinstance(new, Entity):
             continue
-        old_default = before.get(_default_version(old))
-        new_xid = _default_version(new)
-        new_default = after.get(new_xid) or before.get(new_xid)
-        if not isinstance(new_default, Entity):
-            continue
-        if old_default is None or old_default.xid != new_default.xid:
-            touched[xid].names |= _shown(old_default) | _shown(new_default)
-        elif old_default.digest != new_default.digest:
+        old_default, new_default = _default_version(old, before), _default_version(new, now)
+        if _place(old_default) != _place(new_default):
+            touched[xid].names |= _shown(old_default, model) | _shown(new_default, model)
+        elif old_default and new_default and old_default.digest != new_default.digest:
             touched[xid].names |= _differences(old_default, new_default, model)
 
 
-def _default_version(resource: Entity) -> str:
-    return f"{resource.xid}/versions/{resource.attributes.get('defaultversionid')}"
+def _default_version(resource: Entity, entities: Mapping[str, Entity | Tombstone]) -> Entity | None:
+    """What a resource shows; a cross reference shows what it refers to."""
+    shown = entities.get(resource.attributes.get("xref", resource.xid))
+    if not isinstance(shown, Entity):
+        return None
+    default = entities.get(f"{shown.xid}/versions/{shown.attributes.get('defaultversionid')}")
+    return default if isinstance(default, Entity) else None
 
 
-def _shown(version: Entity | None) -> set[str]:
+def _place(version: Entity | None) -> str:
+    return version.xid if version is not None else ""
+
+
+def _shown(version: Entity | None, model: Model) -> set[str]:
     if version is None:
         return set()
-    names = {"versionid", "epoch", "isdefault", "createdat", "modifiedat"}
-    return names | set(version.attributes)
+    names = {"versionid", "epoch", "isdefault", "createdat", "modifiedat", *version.attributes}
+    if version.document_sha256 is not None:
+        names.add(model.singular_of(version.path))
+    return names
 
 
 def _differences(old: Entity, new: Entity, model: Model) -> set[str]:

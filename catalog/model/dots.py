@@ -1,16 +1,95 @@
-"""The dot notation in which attributes are named: `a.b`, and `a['b.c']` where it is needed.
+"""Dot notation: how requests and models name an attribute, and what lies inside it.
 
-Source: core/spec.md, "xRegistry Dot (`.`) Notation". Only what leads through objects and
-maps is read here; what points into arrays or matches anything is no name of an attribute.
+Source: core/spec.md, "xRegistry Dot (`.`) Notation".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
 
-_STEP = re.compile(r"""\.([^.\[\]'"*]+)|\[(?:'([^']+)'|"([^"]+)")\]""")
+MOST_STEPS = 16
+
+_NAME = r"[^\x00-\x20\x7f.,*=!<>\[\]'\"\\]+"
+_STEP = re.compile(
+    rf"\.(?P<name>{_NAME})|(?P<keys>\.\*)|(?P<items>\[\*\])|\[(?P<index>[0-9]{{1,9}})\]"
+    r"|\['(?P<single>[^'\x00]*)'\]|\[\"(?P<double>[^\"\x00]*)\"\]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Step to a property of an object, or to a key of a map."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Step to an item of an array, counted from 0."""
+
+    number: int
+
+
+class Every(Enum):
+    """Step to whatever there is."""
+
+    KEY = ".*"
+    ITEM = "[*]"
+
+
+Step: TypeAlias = Key | Index | Every
+
+
+def read_path(text: str, start: int = 0) -> tuple[tuple[Step, ...], int]:
+    """The path at `start` of a text, and where it ends.
+
+    Raises:
+        ValueError: there is no path, or it is too long; the message is for the user.
+    """
+    steps: list[Step] = []
+    at = start
+    # The dot before the first name may be left out.
+    source = text if text[start : start + 1] in (".", "[") else f"{text[:start]}.{text[start:]}"
+    shift = len(source) - len(text)
+    while (found := _STEP.match(source, at)) is not None:
+        steps.append(_step(found))
+        at = found.end()
+        if len(steps) > MOST_STEPS:
+            raise ValueError(f"a path has at most {MOST_STEPS} steps")
+    if not steps:
+        raise ValueError("it has to begin with the path of an attribute")
+    return tuple(steps), at - shift
+
+
+def write_path(steps: Sequence[Step]) -> str:
+    """A path as text that `read_path` reads."""
+    return "".join(map(_written, steps)).removeprefix(".")
+
+
+def _written(step: Step) -> str:
+    match step:
+        case Index(number):
+            return f"[{number}]"
+        case Key(name) if re.fullmatch(_NAME, name):
+            return f".{name}"
+        case Key(name):
+            return f'["{name}"]' if "'" in name else f"['{name}']"
+        case _:
+            return step.value
+
+
+def _step(found: re.Match[str]) -> Step:
+    if found["keys"]:
+        return Every.KEY
+    if found["items"]:
+        return Every.ITEM
+    if found["index"]:
+        return Index(int(found["index"]))
+    return Key(found["name"] or found["single"] or found["double"] or "")
 
 
 def step(path: str, name: str) -> str:
@@ -22,10 +101,7 @@ def step(path: str, name: str) -> str:
 
 def dotted(names: Iterable[str]) -> str:
     """The path that leads through these names."""
-    path = ""
-    for name in names:
-        path = step(path, name)
-    return path
+    return write_path([Key(name) for name in names])
 
 
 def parse_path(text: str) -> tuple[str, ...]:
@@ -34,16 +110,11 @@ def parse_path(text: str) -> tuple[str, ...]:
     Raises:
         ValueError: `text` is empty, malformed, points into an array or has a wildcard.
     """
-    source = text if text.startswith("[") else f".{text}"
-    names: list[str] = []
-    at = 0
-    while at < len(source):
-        found = _STEP.match(source, at)
-        if found is None:
-            raise ValueError(f'"{text}" is no path to an attribute')
-        names += [name for name in found.groups() if name]
-        at = found.end()
-    return tuple(names)
+    steps, end = read_path(text)
+    names = tuple(each.name for each in steps if isinstance(each, Key) and each.name)
+    if end < len(text) or len(names) < len(steps):
+        raise ValueError(f'"{text}" is no path to an attribute')
+    return names
 
 
 def value_at(attributes: Any, path: Iterable[str]) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catalog.model.errors import (
+    BadFlag,
     BadRequest,
     GroupsOnly,
     InvalidAttribute,
@@ -15,6 +16,7 @@ from catalog.model.errors import (
     MismatchedId,
     MisplacedEpoch,
     ResourcesOnly,
+    TooManyVersions,
     UnknownResourceType,
     XRegistryError,
 )
@@ -22,6 +24,16 @@ from catalog.model.schema import GroupType, Model, ResourceType
 from catalog.model.xid import RESERVED_VERSION_IDS, Xid, is_valid_id
 
 Body = Mapping[str, Any]
+
+# Words that stand for no version's id (core/spec.md, "SetDefaultVersionID Flag").
+NEWEST = "null"
+THE_NEW_ONE = "request"
+
+
+# What a body can be rid of by the `ignore` flag, by the kind of entity.
+_OF_ANY = frozenset({"epoch"})
+_OF_REGISTRY = _OF_ANY | {"capabilities", "modelsource"}
+_OF_META = _OF_ANY | {"defaultversionid", "defaultversionsticky"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +45,9 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryUpsert:
-    """The registry's own attributes."""
+    """The registry's own attributes; a `body` of `None` only counts it as updated."""
 
-    body: Body
+    body: Body | None
     patch: bool
 
 
@@ -83,10 +95,19 @@ class Delete:
 class Interaction:
     """What one request asks for; it is applied whole or not at all.
 
-    `violations` are the errors found in single entities of a larger request: they refuse
-    it, but not before the rest was examined too.
+    `at` is the entity that the request is directed to, or the owner of the collection, and
+    `path` its path, for errors that are about the request. `ignore` names what to overlook
+    (core/spec.md, "Ignore Flag"). `default` is the version to make the default one of its only
+    resource, or one of the words `NEWEST` and `THE_NEW_ONE`.
+    `violations` are the errors found in single entities of a larger request: they refuse it,
+    but not before the rest was examined too.
     """
 
+    at: Xid = field(default_factory=Xid)
+    path: str = "/"
+    is_collection: bool = False
+    ignore: frozenset[str] = frozenset()
+    default: str | None = None
     registry: RegistryUpsert | None = None
     groups: list[GroupUpsert] = field(default_factory=list)
     resources: list[ResourceUpsert] = field(default_factory=list)
@@ -100,21 +121,39 @@ class Interaction:
         except XRegistryError as violation:
             self.violations.append(violation)
 
+    def _taken(self, body: Body, xid: Xid, *ids: str, ignorable: frozenset[str] = _OF_ANY) -> Body:
+        """A body without what is to be ignored; `ids` name the ids of the entity at `xid`."""
+        dropped = ignorable & self.ignore
+        if "id" in self.ignore and xid == self.at and not self.is_collection:
+            dropped |= {*ids}
+        return {k: v for k, v in body.items() if k not in dropped} if dropped else body
+
+    def choose_default(self, version: str, *, creates_one: bool) -> None:
+        """Apply the `setdefaultversionid` flag (core/spec.md, "SetDefaultVersionID Flag").
+
+        Args:
+            creates_one: whether the kind of request lets the server choose a version's id.
+
+        Raises:
+            TooManyVersions, BadFlag: `request` can't mean any one version.
+        """
+        if version == THE_NEW_ONE and not creates_one:
+            if any(len(upsert.versions) > 1 for upsert in self.resources):
+                raise TooManyVersions(self.path)
+            raise BadFlag(self.path, flag="setdefaultversionid")
+        self.default = version
+
     def put_registry(self, model: Model, body: Body, *, patch: bool) -> None:
         collections = {name: body[name] for name in model.groups if name in body}
         own = {name: value for name, value in body.items() if name not in collections}
-        self.registry = RegistryUpsert(body=own, patch=patch)
+        taken = self._taken(own, Xid(), "registryid", ignorable=_OF_REGISTRY)
+        self.registry = RegistryUpsert(body=taken, patch=patch)
         self._put_groups_by_type(model, collections, patch=patch)
 
     def post_registry(self, model: Model, body: Body) -> None:
-        """Groups of several types (`core/http.md, "POST /"`).
-
-        Raises:
-            GroupsOnly: the body has anything else.
-        """
-        for name in body:
-            if name not in model.groups and name != "$schema":
-                raise GroupsOnly("/", name=name)
+        """Groups of several types (`core/http.md, "POST /"`); anything else is a violation."""
+        own = (name for name in body if name not in model.groups and name != "$schema")
+        self.violations += [GroupsOnly("/", name=name) for name in own]
         self._put_groups_by_type(model, body, patch=False)
 
     def _put_groups_by_type(self, model: Model, body: Body, *, patch: bool) -> None:
@@ -133,20 +172,19 @@ class Interaction:
         kind = _group_type(model, xid)
         collections = {name: body[name] for name in kind.resources if name in body}
         own = {name: value for name, value in body.items() if name not in collections}
-        self.groups.append(GroupUpsert(xid=xid, body=own, patch=patch))
+        taken = self._taken(own, xid, f"{kind.singular}id")
+        self.groups.append(GroupUpsert(xid=xid, body=taken, patch=patch))
         for name, collection in collections.items():
             self.put_resources(model, xid, name, collection, patch=patch)
 
     def post_group(self, model: Model, xid: Xid, body: Body) -> None:
         """Resources of several types (`core/http.md, "POST /<GROUPS>/<GID>"`).
 
-        Raises:
-            ResourcesOnly: the body has anything else.
+        Anything else is a violation.
         """
         kind = _group_type(model, xid)
-        for name in body:
-            if name not in kind.resources and name != "$schema":
-                raise ResourcesOnly(str(xid), name=name)
+        own = (name for name in body if name not in kind.resources and name != "$schema")
+        self.violations += [ResourcesOnly(str(xid), name=name) for name in own]
         for name, collection in body.items():
             if name in kind.resources:
                 self.put_resources(model, xid, name, collection, patch=False)
@@ -169,26 +207,28 @@ class Interaction:
         document: Document | None = None,
     ) -> None:
         _check_id(xid, xid.rid)
-        _resource_type(model, xid)
+        id = f"{_resource_type(model, xid).singular}id"
         self._imply_group(xid.group)
         meta = body.get("meta")
         if meta is not None and not isinstance(meta, dict):
             raise InvalidAttribute(str(xid), name="meta", error_detail="it needs to be an object")
+        default = {k: v for k, v in body.items() if k not in ("meta", "versions")}
         self.resources.append(
             ResourceUpsert(
                 xid=xid,
                 patch=patch,
-                default={k: v for k, v in body.items() if k not in ("meta", "versions")},
+                default=self._taken(default, xid, id),
                 document=document,
-                meta=meta,
-                versions=tuple(_versions(xid, body.get("versions") or {}, patch=patch)),
+                meta=None if meta is None else self._taken(meta, xid, id, ignorable=_OF_META),
+                versions=self._versions(xid, id, body.get("versions"), patch=patch),
             )
         )
 
     def put_meta(self, model: Model, xid: Xid, body: Body, *, patch: bool) -> None:
-        _resource_type(model, xid)
+        id = f"{_resource_type(model, xid).singular}id"
         self._imply_group(xid.group)
-        self.resources.append(ResourceUpsert(xid=xid, patch=patch, meta=body))
+        meta = self._taken(body, xid, id, ignorable=_OF_META)
+        self.resources.append(ResourceUpsert(xid=xid, patch=patch, meta=meta))
 
     def post_version(
         self, model: Model, xid: Xid, body: Body, *, document: Document | None = None
@@ -208,33 +248,47 @@ class Interaction:
         document: Document | None = None,
     ) -> None:
         _check_id(resource, resource.rid)
-        _resource_type(model, resource)
+        kind = _resource_type(model, resource)
         if vid:
             check_version_id(resource, vid)
         self._imply_group(resource.group)
-        upsert = VersionUpsert(vid=vid, body=body, patch=patch, document=document)
+        own = self._taken(body, resource, f"{kind.singular}id")
+        own = self._taken(own, resource.version(vid), f"{kind.singular}id", "versionid")
+        upsert = VersionUpsert(vid=vid, body=own, patch=patch, document=document)
         self.resources.append(ResourceUpsert(xid=resource, patch=patch, versions=(upsert,)))
 
     def put_versions(self, model: Model, resource: Xid, collection: Any, *, patch: bool) -> None:
         """The versions of one resource, keyed by id."""
         _check_id(resource, resource.rid)
-        _resource_type(model, resource)
+        id = f"{_resource_type(model, resource).singular}id"
         self._imply_group(resource.group)
-        versions = tuple(_versions(resource, collection, patch=patch))
+        versions = self._versions(resource, id, collection, patch=patch)
         self.resources.append(ResourceUpsert(xid=resource, patch=patch, versions=versions))
+
+    def _versions(
+        self, resource: Xid, id: str, collection: Any, *, patch: bool
+    ) -> tuple[VersionUpsert, ...]:
+        upserts = []
+        for vid, body in _entries(f"{resource}/versions", {} if collection is None else collection):
+            check_version_id(resource, vid)
+            body = self._taken(body, resource, id)
+            upserts.append(VersionUpsert(vid=vid, body=body, patch=patch))
+        return tuple(upserts)
 
     def delete(self, xid: Xid, epoch: int | None) -> None:
         self.deletes.append(Delete(xid=xid, epoch=epoch))
 
     def delete_from(self, model: Model, parent: Xid, plural: str, collection: Any) -> None:
         """Some entities of a collection (`core/spec.md, "Deleting Entities"`)."""
+        if parent.rid and not collection and self.default is not None:
+            self._imply_group(parent.group)
+            self.resources.append(ResourceUpsert(xid=parent, patch=True))
         for id, body in _entries(f"{parent}/{plural}".replace("//", "/"), collection):
             xid = parent.child(plural, id)
             _check_id(xid, id)
             _match_id(model, xid, body)
-            self.deletes.append(
-                Delete(xid=xid, epoch=_epoch_to_delete(xid, body), must_exist=False)
-            )
+            epoch = None if "epoch" in self.ignore else _epoch_to_delete(xid, body)
+            self.deletes.append(Delete(xid=xid, epoch=epoch, must_exist=False))
 
     def _imply_group(self, xid: Xid) -> None:
         _check_id(xid, xid.gid)
@@ -251,12 +305,6 @@ def _entries(subject: str, collection: Any) -> Iterator[tuple[str, Body]]:
                 f"{subject}/{key}", error_detail=f"{subject}/{key} needs to be an entity"
             )
         yield key, body
-
-
-def _versions(resource: Xid, collection: Any, *, patch: bool) -> Iterator[VersionUpsert]:
-    for vid, body in _entries(f"{resource}/versions", collection):
-        check_version_id(resource, vid)
-        yield VersionUpsert(vid=vid, body=body, patch=patch)
 
 
 def _check_id(xid: Xid, id: str) -> None:
@@ -297,8 +345,8 @@ def _resource_type(model: Model, xid: Xid) -> ResourceType:
 
 def _match_id(model: Model, xid: Xid, body: Body) -> None:
     singular = "version" if xid.vid else model.singular_of(xid)
-    given = body.get(f"{singular}id", xid.id)
-    if given != xid.id:
+    given = body.get(f"{singular}id")
+    if given is not None and given != xid.id:
         raise MismatchedId(str(xid), singular=singular, invalid_id=str(given), expected_id=xid.id)
 
 

@@ -116,6 +116,9 @@ def _settings(definition: Mapping[str, Any], where: str) -> dict[str, Any]:
             raise broken(where, f'"{aspect}" must be of the type of {default!r}')
         settings[aspect] = value
     settings["versionmode"] = settings["versionmode"].lower()
+    if definition.get("singleversionroot") is None:
+        # core/resource.md leaves it out where the versionmode allows nothing else.
+        settings["singleversionroot"] = settings["versionmode"] != "manual"
     if not 0 <= settings["maxversions"] <= MAX_INTEGER:
         raise broken(where, '"maxversions" must not be negative or beyond 2^53')
     if settings["versionmode"] not in _VERSION_MODES:

@@ -66,12 +66,12 @@ def circle(ancestors: Mapping[str, str]) -> list[str]:
     """
     settled: set[str] = set()
     for start in ancestors:
-        path: list[str] = []
+        path: dict[str, None] = {}
         vid = start
         while vid not in settled and ancestors.get(vid, vid) != vid:
             if vid in path:
-                return path[path.index(vid) :]
-            path.append(vid)
+                return [*path][[*path].index(vid) :]
+            path[vid] = None
             vid = ancestors[vid]
         settled.update(path, (vid,))
     return []

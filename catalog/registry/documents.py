@@ -55,7 +55,10 @@ def update_document(
     value, encoded, url = document_names(kind)
     given = [name for name in (value, encoded, url) if name in body]
     if document is not None:
-        if url not in draft.attributes:
+        if body.get(url) is not None:
+            draft.set_document(None)
+        else:
+            draft.attributes.pop(url, None)
             draft.set_document(document.body)
         return []
     if len(given) > 1:

@@ -12,7 +12,10 @@ from catalog.model.xid import Xid
 
 @dataclass(slots=True)
 class Draft:
-    """The state that an entity will have. `before` is `None` for one that is new."""
+    """The state that an entity will have. `before` is `None` for one that is new.
+
+    Its epoch will be above the one before and above `least_epoch`.
+    """
 
     xid: Xid
     before: Entity | None
@@ -21,6 +24,7 @@ class Draft:
     modifiedat: datetime
     document_sha256: bytes | None = None
     document: bytes | None = None
+    least_epoch: int = 0
     is_touched: bool = False
     is_deleted: bool = False
 
@@ -40,8 +44,17 @@ class Draft:
         return cls(xid=xid, before=None, attributes={}, createdat=now, modifiedat=now)
 
     @property
+    def is_new(self) -> bool:
+        return self.before is None
+
+    @property
     def had_document(self) -> bool:
         return self.before is not None and self.before.document_sha256 is not None
+
+    @property
+    def xref(self) -> str | None:
+        """What a cross reference refers to; `None` for every other entity."""
+        return self.attributes.get("xref") if self.xid.kind == "resource" else None
 
     def set_document(self, body: bytes | None) -> None:
         """Give the version a document, or take it away with `None`."""

@@ -6,9 +6,10 @@ drafts; `finish` seals those that were touched, raising each epoch once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from catalog.model.attributes import check_attributes
 from catalog.model.entity import Entity, Origin, Tombstone
@@ -31,6 +32,7 @@ from catalog.model.moment import parse_time
 from catalog.model.schema import Attribute, Model
 from catalog.model.xid import Xid
 from catalog.registry.draft import Draft
+from catalog.registry.grouprules import GroupRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,10 @@ class Planned:
     dropped_documents: list[str]
 
 
+def _as_given(attributes: dict[str, Any]) -> dict[str, Any]:
+    return attributes
+
+
 class Plan:
     """The drafts of one interaction and the rules that all kinds of entities share.
 
@@ -49,17 +55,27 @@ class Plan:
         before: the registry, and every group, resource and version that is touched.
         authority: this node's: what it creates, and all that it may write.
         now: the time of the interaction, one for all its entities.
+        referred: what touched cross references show now, by xid.
     """
 
     def __init__(
-        self, model: Model, before: Mapping[str, Entity], *, authority: str, now: datetime
+        self,
+        model: Model,
+        before: Mapping[str, Entity],
+        *,
+        authority: str,
+        now: datetime,
+        referred: Mapping[str, Entity] | None = None,
     ) -> None:
         self.model = model
         self.authority = authority
         self.now = now
+        self.referred = referred or {}
+        self._rules: dict[str, GroupRules] = {}
         self.violations: list[XRegistryError] = []
         self.drafts = {xid: Draft.of(entity) for xid, entity in before.items()}
         self._versions: dict[str, list[Draft]] = {}
+        self._by_group: dict[str, list[Draft]] = {}
         for draft in self.drafts.values():
             if draft.xid.vid:
                 self._versions.setdefault(str(draft.xid.resource), []).append(draft)
@@ -70,6 +86,20 @@ class Plan:
 
     def versions_of(self, resource: Xid) -> list[Draft]:
         return [v for v in self._versions.get(str(resource), ()) if not v.is_deleted]
+
+    def target_epoch(self, xref: str) -> int:
+        """The epoch of what a touched cross reference refers to; 0 if that is gone."""
+        target = self.referred.get(xref)
+        return target.epoch if target is not None else 0
+
+    def rules_of(self, group: Xid) -> GroupRules:
+        """What a group demands of the versions in it, as it is going to be."""
+        rules = self._rules.get(str(group))
+        if rules is None:
+            kind = self.model.groups[group.groups]
+            rules = GroupRules.of(kind, group, self.drafts[str(group)].attributes)
+            self._rules[str(group)] = rules
+        return rules
 
     def create(self, xid: Xid) -> Draft:
         """A new entity's draft; its parent gains a child, so that one is touched too."""
@@ -106,8 +136,8 @@ class Plan:
             raise MismatchedEpoch(str(draft.xid), bad_epoch=str(expected), epoch=str(current))
 
     def check_id(self, xid: Xid, singular: str, expected: str, body: Body) -> None:
-        given = body.get(f"{singular}id", expected)
-        if given != expected:
+        given = body.get(f"{singular}id")
+        if given is not None and given != expected:
             raise MismatchedId(
                 str(xid), singular=singular, invalid_id=str(given), expected_id=expected
             )
@@ -120,6 +150,7 @@ class Plan:
         *,
         patch: bool,
         managed: frozenset[str],
+        complete: Callable[[dict[str, Any]], dict[str, Any]] = _as_given,
     ) -> None:
         """Put a body's attributes into a draft, after checking them against the model.
 
@@ -127,6 +158,7 @@ class Plan:
             definitions: what a client may set on this kind of entity.
             patch: keep what the body does not mention.
             managed: names that the caller has dealt with, or that the server alone sets.
+            complete: adds the values that an attribute has where nobody gave it one.
         """
         self.check_epoch(draft, read_epoch(draft.xid, body))
         self.touch(draft.xid)
@@ -134,7 +166,7 @@ class Plan:
         own = {k: v for k, v in draft.attributes.items() if k in managed}
         kept = {k: v for k, v in draft.attributes.items() if patch and k not in managed}
         given = {k: v for k, v in body.items() if k not in managed and k != "$schema"}
-        merged = {k: v for k, v in (kept | given).items() if v is not None}
+        merged = complete({k: v for k, v in (kept | given).items() if v is not None})
         checked, violations = check_attributes(
             merged, definitions, subject=str(draft.xid), model=self.model
         )
@@ -161,13 +193,11 @@ class Plan:
 
     def upsert_registry(self, upsert: RegistryUpsert) -> None:
         draft = self.drafts["/"]
+        if upsert.body is None:
+            self._complete_registry(draft)
+            return
         registry_id = draft.attributes["registryid"]
         self.check_id(draft.xid, "registry", registry_id, upsert.body)
-        for name in ("capabilities", "modelsource"):
-            if upsert.body.get(name) is not None:
-                raise InvalidAttribute(
-                    "/", name=name, error_detail="this server does not let clients change it"
-                )
         self.update(
             draft,
             upsert.body,
@@ -175,6 +205,17 @@ class Plan:
             patch=upsert.patch,
             managed=self.model.managed,
         )
+
+    def _complete_registry(self, draft: Draft) -> None:
+        """Give it the default values of a new model; what does not comply is told later."""
+        self.touch(draft.xid)
+        own = {k: v for k, v in draft.attributes.items() if k in self.model.managed}
+        given = {k: v for k, v in draft.attributes.items() if k not in own}
+        checked, violations = check_attributes(
+            given, self.model.own_attributes, subject="/", model=self.model
+        )
+        if not violations:
+            draft.attributes = checked | own
 
     def upsert_group(self, upsert: GroupUpsert) -> None:
         kind = self.model.groups[upsert.xid.groups]
@@ -186,6 +227,8 @@ class Plan:
         body = upsert.body or {}
         self.check_id(upsert.xid, kind.singular, upsert.xid.gid, body)
         self.update(draft, body, kind.own_attributes, patch=upsert.patch, managed=kind.managed)
+        self._rules.pop(str(upsert.xid), None)
+        self.rules_of(upsert.xid)
 
     def delete(self, delete: Delete) -> Draft | None:
         """Delete an entity with everything below it.
@@ -200,14 +243,32 @@ class Plan:
             return None
         self.check_epoch(draft, delete.epoch)
         self.check_writable(draft)
-        below = f"{delete.xid}/"
-        for xid, other in self.drafts.items():
-            if xid.startswith(below):
-                self.check_writable(other)
-                other.is_deleted = True
+        self.delete_below(delete.xid)
         draft.is_deleted = True
         self.touch(delete.xid.parent)
         return draft
+
+    def delete_below(self, xid: Xid) -> None:
+        """Delete everything that an entity holds."""
+        for draft in self._versions.get(str(xid), ()) if xid.rid else self._in_group(xid):
+            self.check_writable(draft)
+            draft.is_deleted = True
+
+    def _in_group(self, group: Xid) -> Iterable[Draft]:
+        if not self._by_group:
+            for draft in self.drafts.values():
+                if draft.xid.rid:
+                    self._by_group.setdefault(str(draft.xid.group), []).append(draft)
+        return self._by_group.get(str(group), ())
+
+    def is_replica(self, xid: Xid) -> bool:
+        """Whether an entity is here, but another authority's."""
+        draft = self.live(xid)
+        return (
+            draft is not None
+            and draft.before is not None
+            and draft.before.authority != self.authority
+        )
 
     def created(self) -> list[Origin]:
         """The origins of what will be new, whose earlier lives the caller looks up."""
@@ -237,11 +298,8 @@ class Plan:
 
     def _seal(self, draft: Draft, tombstones: Mapping[Origin, Tombstone]) -> Entity:
         xid = str(draft.xid)
-        if draft.before is not None:
-            epoch = draft.before.epoch + 1
-        else:
-            earlier = tombstones.get(Origin(self.authority, xid))
-            epoch = earlier.epoch + 1 if earlier is not None else 1
+        earlier = draft.before or tombstones.get(Origin(self.authority, xid))
+        epoch = max(earlier.epoch if earlier is not None else 0, draft.least_epoch) + 1
         return Entity.sealed(
             xid=xid,
             kind=draft.xid.kind,

@@ -1,38 +1,42 @@
-"""What an interaction does to a resource: its versions, their lineage, its meta, its default.
+"""What an interaction does to one resource: its versions, its meta, its default version.
 
-The steps are those of core/spec.md, "Resource Processing Algorithm".
+The steps are those of core/spec.md, "Resource Processing Algorithm". Those that need the
+content of documents or look beyond the resource are taken by `catalog.registry.validation`
+and `catalog.registry.constraints`, between `ResourcePlan.upsert` and `ResourcePlan.prune`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from catalog.model.attributes import check_attributes
+from catalog.model.dots import dotted
 from catalog.model.errors import (
-    AncestorCircularReference,
+    BadDefaultVersionId,
+    BadRequest,
     InvalidAttribute,
     MismatchedId,
     MismatchedVersionAttribute,
     MissingVersions,
-    MultipleRoots,
-    SetDefaultVersionStickyFalse,
-    UnknownId,
+    Readonly,
     VersionIdNotAllowed,
 )
 from catalog.model.interaction import (
+    NEWEST,
     Body,
     Delete,
     ResourceUpsert,
     VersionUpsert,
     check_version_id,
 )
-from catalog.model.schema import ResourceType
-from catalog.model.versions import Lineage, circle, newest, oldest
+from catalog.model.schema import Attribute, ResourceType
 from catalog.model.xid import Xid
+from catalog.registry import defaults, lineage, xref
 from catalog.registry.documents import update_document
 from catalog.registry.draft import Draft
+from catalog.registry.line import adopt, beyond_limit
 from catalog.registry.plan import Plan
-
-_ITSELF = "request"
 
 
 class ResourcePlan:
@@ -41,17 +45,26 @@ class ResourcePlan:
     Args:
         plan: the interaction's.
         xid: the resource's.
-        last_version_number: the highest number that a deleted version of it had as its id.
+        given: the numbers that were ids of versions that are deleted.
+        default: the `setdefaultversionid` flag.
     """
 
-    def __init__(self, plan: Plan, xid: Xid, last_version_number: int = 0) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        xid: Xid,
+        given: Sequence[range] = (),
+        default: str | None = None,
+    ) -> None:
         kind = plan.model.resource_type(xid.groups, xid.resources)
         assert kind is not None, "the interaction was parsed against the same model"
         self.plan = plan
         self.xid = xid
         self.kind: ResourceType = kind
-        self.last_version_number = last_version_number
+        self.given = given
+        self.default = default
         self.is_new = plan.live(xid) is None
+        self._alone: Draft | None = None
 
     @property
     def draft(self) -> Draft:
@@ -62,42 +75,78 @@ class ResourcePlan:
         return self.plan.versions_of(self.xid)
 
     def upsert(self, upsert: ResourceUpsert) -> None:
+        """Create or update the resource: all steps but the checks of others, and pruning."""
+        referred = xref.xref_after(self.plan.live(self.xid), upsert)
         if self.is_new:
             if upsert.default is None and upsert.meta is None and not upsert.versions:
-                raise MissingVersions(str(self.xid))
+                raise MissingVersions(f"{self.xid}/versions")
             self.plan.create(self.xid)
-            self.draft.attributes["defaultversionsticky"] = False
-        orphans = [d for version in upsert.versions if (d := self._upsert_version(version))]
-        if (default := self._default_upsert(upsert)) is not None and (
-            draft := self._upsert_version(default)
-        ):
-            orphans.append(draft)
-        self._find_ancestors(orphans)
+        if referred is not None:
+            xref.refer(self.plan, self.draft, upsert, referred, self.default)
+            return
+        if self.draft.xref is not None:
+            xref.stop_referring(self.draft, self.plan.target_epoch(self.draft.xref))
+            self.plan.touch(self.xid)
+            self.is_new = True
+        if self.is_new:
+            self.draft.attributes[defaults.STICKY] = defaults.initial_stickiness(self.kind)
+        written = self._upsert_versions(upsert)
         if upsert.meta is not None:
             self._update_meta(upsert.meta, patch=upsert.patch)
-        self._settle()
+        self._settle(written)
 
-    def delete_version(self, delete: Delete) -> None:
-        """Delete a version; the resource goes with its last one."""
-        if self.plan.delete(delete) is None:
+    def review(self) -> None:
+        """Settle what is there, under a model that it was not written under."""
+        self._settle(self.versions)
+
+    def delete_versions(self, deletes: Sequence[Delete]) -> None:
+        """Delete versions; the resource goes with the last one."""
+        if self.draft.xref is not None:
+            raise Readonly(
+                str(deletes[0].xid),
+                detail="It is shown through a cross reference; delete it where that refers to.",
+            )
+        gone = {d.xid.vid for delete in deletes if (d := self.plan.delete(delete)) is not None}
+        if not gone:
             return
         if not self.versions:
+            if self.default not in (None, NEWEST):
+                raise BadDefaultVersionId(
+                    str(self.xid), value=str(self.default), error_detail="no version is left"
+                )
             self.plan.delete(Delete(xid=self.xid))
             return
-        for draft in self.versions:
-            if draft.attributes["ancestorid"] == delete.xid.vid:
-                draft.attributes["ancestorid"] = draft.xid.vid
-                self.plan.touch(draft.xid)
-        if self.draft.attributes["defaultversionid"] == delete.xid.vid:
-            self.draft.attributes["defaultversionsticky"] = False
-        self._settle()
+        self._without(gone)
+        self._settle([])
+
+    def _without(self, gone: set[str]) -> None:
+        if self.kind.versionmode == lineage.MANUAL:
+            lineage.disown(self.plan, self.versions, gone)
+        if self.draft.attributes.get(defaults.ID) in gone:
+            defaults.forget_default(self.draft, self.kind)
+
+    def _upsert_versions(self, upsert: ResourceUpsert) -> list[Draft]:
+        """Steps 1 to 3: the versions, the default one, and who follows whom."""
+        upserts = [*upsert.versions]
+        if (default := self._default_upsert(upsert)) is not None:
+            upserts.append(default)
+        written = [self._upsert_version(each) for each in upserts]
+        if len(written) == 1 and written[0].is_new and not self.is_new:
+            self._alone = written[0]
+        orphans = [draft for draft in written if "ancestorid" not in draft.attributes]
+        lineage.check_ancestors_exist(self.versions)
+        if self.kind.versionmode == lineage.MANUAL:
+            adopt(self.versions, orphans)
+        return written
 
     def _default_upsert(self, upsert: ResourceUpsert) -> VersionUpsert | None:
-        """Which version the resource's own attributes are for, if any."""
+        """Which version the resource's own attributes are for, if any (step 2)."""
+        in_versions = {version.vid for version in upsert.versions}
         body = upsert.default
+        if body is None and self.is_new and not in_versions:
+            body = {}
         if body is None:
             return None
-        in_versions = {version.vid for version in upsert.versions}
         if self.is_new:
             vid = body.get("versionid") or (upsert.meta or {}).get("defaultversionid") or ""
             if vid:
@@ -105,25 +154,23 @@ class ResourcePlan:
             if vid in in_versions or (not vid and in_versions):
                 return None
         else:
-            vid = self.draft.attributes["defaultversionid"]
-            given = body.get("versionid", vid)
-            if given != vid:
+            vid = self.draft.attributes[defaults.ID]
+            given = body.get("versionid")
+            if given is not None and given != vid:
                 raise MismatchedId(
                     str(self.xid), singular="version", invalid_id=str(given), expected_id=vid
                 )
-            touches_only_others = upsert.patch and not body and (upsert.meta or in_versions)
-            if vid in in_versions or touches_only_others:
+            if vid in in_versions:
                 return None
         return VersionUpsert(vid=vid, body=body, patch=upsert.patch, document=upsert.document)
 
-    def _upsert_version(self, upsert: VersionUpsert) -> Draft | None:
-        """Create or update a version; answer with its draft if it needs an ancestor."""
+    def _upsert_version(self, upsert: VersionUpsert) -> Draft:
         xid = self.xid.version(upsert.vid or self._next_version_id())
         draft = self.plan.live(xid)
-        is_new = draft is None
         if draft is None:
             if upsert.vid and not self.kind.setversionid:
                 raise VersionIdNotAllowed(str(self.xid), plural=self.kind.plural)
+            lineage.check_new_id(xid, self.kind)
             draft = self.plan.create(xid)
         self.plan.check_id(xid, "version", xid.vid, upsert.body)
         self.plan.check_id(xid, self.kind.singular, self.xid.rid, upsert.body)
@@ -131,15 +178,17 @@ class ResourcePlan:
         ancestor = upsert.body.get("ancestorid")
         if ancestor is not None:
             self._set_ancestor(draft, ancestor)
-        return draft if is_new and ancestor is None else None
+        return draft
 
     def _update_attributes(self, draft: Draft, upsert: VersionUpsert) -> None:
+        rules = self.plan.rules_of(self.xid.group)
         self.plan.update(
             draft,
             upsert.body,
             self.kind.version_attributes,
             patch=upsert.patch,
             managed=self.kind.managed,
+            complete=lambda attributes: rules.complete(attributes, self.kind.plural),
         )
         if self.kind.hasdocument:
             self.plan.violations += update_document(
@@ -147,128 +196,80 @@ class ResourcePlan:
             )
 
     def _next_version_id(self) -> str:
-        taken = {draft.xid.vid for draft in self.versions}
-        highest = max((int(vid) for vid in taken if vid.isdigit() and len(vid) < 16), default=0)
-        return str(max(highest, self.last_version_number) + 1)
+        return lineage.next_version_id(self.versions, self.kind, self.given)
 
     def _set_ancestor(self, draft: Draft, ancestor: object) -> None:
         if not isinstance(ancestor, str):
             raise InvalidAttribute(
                 str(draft.xid), name="ancestorid", error_detail="it needs to be a string"
             )
-        draft.attributes["ancestorid"] = draft.xid.vid if ancestor == _ITSELF else ancestor
-
-    def _find_ancestors(self, orphans: list[Draft]) -> None:
-        """New versions that named no ancestor follow the newest, in the order of their ids."""
-        new = {draft.xid.vid for draft in orphans}
-        lineages = [_lineage(draft) for draft in self.versions if draft.xid.vid not in new]
-        for draft in sorted(orphans, key=lambda d: d.xid.vid.lower()):
-            parent = newest(lineages)
-            draft.attributes["ancestorid"] = parent.vid if parent else draft.xid.vid
-            lineages.append(_lineage(draft))
+        draft.attributes["ancestorid"] = draft.xid.vid if ancestor == lineage.ITSELF else ancestor
 
     def _update_meta(self, meta: Body, *, patch: bool) -> None:
-        draft = self.draft
-        if meta.get("xref") is not None:
-            raise InvalidAttribute(
-                str(self.xid), name="meta.xref", error_detail="this server has no cross references"
-            )
+        """Step 4. What was a cross reference showed the epoch of another resource."""
         self.plan.check_id(self.xid, self.kind.singular, self.xid.rid, meta)
+        if self.is_new:
+            meta = {name: value for name, value in meta.items() if name != "epoch"}
         self.plan.update(
-            draft,
+            self.draft,
             meta,
             self.kind.meta_attributes,
             patch=patch,
             managed=self.kind.meta_managed,
         )
-        self._choose_default(meta, patch=patch)
+        defaults.choose_default(self.draft, meta, self.kind, patch=patch)
 
-    def _choose_default(self, meta: Body, *, patch: bool) -> None:
-        """core/spec.md, "defaultversionid Attribute" and "defaultversionsticky Attribute"."""
-        attributes = self.draft.attributes
-        sticky = meta.get("defaultversionsticky")
-        chosen = meta.get("defaultversionid")
-        for name, value, wanted in (
-            ("defaultversionsticky", sticky, bool),
-            ("defaultversionid", chosen, str),
-        ):
-            if value is not None and not isinstance(value, wanted):
-                raise InvalidAttribute(
-                    f"{self.xid}/meta", name=name, error_detail=f"it needs to be {wanted.__name__}"
-                )
-        was_sticky = attributes["defaultversionsticky"]
-        if not patch or "defaultversionsticky" in meta:
-            attributes["defaultversionsticky"] = bool(sticky)
-        elif "defaultversionid" in meta:
-            attributes["defaultversionsticky"] = chosen is not None
-        if attributes["defaultversionsticky"] and self.kind.maxversions == 1:
-            raise SetDefaultVersionStickyFalse(str(self.xid))
-        if chosen is not None and attributes["defaultversionsticky"]:
-            attributes["defaultversionid"] = chosen
-        elif sticky is True and not (patch and was_sticky and "defaultversionid" not in meta):
-            attributes.pop("defaultversionid", None)
+    def _settle(self, written: Sequence[Draft]) -> None:
+        """What holds for a resource as a whole once its parts were written: steps 3, 5 and 8."""
+        if self.default is not None:
+            defaults.force_default(self.draft, self.default, written, self.kind)
+        self._order()
+        self._check_narrowed(self.draft, self.kind.meta_narrowed)
+        for draft in written:
+            self._check_narrowed(draft, self.kind.narrowed)
+        self._check_matching()
 
-    def _settle(self) -> None:
-        """Everything that holds for a resource as a whole once its parts were written."""
-        self._check_lineage()
-        self._set_default()
-        self._prune()
-        self._check_match()
-
-    def _check_lineage(self) -> None:
-        ancestors = {d.xid.vid: d.attributes["ancestorid"] for d in self.versions}
-        for vid, ancestor in ancestors.items():
-            if ancestor not in ancestors:
-                raise UnknownId(str(self.xid.version(vid)), singular="version", id=str(ancestor))
-        if vids := circle(ancestors):
-            raise AncestorCircularReference(str(self.xid), list=",".join(vids))
-        roots = [vid for vid, ancestor in ancestors.items() if vid == ancestor]
-        if self.kind.singleversionroot and len(roots) > 1:
-            raise MultipleRoots(str(self.xid), plural=self.kind.plural)
-
-    def _set_default(self) -> None:
-        attributes = self.draft.attributes
-        before = self.draft.before
-        versions = {draft.xid.vid for draft in self.versions}
-        if not attributes["defaultversionsticky"] or "defaultversionid" not in attributes:
-            leaf = newest(map(_lineage, self.versions))
-            if leaf is None:
-                raise MissingVersions(str(self.xid))
-            attributes["defaultversionid"] = leaf.vid
-        if attributes["defaultversionid"] not in versions:
-            raise UnknownId(
-                str(self.xid), singular="version", id=str(attributes["defaultversionid"])
-            )
-        if before is not None and _default_of(attributes) != _default_of(before.attributes):
+    def _order(self) -> None:
+        lineage.derive_ancestors(self.plan, self.versions, self.kind)
+        lineage.check_lineage(self.xid, self.versions, self.kind)
+        defaults.settle_default(self.draft, self.versions, self.kind)
+        if not self.draft.is_new and defaults.has_moved(self.draft):
             self.plan.touch(self.xid)
 
-    def _prune(self) -> None:
-        """Delete the oldest versions beyond `maxversions`, but never the default one."""
-        limit = self.kind.maxversions
-        while limit and len(self.versions) > limit:
-            default = self.draft.attributes["defaultversionid"]
-            candidates = [d for d in self.versions if d.xid.vid != default]
-            last = oldest(map(_lineage, candidates))
-            assert last is not None, "there are more versions than the one that is default"
-            self.delete_version(Delete(xid=self.xid.version(last.vid)))
+    def _check_narrowed(self, draft: Draft, definitions: Mapping[str, Attribute]) -> None:
+        """What the server decides is as restricted by the model as what clients do."""
+        own = {name: draft.attributes[name] for name in definitions if name in draft.attributes}
+        _, violations = check_attributes(
+            own, definitions, subject=str(draft.xid), model=self.plan.model
+        )
+        self.plan.violations += violations
 
-    def _check_match(self) -> None:
+    def _check_matching(self) -> None:
         """core/model.md, "matchversions": some attributes are the same in all versions."""
-        matching = (a.name for a in self.kind.attributes.values() if a.matchversions)
-        for name in matching:
-            values = {repr(draft.attributes.get(name)) for draft in self.versions}
+        for path in self.kind.matching:
+            values = {repr(_value_at(draft.attributes, path)) for draft in self.versions}
             if len(values) > 1:
-                raise MismatchedVersionAttribute(str(self.xid), name=name)
+                raise MismatchedVersionAttribute(str(self.xid), name=dotted(path))
+
+    def prune(self) -> None:
+        """Delete the oldest versions beyond `maxversions` (step 10)."""
+        if self.draft.xref is not None:
+            return
+        gone = beyond_limit(self.versions, self.draft.attributes[defaults.ID], self.kind)
+        if self._alone in gone:
+            raise BadRequest(
+                str(self._alone.xid),
+                error_detail=f"{self._alone.xid} would go at once: it is the oldest, and "
+                f"{self.kind.plural} keep {self.kind.maxversions} versions only",
+            )
+        for draft in gone:
+            self.plan.delete(Delete(xid=draft.xid))
+        self._without({draft.xid.vid for draft in gone})
+        self._order()
 
 
-def _lineage(draft: Draft) -> Lineage:
-    return Lineage(
-        vid=draft.xid.vid,
-        ancestor=draft.attributes.get("ancestorid", draft.xid.vid),
-        createdat=draft.createdat,
-        modifiedat=draft.modifiedat,
-    )
-
-
-def _default_of(attributes: Mapping[str, object]) -> tuple[object, object]:
-    return attributes.get("defaultversionid"), attributes.get("defaultversionsticky")
+def _value_at(attributes: Mapping[str, Any], path: Sequence[str]) -> Any:
+    value: Any = attributes
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

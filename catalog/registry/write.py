@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 
 from catalog.model.change import Change, changes_between
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.model.errors import NotFound, XRegistryError, with_violations
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid
-from catalog.registry.plan import Plan
-from catalog.registry.resources import ResourcePlan
+from catalog.registry.checks import Checks
+from catalog.registry.configure import Becoming, configure
+from catalog.registry.plan import Plan, Planned
+from catalog.registry.steps import Steps
+from catalog.registry.validation import Checker
+from catalog.registry.xref import target_in
 from catalog.store import entities as store
 from catalog.store.changes import Position
 from catalog.store.database import Connection, Database
@@ -30,7 +32,7 @@ class Outcome:
     """What an interaction did.
 
     `position` is where the change log shows it: a reader of the log that has come this
-    far has seen everything of it.
+    far has seen everything of it. `overlooked` are read-only entities that it left alone.
     """
 
     interaction: str
@@ -39,73 +41,139 @@ class Outcome:
     before: Mapping[str, Entity]
     after: Mapping[str, Entity | Tombstone]
     changes: list[Change]
+    overlooked: frozenset[str] = frozenset()
 
     def is_new(self, xid: Xid) -> bool:
         return str(xid) not in self.before and isinstance(self.after.get(str(xid)), Entity)
 
 
 async def apply_interaction(
-    database: Database, configuration: Configuration, interaction: Interaction
+    database: Database,
+    configuration: Configuration,
+    interaction: Interaction,
+    becoming: Becoming | None = None,
+    *,
+    checker: Checker,
 ) -> Outcome:
     """Apply a request whole, or not at all.
 
+    Args:
+        configuration: the one in force when the request was read.
+        becoming: the configuration that the request asks for, which the interaction was read
+            with.
+        checker: knows the formats of documents.
+
     Raises:
         XRegistryError: the request is refused; it carries every violation found.
+        ConfigurationChanged: nothing was written; the request is to be read again.
     """
-    touched = _touched_by(interaction)
-    for attempt in (touched, replace(touched, catalog_exclusive=True)):
+    touched = replace(_touched_by(interaction), revision=configuration.revision)
+    whole = replace(touched, catalog_exclusive=True)
+    work = _Work(database, configuration, interaction, becoming, checker)
+    for attempt in (touched if becoming is None else whole, whole):
         try:
-            return await _apply_once(database, configuration, interaction, attempt)
+            return await work.apply(attempt)
         except MustBeginAgain:
             continue
     raise AssertionError("nothing can change under a lock on the whole catalog")
 
 
-async def _apply_once(
-    database: Database, configuration: Configuration, interaction: Interaction, touched: Touched
-) -> Outcome:
-    model = configuration.model
-    id, now = uuid.uuid4().hex, datetime.now(UTC)
-    async with database.transaction() as connection:
-        before = await store.lock_and_load(connection, touched)
-        before |= await _load_below(connection, interaction)
-        plan = Plan(model, before, authority=database.node.authority, now=now)
-        numbers = await store.last_version_numbers(
-            connection, database.node.authority, _resources_to_number(interaction)
+@dataclass(frozen=True, slots=True)
+class _Work:
+    database: Database
+    configuration: Configuration
+    interaction: Interaction
+    becoming: Becoming | None
+    checker: Checker
+
+    async def apply(self, touched: Touched) -> Outcome:
+        """One attempt, under the locks that it names."""
+        id, now = uuid.uuid4().hex, datetime.now(UTC)
+        async with self.database.transaction() as connection:
+            before = await store.lock_and_load(connection, touched)
+            before |= await _load_below(connection, self.interaction)
+            plan = await self._plan(connection, before, now)
+            steps = await self._take_steps(connection, plan, before)
+            await self._check(connection, plan, steps, is_exclusive=touched.catalog_exclusive)
+            tombstones = await _earlier_lives(connection, plan)
+            planned = plan.finish(tombstones)
+            changes = self._changes(plan, before, planned)
+            position = await store.write(
+                connection,
+                Write(
+                    interaction=id,
+                    at=now,
+                    entities=[e for e in planned.after.values() if isinstance(e, Entity)],
+                    tombstones=[t for t in planned.after.values() if isinstance(t, Tombstone)],
+                    changes=changes,
+                    dropped_documents=planned.dropped_documents,
+                    revived=list(tombstones),
+                ),
+            )
+            if self.becoming is not None:
+                await configure(
+                    connection,
+                    self.configuration,
+                    self.becoming,
+                    checker=self.checker,
+                    interaction=id,
+                    now=now,
+                )
+        self.database.signal.set(changes)
+        return Outcome(
+            interaction=id,
+            at=now,
+            position=position,
+            before=before,
+            after=planned.after,
+            changes=changes,
+            overlooked=frozenset(steps.overlooked),
         )
-        _run(plan, interaction, numbers)
-        tombstones = await _earlier_lives(connection, plan)
-        planned = plan.finish(tombstones)
-        changes = changes_between(before, planned.after, model)
-        position = await store.write(
-            connection,
-            Write(
-                interaction=id,
-                at=now,
-                entities=[e for e in planned.after.values() if isinstance(e, Entity)],
-                tombstones=[t for t in planned.after.values() if isinstance(t, Tombstone)],
-                changes=changes,
-                dropped_documents=planned.dropped_documents,
-                revived=list(tombstones),
-            ),
+
+    def _changes(self, plan: Plan, before: Mapping[str, Entity], planned: Planned) -> list[Change]:
+        changes = changes_between({**plan.referred, **before}, planned.after, plan.model)
+        if self.becoming is None:
+            return changes
+        return self.becoming.noted_in(changes, self.configuration)
+
+    @property
+    def _configuration_after(self) -> Configuration:
+        return self.configuration if self.becoming is None else self.becoming.configuration
+
+    async def _plan(
+        self, connection: Connection, before: Mapping[str, Entity], now: datetime
+    ) -> Plan:
+        return Plan(
+            self._configuration_after.model,
+            before,
+            authority=self.database.node.authority,
+            now=now,
+            referred=await _load_referred(connection, self.interaction, before),
         )
-    database.signal.set()
-    return Outcome(
-        interaction=id,
-        at=now,
-        position=position,
-        before=before,
-        after=planned.after,
-        changes=changes,
-    )
+
+    async def _take_steps(
+        self, connection: Connection, plan: Plan, before: Mapping[str, Entity]
+    ) -> Steps:
+        numbers = await _load_numbers(connection, plan.authority, self.interaction, before)
+        steps = Steps(plan, self.interaction, numbers)
+        steps.run()
+        return steps
+
+    async def _check(
+        self, connection: Connection, plan: Plan, steps: Steps, *, is_exclusive: bool
+    ) -> None:
+        capabilities = self._configuration_after.capabilities
+        checks = Checks(connection, plan, capabilities, self.checker)
+        await checks.run(steps.resources, is_exclusive=is_exclusive)
 
 
 def _touched_by(interaction: Interaction) -> Touched:
-    groups = {str(upsert.xid) for upsert in interaction.groups}
-    resources = {str(upsert.xid) for upsert in interaction.resources}
+    written = [upsert.xid for upsert in interaction.resources]
+    targets = [xid for upsert in interaction.resources if (xid := target_in(upsert.meta))]
     deleted = [delete.xid for delete in interaction.deletes]
-    groups |= {str(xid.group) for xid in deleted}
-    resources |= {str(xid.resource) for xid in deleted if xid.rid}
+    groups = {str(upsert.xid) for upsert in interaction.groups}
+    groups |= {str(xid.group) for xid in (*deleted, *targets)}
+    resources = {str(xid.resource) for xid in (*written, *deleted, *targets) if xid.rid}
     return Touched(
         groups=frozenset(groups),
         resources=frozenset(resources),
@@ -124,43 +192,33 @@ async def _load_below(connection: Connection, interaction: Interaction) -> dict[
     return {row.xid: row for row in rows}
 
 
-def _resources_to_number(interaction: Interaction) -> list[str]:
-    return [
+async def _load_referred(
+    connection: Connection, interaction: Interaction, before: Mapping[str, Entity]
+) -> dict[str, Entity]:
+    """What those resources show that are cross references now and will be written."""
+    written = (before.get(str(upsert.xid)) for upsert in interaction.resources)
+    xrefs = {xref for each in written if each is not None and (xref := each.attributes.get("xref"))}
+    if not xrefs:
+        return {}
+    targets = await store.load(connection, xrefs)
+    defaults = [
+        f"{xid}/versions/{target.attributes.get('defaultversionid')}"
+        for xid, target in targets.items()
+    ]
+    return targets | await store.load(connection, defaults)
+
+
+async def _load_numbers(
+    connection: Connection, authority: str, interaction: Interaction, before: Mapping[str, Entity]
+) -> dict[str, list[range]]:
+    """The numbers of deleted versions, of the resources that may get one with a new number."""
+    resources = [
         str(upsert.xid)
         for upsert in interaction.resources
-        if any(not version.vid for version in upsert.versions)
+        if (held := before.get(str(upsert.xid))) is not None
+        and ("xref" in held.attributes or any(not each.vid for each in upsert.versions))
     ]
-
-
-def _run(plan: Plan, interaction: Interaction, numbers: Mapping[str, int]) -> None:
-    """Take every step, noting what is wrong with each, and refuse if anything was."""
-    plan.violations += interaction.violations
-    for step in _steps(plan, interaction, numbers):
-        try:
-            step()
-        except XRegistryError as violation:
-            plan.violations.append(violation)
-    if plan.violations:
-        raise with_violations(plan.violations)
-
-
-def _steps(
-    plan: Plan, interaction: Interaction, numbers: Mapping[str, int]
-) -> Iterable[Callable[[], object]]:
-    if interaction.registry is not None:
-        yield partial(plan.upsert_registry, interaction.registry)
-    for group in interaction.groups:
-        yield partial(plan.upsert_group, group)
-    for resource in interaction.resources:
-        number = numbers.get(str(resource.xid), 0)
-        yield partial(ResourcePlan(plan, resource.xid, number).upsert, resource)
-    for delete in interaction.deletes:
-        if not delete.xid.vid:
-            yield partial(plan.delete, delete)
-        elif plan.live(delete.xid.resource) is not None:
-            yield partial(ResourcePlan(plan, delete.xid.resource).delete_version, delete)
-        elif delete.must_exist:
-            raise NotFound(str(delete.xid))
+    return await store.numbers_of_deleted_versions(connection, authority, resources)
 
 
 async def _earlier_lives(connection: Connection, plan: Plan) -> dict[Origin, Tombstone]:

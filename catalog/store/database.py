@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from asyncpg.exceptions import (
     UniqueViolationError,
 )
 
+from catalog.model.change import Change
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.store.migrate import migrate
 from catalog.store.queries import Queries
@@ -44,7 +45,10 @@ class Node:
 
     instance: uuid.UUID
     authority: str
-    modelsource: Mapping[str, Any]
+
+
+# How the database fails for a while: it is restarted, or too busy to answer.
+DatabaseFailure = (OSError, TimeoutError, PostgresError, InterfaceError)
 
 
 class DatabaseUnusable(Exception):
@@ -54,23 +58,24 @@ class DatabaseUnusable(Exception):
 class Signal:
     """Wakes everybody who waits for the change log to grow. It carries no data.
 
-    `unannounced` is set while other processes have not been told yet; `generation` counts
-    the writes heard of, so that what was read before one can be told from what was after.
+    `unannounced` is set while other processes have not been told yet; `listeners` are told
+    at once what this process has changed.
     """
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self.generation = 0
+        self.listeners: list[Callable[[Sequence[Change]], None]] = []
         self.unannounced = asyncio.Event()
 
-    def set(self) -> None:
+    def set(self, changes: Sequence[Change] = ()) -> None:
         """This process has written."""
+        for listener in self.listeners:
+            listener(changes)
         self.unannounced.set()
         self.hear()
 
     def hear(self) -> None:
         """Some process has written."""
-        self.generation += 1
         self._event.set()
         self._event = asyncio.Event()
 
@@ -94,6 +99,8 @@ class Database:
         self.pool = pool
         self.node = node
         self.signal = Signal()
+        # Set when some process may have changed the configuration.
+        self.reconfigured = asyncio.Event()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -102,6 +109,7 @@ class Database:
         dsn: str,
         *,
         modelsource: Mapping[str, Any],
+        resolved: Mapping[str, Any] | None = None,
         public_url: str | None = None,
         pool_size: int = 10,
     ) -> AsyncIterator[Database]:
@@ -110,6 +118,7 @@ class Database:
         Args:
             dsn: a PostgreSQL URL.
             modelsource: the model that a fresh node begins with.
+            resolved: the same with its `$include`s resolved, where it has any.
             public_url: becomes the authority of a fresh node; without one it is
                 `urn:uuid:` and the instance id. An authority never changes afterwards.
             pool_size: the most connections that are open at a time.
@@ -121,7 +130,7 @@ class Database:
         try:
             async with pool.acquire() as connection:
                 await migrate(connection)
-                node = await _identify(connection, modelsource, public_url)
+                node = await _identify(connection, modelsource, resolved, public_url)
             yield cls(pool, node)
         finally:
             await pool.close()
@@ -169,7 +178,13 @@ class Database:
             if pid != own:
                 self.signal.hear()
 
+        def hear_of_configuration(*_: object) -> None:
+            self.reconfigured.set()
+
         await connection.add_listener("changes", hear)
+        await connection.add_listener("configuration", hear_of_configuration)
+        # It may have changed while there was nobody to hear of it.
+        self.reconfigured.set()
         try:
             while True:
                 await self.signal.unannounced.wait()
@@ -178,6 +193,7 @@ class Database:
                 await asyncio.sleep(_ANNOUNCEMENT_SECONDS)
         finally:
             await connection.remove_listener("changes", hear)
+            await connection.remove_listener("configuration", hear_of_configuration)
 
 
 async def _connect(dsn: str, pool_size: int) -> asyncpg.Pool:
@@ -206,7 +222,10 @@ async def _leave_transaction(connection: Connection) -> None:
 
 
 async def _identify(
-    connection: Connection, modelsource: Mapping[str, Any], public_url: str | None
+    connection: Connection,
+    modelsource: Mapping[str, Any],
+    resolved: Mapping[str, Any] | None,
+    public_url: str | None,
 ) -> Node:
     instance = uuid.uuid4()
     await connection.execute(
@@ -214,17 +233,14 @@ async def _identify(
         instance,
         public_url or f"urn:uuid:{instance}",
         orjson.dumps(dict(modelsource)).decode(),
+        None if resolved is None else orjson.dumps(dict(resolved)).decode(),
     )
     async with connection.transaction():
         if await connection.fetchval(_queries.is_log_from_elsewhere):
             await connection.execute(_queries.forget_log)
             await connection.execute(_queries.renew_instance, uuid.uuid4())
     row = await connection.fetchrow(_queries.read)
-    return Node(
-        instance=row["instance"],
-        authority=row["authority"],
-        modelsource=orjson.loads(row["modelsource"]),
-    )
+    return Node(instance=row["instance"], authority=row["authority"])
 
 
 @contextlib.contextmanager

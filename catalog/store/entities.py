@@ -25,12 +25,23 @@ class MustBeginAgain(Exception):
     """What an interaction touches changed while it waited for its locks."""
 
 
+class ConfigurationChanged(Exception):
+    """The configuration is another one than the interaction was read with."""
+
+
+_REASONS: Mapping[str, type[Exception]] = {
+    "CC001": MustBeginAgain,
+    "CC002": ConfigurationChanged,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
     """What an interaction is about to write, so that it can be locked and loaded.
 
     `groups` and `resources` are xids. The exclusive flags say what is known beforehand to
-    gain or lose children; what is missing is found out by the database itself.
+    gain or lose children; what is missing is found out by the database itself. `revision`
+    is the configuration's that all of this was made with; `None` fits any.
     """
 
     groups: frozenset[str] = frozenset()
@@ -38,6 +49,7 @@ class Touched:
     registry_exclusive: bool = False
     groups_exclusive: bool = False
     catalog_exclusive: bool = False
+    revision: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +114,7 @@ async def lock_and_load(connection: Connection, touched: Touched) -> dict[str, E
 
     Raises:
         MustBeginAgain: roll back, and come again with everything exclusive.
+        ConfigurationChanged: roll back, and read the configuration anew.
     """
     try:
         rows = await connection.fetch(
@@ -111,11 +124,13 @@ async def lock_and_load(connection: Connection, touched: Touched) -> dict[str, E
             touched.registry_exclusive,
             touched.groups_exclusive,
             touched.catalog_exclusive,
+            touched.revision,
         )
     except PostgresError as error:
-        if getattr(error, "sqlstate", "") != "CC001":
+        reason = _REASONS.get(getattr(error, "sqlstate", None) or "")
+        if reason is None:
             raise
-        raise MustBeginAgain from error
+        raise reason from error
     return {row["xid"]: entity_from(row) for row in rows}
 
 
@@ -152,14 +167,17 @@ async def load_subtrees(
     return [replace(entity_from(row), document=row["body"]) for row in rows]
 
 
-async def last_version_numbers(
+async def numbers_of_deleted_versions(
     connection: Connection, authority: str, resources: Sequence[str]
-) -> dict[str, int]:
-    """By resource, the highest number that was the id of a version that is deleted now."""
+) -> dict[str, list[range]]:
+    """By resource, the numbers that were ids of versions which are deleted now."""
     if not resources:
         return {}
-    rows = await connection.fetch(_queries.last_version_numbers, authority, resources)
-    return {row["resource"]: row["number"] for row in rows}
+    rows = await connection.fetch(_queries.numbers_of_deleted_versions, authority, resources)
+    return {
+        row["resource"]: [range(numbers.lower, numbers.upper) for numbers in row["numbers"]]
+        for row in rows
+    }
 
 
 async def load_shown(connection: Connection, xids: Iterable[str]) -> list[Shown]:
@@ -168,14 +186,16 @@ async def load_shown(connection: Connection, xids: Iterable[str]) -> list[Shown]
     return [_shown_from(row) for row in rows]
 
 
-async def page(connection: Connection, collection: str, after: str, limit: int) -> list[Entity]:
+async def page(
+    connection: Connection, collection: str, after: str, limit: int | None
+) -> list[Entity]:
     """Up to `limit` entities of a collection whose ids come after `after`."""
     rows = await connection.fetch(_queries.page, collection, after.lower(), limit)
     return [entity_from(row) for row in rows]
 
 
 async def page_resources(
-    connection: Connection, collection: str, after: str, limit: int
+    connection: Connection, collection: str, after: str, limit: int | None
 ) -> list[Shown]:
     """Up to `limit` resources of a collection whose ids come after `after`."""
     rows = await connection.fetch(_queries.page_resources, collection, after.lower(), limit)
@@ -222,7 +242,10 @@ async def write(connection: Connection, write: Write) -> Position:
         write.interaction,
         write.at,
         *_change_columns(write.changes),
+        *_listing_columns(write.entities),
     )
+    if resources := _relisted(write):
+        await connection.execute(_queries.relist, *_default_columns(resources))
     documents = [e for e in write.entities if e.document is not None]
     if documents:
         await connection.execute(
@@ -251,6 +274,52 @@ def _entity_columns(entities: Sequence[Entity]) -> list[list[Any]]:
         [e.fingerprint for e in entities],
         [e.bucket for e in entities],
     ]
+
+
+def _listing_columns(entities: Sequence[Entity]) -> list[list[Any]]:
+    """Where each entity's attributes are shown, and whether they are.
+
+    That is known of groups and resources, and of the versions whose resource is among the
+    entities. `None` leaves it to the resource that is stored.
+    """
+    defaults = {e.xid: _default_version(e) for e in entities if e.kind == "resource"}
+    owners = [e.path.resource if e.kind == "version" else e.path for e in entities]
+    return [
+        [collection_of(owner) for owner in owners],
+        [owner.id.lower() for owner in owners],
+        [_is_listed(entity, defaults) for entity in entities],
+    ]
+
+
+def _is_listed(entity: Entity, defaults: Mapping[str, str]) -> bool | None:
+    if entity.kind != "version":
+        return entity.kind == "group"
+    default = defaults.get(str(entity.path.resource))
+    return None if default is None else entity.xid == default
+
+
+def _relisted(write: Write) -> list[Entity]:
+    """The resources with a version that is not written but may begin or cease to be listed."""
+    written = {entity.xid for entity in write.entities}
+    created = {change.xid for change in write.changes if change.action == "created"}
+    return [
+        entity
+        for entity in write.entities
+        if entity.kind == "resource"
+        and not (entity.xid in created and _default_version(entity) in written)
+    ]
+
+
+def _default_columns(resources: Sequence[Entity]) -> list[list[str]]:
+    return [
+        [collection_of(resource.path) for resource in resources],
+        [resource.path.id.lower() for resource in resources],
+        [_default_version(resource) for resource in resources],
+    ]
+
+
+def _default_version(resource: Entity) -> str:
+    return f"{resource.xid}/versions/{resource.attributes.get('defaultversionid', '')}"
 
 
 def _tombstone_columns(tombstones: Sequence[Tombstone]) -> list[list[Any]]:

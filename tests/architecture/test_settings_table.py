@@ -28,7 +28,7 @@ def _row(name: str, field: FieldInfo) -> str:
 
 def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True, validated_data={})
-    if value is None:
+    if value in (None, ()):
         return "unset"
     if isinstance(value, Path):
         value = Path("~") / value.relative_to(Path.home())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,13 +14,12 @@ import asyncpg
 import orjson
 import pytest
 import pytest_asyncio
-from aiohttp import ClientResponse
+from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from catalog.api.app import create_app
 from catalog.config import Settings
-from catalog.context import Context
-from catalog.model.configuration import Configuration
+from catalog.context import Context, read_configuration
 from catalog.model.modelsource import default_model, load_model
 from catalog.registry.begin import ensure_registry
 from catalog.store.changes import START, LoggedChange, read_changes
@@ -141,7 +140,11 @@ def assert_problem(answer: Answer) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def start_node(
-    dsn: str, *, modelsource: dict[str, Any] | None = None, **settings: Any
+    dsn: str,
+    *,
+    modelsource: dict[str, Any] | None = None,
+    routes: Iterable[web.AbstractRouteDef] = (),
+    **settings: Any,
 ) -> AsyncIterator[Node]:
     """A node on a database of its own, listening on a free port of the loopback address."""
     model = default_model() if modelsource is None else load_model(modelsource)
@@ -149,11 +152,11 @@ async def start_node(
         await ensure_registry(database, "test")
         context = Context(
             database=database,
-            configuration=Configuration(model=model),
+            configuration=await read_configuration(database),
             settings=Settings(**settings),
             public_base="",
         )
-        async with TestClient(TestServer(create_app(context))) as client:
+        async with context.checker, TestClient(TestServer(create_app(context, routes))) as client:
             context.public_base = str(client.make_url("")).rstrip("/")
             yield Node(client, context)
 

@@ -18,9 +18,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from catalog.api import subscriptions
 from catalog.api.app import create_app
 from catalog.config import Settings
-from catalog.context import Context
+from catalog.context import Context, read_configuration
 from catalog.events.deliver import run_deliveries
-from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
 from catalog.registry.begin import ensure_registry
 from catalog.store.database import Database
@@ -41,12 +40,12 @@ async def start_member(dsn: str, **settings: Any) -> AsyncIterator[Node]:
         await ensure_registry(database, "test")
         context = Context(
             database=database,
-            configuration=Configuration(model=model),
+            configuration=await read_configuration(database),
             settings=Settings(**quick),
             public_base="",
         )
         app = create_app(context, [*subscriptions.routes, *routes])
-        async with TestClient(TestServer(app)) as client:
+        async with context.checker, TestClient(TestServer(app)) as client:
             context.public_base = str(client.make_url("")).rstrip("/")
             yield Node(client, context)
 

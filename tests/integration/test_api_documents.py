@@ -11,8 +11,8 @@ from tests.integration.conftest import HTTP, SPEC, Node, assert_problem
 
 GROUP = "/schemagroups/g"
 SCHEMA = f"{GROUP}/schemas/s"
-FORMAT = {"xRegistry-format": "JsonSchema/draft-07"}
-DETAILS = {"format": "JsonSchema/draft-07"}
+FORMAT = {"xRegistry-format": "Text/1.0"}
+DETAILS = {"format": "Text/1.0"}
 MISSING = f"{SPEC}required_attribute_missing"
 
 

@@ -377,7 +377,7 @@ async def test_every_violation_of_a_request_is_listed(node: Node) -> None:
             {"list": "format"},
         ),
         ("/", {"registryid": "x"}, "mismatched_id", "/", None),
-        ("/", {"capabilities": {}}, "invalid_attribute", "/", None),
+        ("/", {"capabilities": 5}, "capability_error", "/capabilities", None),
         (
             MESSAGE,
             {"epoch": 77},
@@ -385,7 +385,7 @@ async def test_every_violation_of_a_request_is_listed(node: Node) -> None:
             f"{MESSAGE}/versions/2",
             {"bad_epoch": "77", "epoch": "1"},
         ),
-        (f"{MESSAGE}/meta", {"xref": "/messagegroups/g/messages/z"}, "invalid_attribute", "", None),
+        (f"{MESSAGE}/meta", {"xref": "/messagegroups/g"}, "malformed_xref", "", None),
         (f"{MESSAGE}/meta", {"compatibility": "sideways"}, "invalid_attribute", "", None),
         (
             f"{MESSAGE}/meta",

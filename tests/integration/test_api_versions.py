@@ -201,9 +201,13 @@ async def test_ids_that_the_server_gives_are_never_given_again(node: Node) -> No
     assert given == ["1", "2", "3"]
     await node.send("DELETE", f"{FILE}/versions/3")
     await node.put(f"{FILE}/versions/5")
-    assert (await node.send("POST", FILE, {})).json["versionid"] == "6"
-    await node.send("DELETE", FILE)
+    given = [(await node.send("POST", FILE, {})).json["versionid"] for _ in range(2)]
+    assert given == ["4", "6"]
+    await node.send("DELETE", f"{FILE}/versions", {"1": {}, "6": {}})
     assert (await node.send("POST", FILE, {})).json["versionid"] == "7"
+    await node.send("DELETE", FILE)
+    given = [(await node.send("POST", FILE, {})).json["versionid"] for _ in range(2)]
+    assert given == ["1", "2"], "another resource counts anew"
 
 
 async def test_post_of_an_existing_version_updates_it(node: Node) -> None:

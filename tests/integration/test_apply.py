@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.modelsource import default_model
 from catalog.store import links
 from catalog.store.links import Definition, LinkReplaced
 from replication.apply import Applied, Batch, apply_batch
 from replication.decide import Policy, Verdict
-from replication.judge import Incoming
+from replication.judge import Incoming, why_invalid
 from replication.lines import read_line, write_entity
 from tests.integration.conftest import Node
 from tests.integration.federation import digest_rows, execute, start_member
@@ -85,9 +86,7 @@ def end_of(live: Entity) -> Tombstone:
 
 async def receive(node: Node, *copies: Incoming, **batch: Any) -> Applied:
     policy = Policy(own=node.database.node.authority, sender=AUTHORITY)
-    return await apply_batch(
-        node.database, node.context.model, Batch(copies=copies, policy=policy, **batch)
-    )
+    return await apply_batch(node.context, Batch(copies=copies, policy=policy, **batch))
 
 
 async def test_a_replica_keeps_what_its_authority_gave_it(member: Node) -> None:
@@ -258,9 +257,44 @@ async def test_bulk_is_fast_enough_for_a_bootstrap(member: Node) -> None:
     policy = Policy(own=member.database.node.authority, sender=AUTHORITY)
     began = time.monotonic()
     await apply_batch(
-        member.database,
-        member.context.model,
+        member.context,
         Batch(copies=copies, policy=policy, is_bulk=True),
     )
     assert 2000 / (time.monotonic() - began) > 500
     assert Origin(AUTHORITY, "/messagegroups/g7").xid in {o for _, o in await digest_rows(member)}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "fault"),
+    [
+        ({"xref": "/messagegroups/g/messages/other"}, ""),
+        ({"xref": "/messagegroups/g/messages/other", "labels": {}}, "beside"),
+        ({"xref": "/messagegroups/g/messages/m"}, "itself"),
+        ({"xref": "/schemagroups/g/schemas/s"}, "another one"),
+        ({"xref": "/nowhere/g/messages/m"}, "not in the model"),
+        ({"xref": "../x"}, "xid"),
+        ({"xref": 5}, "xid"),
+        ({"defaultversionid": "1"}, "defaultversionsticky"),
+    ],
+)
+def test_what_a_copy_of_a_resource_may_hold(attributes: dict[str, Any], fault: str) -> None:
+    """A cross reference holds nothing else, and refers to what could be here."""
+    reason = why_invalid(entity("/messagegroups/g/messages/m", **attributes), default_model())
+    assert (fault in reason) if fault else reason == ""
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_right"),
+    [
+        ({"formatvalidated": True, "compatibilityvalidated": False}, True),
+        ({"formatvalidated": False, "formatvalidatedreason": "so"}, True),
+        ({"formatvalidated": "true"}, False),
+        ({"compatibilityvalidatedreason": 5}, False),
+        ({"isdefault": True}, False),
+    ],
+)
+def test_what_a_copy_of_a_version_may_hold(attributes: dict[str, Any], is_right: bool) -> None:
+    """What its authority found out about its document comes along."""
+    xid = "/schemagroups/g/schemas/s/versions/1"
+    reason = why_invalid(entity(xid, ancestorid="1", **attributes), default_model())
+    assert (reason == "") == is_right

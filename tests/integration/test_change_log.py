@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from catalog.model.change import REMOVED
 from catalog.store.changes import START, LoggedChange, Position, read_changes
 from catalog.store.database import wait_for
 from tests.integration.conftest import Node
@@ -94,3 +95,13 @@ async def test_an_open_transaction_holds_back_what_was_committed_after_it_began(
             assert await read_changes(connection, START, 100) == []
         await late.rollback()
     assert {logged.change.xid for logged in await node.changes()} == {"/", "/messagegroups/g"}
+
+
+async def test_a_deprecation_that_was_taken_away_is_marked(node: Node) -> None:
+    """core/events.md names both alike; a later version of it does not."""
+    group = "/messagegroups/g"
+    await node.put(group, {"deprecated": {"removal": "2030-01-01T00:00:00Z"}})
+    for deprecated in ({"removal": "2031-01-01T00:00:00Z"}, None):
+        await node.send("PATCH", group, {"deprecated": deprecated})
+    told = [c.change.deprecation for c in await node.changes() if c.change.xid == group]
+    assert told == [("removal",), ("removal",), (REMOVED, "removal")]

@@ -27,6 +27,24 @@ class FakeNode:
     imported: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
     subscriptions: list[dict[str, Any]] = field(default_factory=list)
+    models: list[Any] = field(default_factory=list)
+    capabilities: dict[str, Any] = field(default_factory=lambda: {"pagination": True})
+
+    async def put_model(self, request: web.Request) -> web.Response:
+        source = await request.json()
+        if "bad" in source.get("groups", {}):
+            found = [_violation("/bads/b")]
+            problem = {"type": "m", "title": "Some do not comply.", "violations": found}
+            return web.json_response(problem, status=400)
+        self.models.append(source)
+        return web.json_response(source)
+
+    async def set_capabilities(self, request: web.Request) -> web.Response:
+        self.capabilities |= await request.json()
+        return web.json_response(self.capabilities)
+
+    async def get_capabilities(self, _: web.Request) -> web.Response:
+        return web.json_response(self.capabilities)
 
     async def import_(self, request: web.Request) -> web.Response:
         groups = await request.json()
@@ -71,6 +89,11 @@ def node() -> Iterator[FakeNode]:
             [
                 web.post("/", fake.import_),
                 web.get("/model", _always(MODEL)),
+                web.get("/modelsource", _always({"groups": {}})),
+                web.put("/modelsource", fake.put_model),
+                web.get("/capabilities", fake.get_capabilities),
+                web.patch("/capabilities", fake.set_capabilities),
+                web.get("/capabilitiesoffered", _always({"flags": {"type": "array"}})),
                 web.get("/export", _always(EXPORT)),
                 web.get("/replication/links", fake.list_links),
                 web.post("/replication/links", fake.add_link),
@@ -257,3 +280,69 @@ def test_reconcile_refuses_what_names_no_catalog() -> None:
     result = CliRunner().invoke(app, ["reconcile", "--catalog", "eu"])
     assert result.exit_code == 2
     assert "NAME=URL" in result.stderr
+
+
+def test_the_model_is_printed_in_full_or_as_it_was_given(concord) -> None:
+    assert orjson.loads(concord("model", "get").stdout) == MODEL
+    assert orjson.loads(concord("model", "get", "--source").stdout) == {"groups": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("m.json", '{"groups": {"dirs": {}}}'), ("m.yaml", "groups: {dirs: {}}")]
+)
+def test_a_model_is_put_from_a_file(concord, node, tmp_path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    result = concord("model", "put", str(path))
+    assert result.exit_code == 0
+    assert node.models == [{"groups": {"dirs": {}}}]
+    assert "dirs" in result.stdout
+
+
+def test_what_does_not_comply_with_a_model_is_listed(concord, node, tmp_path) -> None:
+    path = tmp_path / "m.json"
+    path.write_text('{"groups": {"bad": {}}}')
+    result = concord("model", "put", str(path))
+    assert result.exit_code == 1
+    assert "Some do not comply." in result.stderr
+    assert "An unknown attribute (x)." in result.stderr
+    assert node.models == []
+
+
+def test_a_model_that_cannot_be_read_is_not_sent(concord, node, tmp_path) -> None:
+    result = concord("model", "put", str(tmp_path / "nope.json"))
+    assert result.exit_code == 2
+    assert "cannot be read" in result.stderr
+
+
+def test_capabilities_are_shown_and_changed(concord, node, tmp_path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text('{"flags": ["inline"]}')
+    assert concord("capabilities", "set", str(path)).exit_code == 0
+    assert node.capabilities == {"pagination": True, "flags": ["inline"]}
+    shown = concord("capabilities", "get", "--json")
+    assert orjson.loads(shown.stdout) == node.capabilities
+    assert "pagination" in concord("capabilities", "get").stdout
+    assert orjson.loads(concord("capabilities", "get", "--offered").stdout)["flags"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "cannot be read"),
+        ("{", "not valid JSON"),
+        ('{"groups": {"dirs": {}}}', "dirs"),
+    ],
+)
+def test_a_node_does_not_start_with_a_wrong_model(
+    tmp_path: Path, text: str | None, reason: str
+) -> None:
+    path = tmp_path / "model.json"
+    if text is not None:
+        path.write_text(text)
+    variables = {"CONCORD_INITIAL_MODEL": str(path), "CONCORD_DATA_DIR": str(tmp_path / "data")}
+    result = CliRunner().invoke(app, ["serve"], env=variables)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+    assert "CONCORD_INITIAL_MODEL" in result.stderr
+    assert not (tmp_path / "data").exists()

@@ -361,3 +361,23 @@ async def test_links_are_listed_replaced_and_removed(nodes: list[Node]) -> None:
     assert (await node.send("DELETE", "/replication/links/a")).status == 200
     assert (await node.send("GET", "/replication/links/a")).status == 404
     assert (await node.send("PUT", "/replication/links/a", {"source": source.url})).status == 404
+
+
+async def test_a_link_brings_cross_references_and_what_was_validated(nodes: list[Node]) -> None:
+    """A resource that becomes a cross reference here does so there, and back again."""
+    source, target, _ = nodes
+    await write_some(source, "g")
+    shown, message = "/messagegroups/g/messages/shown", "/messagegroups/g/messages/m0"
+    await source.put(shown, {"description": "own"})
+    await link(target, source)
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+        schema = await target.get("/schemagroups/g/schemas/s$details")
+        assert schema["formatvalidated"] is True
+        await source.put(f"{shown}/meta", {"xref": message})
+        await eventually(lambda: carries(target, source))
+        assert (await target.get(shown))["description"] == "message 0"
+        assert (await target.get(f"{shown}/meta"))["xref"] == message
+        await source.put(shown, {"description": "again", "meta": {}})
+        await eventually(lambda: carries(target, source))
+        assert (await target.get(shown))["description"] == "again"

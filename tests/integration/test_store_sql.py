@@ -18,6 +18,7 @@ from catalog.store import migrate as migrations
 from catalog.store.changes import START
 from catalog.store.migrate import MigrationError, migrate
 from catalog.store.queries import Queries
+from catalog.store.stream import tree_key
 
 ROOT = Path(catalog.__file__).parent.parent
 FILES = sorted(path.name.removesuffix(".sql") for path in (ROOT / "catalog/store/sql").iterdir())
@@ -125,6 +126,13 @@ HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
     ("entities", "load_by_origin", (["urn:a"], [f"{GROUP}/messages/m5"]), {"entities_origin"}),
     ("changes", "read", (START.txid, START.seq, 50), {"changes_pkey"}),
     ("changes", "read", (200, 0, 50), {"changes_pkey"}),
+    ("recent", "written", ("400:400:", 400, 50), {"changes_pkey"}),
+    (
+        "stream",
+        "parts",
+        ([GROUP], [f"{GROUP}/messages/m5"], ["group", "resource", "version"], None),
+        {"entities_pkey"},
+    ),
 ]
 
 
@@ -144,6 +152,29 @@ async def test_a_hot_statement_goes_through_its_index(
     } >= (indexes)
     rows = max(n["Actual Rows"] * n["Actual Loops"] for n in plan if "Index Name" in n)
     assert rows <= 2 * MESSAGES, "no more rows are looked at than belong to the answer"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    ("name", "arguments", "index"),
+    [
+        ("collection", (f"{GROUP}/messages",), "entities_sibling"),
+        (
+            "range",
+            (tree_key("/messagegroups/"), "\x01n", ["group", "resource", "version"], ["messages"]),
+            "entities_tree",
+        ),
+    ],
+)
+async def test_a_subtree_of_any_size_is_read_in_the_order_of_an_index(
+    seeded: asyncpg.Connection, name: str, arguments: Any, index: str
+) -> None:
+    """Its first row comes at once: nothing is sorted, or read as a whole."""
+    queries = Queries("stream")
+    async with seeded.transaction():
+        await seeded.fetchrow(queries.begin)
+        plan = await plan_of(seeded, getattr(queries, name), *arguments)
+    assert [(node["Node Type"], node["Index Name"]) for node in plan] == [("Index Scan", index)]
 
 
 @pytest.mark.asyncio(loop_scope="module")

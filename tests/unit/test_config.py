@@ -62,3 +62,31 @@ def test_an_unusable_xdg_data_home_is_ignored(home: str, monkeypatch: pytest.Mon
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         Settings().port = 1
+
+
+@pytest.mark.parametrize(
+    "origin", ["page", "https://", "https://a.example/", "https://a.example/b"]
+)
+def test_an_origin_that_no_browser_would_send_is_refused(origin: str) -> None:
+    with pytest.raises(ValidationError):
+        Settings(cors_origins=(origin,))
+
+
+def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORD_CORS_ORIGINS", "https://a.example, http://b.example:81 ,")
+    monkeypatch.setenv("CONCORD_REGISTRIES", "https://r.example/x/")
+    settings = Settings()
+    assert settings.cors_origins == ("https://a.example", "http://b.example:81")
+    assert settings.registries == ("https://r.example/x",)
+
+
+@pytest.mark.parametrize("id", ["", "a/b", "-a", "a" * 129, "a b"])
+def test_a_registry_id_that_is_no_id_is_refused(id: str) -> None:
+    with pytest.raises(ValidationError):
+        Settings(registry_id=id)
+
+
+@pytest.mark.parametrize("urls", ["nowhere", "https://a.example,b"])
+def test_a_registry_that_is_no_url_is_refused(urls: str) -> None:
+    with pytest.raises(ValidationError):
+        Settings(registries=urls)  # type: ignore[arg-type]

@@ -66,10 +66,12 @@ def test_schemas_have_a_document_and_one_format_in_all_versions() -> None:
     assert group["constraints"] == {"schemas.format": {"equals": "format"}}
 
 
-def test_no_validation_of_documents_is_claimed() -> None:
+def test_schemas_are_validated_as_far_as_they_can_be() -> None:
+    """schema/spec.md, "Schema Registry Model"."""
     schemas = default_model().resource_type("schemagroups", "schemas")
     assert schemas is not None
-    assert (schemas.validateformat, schemas.validatecompatibility) == (False, False)
+    assert (schemas.validateformat, schemas.validatecompatibility) == (True, True)
+    assert schemas.strictvalidation is False
 
 
 @pytest.mark.parametrize("groups", ["endpoints", "messagegroups"])

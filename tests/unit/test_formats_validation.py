@@ -36,8 +36,10 @@ VALID = [
         '{"properties": {"$ref": {"type": "string"}, "n": {"pattern": "\\\\p{L}"}}}',
     ),
     ("Protobuf/3", 'syntax = "proto3"; message A { A a = 1; }'),
+    ("Protobuf/3", json.dumps('syntax = "proto3"; message A {}')),
     ("Protobuf/2", "message A { required int32 a = 1; }"),
     ("Protobuf/2", ""),
+    ("XSD/1.0", json.dumps(f"{XS}</xs:schema>")),
     (
         "Protobuf/3",
         'syntax = "proto3"; import "google/protobuf/timestamp.proto";'

@@ -13,7 +13,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.events.render import events_of, texts_of
 from catalog.events.webhook import encode
-from catalog.model.change import Change
+from catalog.model.change import REMOVED, Change
 from catalog.store.changes import LoggedChange, Position
 
 SOURCE = "https://catalog.example"
@@ -89,6 +89,41 @@ def test_parts_of_the_registry_have_events_of_their_own() -> None:
         ("io.xregistry.model.updated", "/model"),
         ("io.xregistry.modelsource.updated", "/modelsource"),
     ]
+
+
+def test_the_event_of_the_capabilities_names_each_that_changed() -> None:
+    """core/events.md, "capabilities Events"."""
+    changed = ("capabilities", "capabilities.flags", "capabilities.pagination", "epoch")
+    change = logged(kind="registry", xid="/", changed=changed)
+    registry, capabilities = events_of(change, source=SOURCE)
+    assert registry.get_data() == {"changed": ["capabilities", "epoch"]}
+    assert capabilities.get_type() == "io.xregistry.capabilities.updated"
+    assert capabilities.get_subject() == "/capabilities"
+    assert capabilities.get_data() == {"changed": ["flags", "pagination"]}
+
+
+def test_a_model_event_names_nothing_that_changed() -> None:
+    change = logged(kind="registry", xid="/", changed=("model",))
+    _, model = events_of(change, source=SOURCE)
+    assert model.get_data() == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "marks", "action"),
+    [
+        ("rc4", (), "deprecation"),
+        ("rc4", (REMOVED,), "deprecation"),
+        ("next", (), "deprecated"),
+        ("next", (REMOVED,), "undeprecated"),
+    ],
+)
+def test_deprecations_are_named_as_the_operator_wants(
+    names: Any, marks: tuple[str, ...], action: str
+) -> None:
+    change = logged(changed=("deprecated",), deprecation=(*marks, "removal"))
+    _, deprecation = events_of(change, source=SOURCE, names=names)
+    assert deprecation.get_type() == f"io.xregistry.group.{action}"
+    assert deprecation.get_data() == {"changed": ["removal"]}
 
 
 def test_ids_are_stable_and_differ_between_changes() -> None:

@@ -723,7 +723,7 @@ def test_matching_attributes_are_known_by_their_paths() -> None:
         {"maxversions": True},
         {"setversionid": "yes"},
         {"versionmode": "magic"},
-        {"versionmode": "createdat"},
+        {"versionmode": "createdat", "singleversionroot": False},
         {"validatecompatibility": True},
         {"typemap": {"text/*": "xml"}},
         {"typemap": {"*/*": "json"}},

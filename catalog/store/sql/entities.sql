@@ -1,6 +1,6 @@
 -- name: lock_and_load
 -- Lock what an interaction touches, then read it.
-SELECT * FROM lock_and_load($1, $2, $3, $4, $5)
+SELECT * FROM lock_and_load($1, $2, $3, $4, $5, $6)
 
 -- name: load
 -- Entities by xid, without their documents.
@@ -16,14 +16,16 @@ JOIN unnest($1::text[], $2::text[]) AS o (authority, origin) USING (authority, o
 SELECT t.* FROM tombstones t
 JOIN unnest($1::text[], $2::text[]) AS o (authority, origin) USING (authority, origin)
 
--- name: last_version_numbers
--- The highest number that any deleted version of a resource had as its id.
-SELECT resource, max(substr(t.origin, length(resource) + 11)::bigint) AS number
-FROM unnest($2::text[]) AS resource
+-- name: numbers_of_deleted_versions
+-- The numbers that were ids of versions which were deleted while their resources have lived.
+SELECT r.xid AS resource, range_agg(int8range(v.number, v.number, '[]')) AS numbers
+FROM entities r
 JOIN tombstones t ON t.authority = $1
-    AND t.origin > resource || '/versions/' AND t.origin < resource || '/versions0'
-    AND substr(t.origin, length(resource) + 11) ~ '^[0-9]{1,15}$'
-GROUP BY resource
+    AND t.origin > r.xid || '/versions/' AND t.origin < r.xid || '/versions0'
+    AND t.deletedat >= r.createdat
+CROSS JOIN LATERAL (SELECT substr(t.origin, length(r.xid) + 11)::bigint AS number) AS v
+WHERE r.xid = ANY ($2::text[]) AND substr(t.origin, length(r.xid) + 11) ~ '^[0-9]{1,15}$'
+GROUP BY r.xid
 
 -- name: load_subtrees
 -- Some entities and everything below each, parents first, with documents where asked for.
@@ -109,23 +111,40 @@ WITH logged AS (
 ), kept AS (
     INSERT INTO entities (
         xid, collection, id, kind, authority, origin, epoch, attributes, createdat, modifiedat,
-        document_sha256, digest, fingerprint, bucket)
+        document_sha256, digest, fingerprint, bucket, listing, listing_id)
     SELECT e.xid, e.collection, e.id, e.kind, e.authority, e.origin, e.epoch, e.attributes::jsonb,
-        e.createdat, e.modifiedat, e.document_sha256, e.digest, e.fingerprint, e.bucket
+        e.createdat, e.modifiedat, e.document_sha256, e.digest, e.fingerprint, e.bucket,
+        CASE WHEN listed.here THEN e.listing END, CASE WHEN listed.here THEN e.listing_id END
     FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
         $8::text[], $9::timestamptz[], $10::timestamptz[], $11::bytea[], $12::bytea[],
-        $13::bigint[], $14::integer[]
+        $13::bigint[], $14::integer[], $26::text[], $27::text[], $28::boolean[]
     ) AS e (
         xid, collection, id, kind, authority, origin, epoch, attributes, createdat, modifiedat,
-        document_sha256, digest, fingerprint, bucket)
+        document_sha256, digest, fingerprint, bucket, listing, listing_id, is_listed)
+    CROSS JOIN LATERAL (SELECT coalesce(e.is_listed, (
+        SELECT r.attributes ->> 'defaultversionid' = e.id
+        FROM entities r WHERE r.xid = left(e.collection, -9)
+    )) AS here) AS listed
     ON CONFLICT (xid) DO UPDATE SET
         authority = excluded.authority, origin = excluded.origin, epoch = excluded.epoch,
         attributes = excluded.attributes, createdat = excluded.createdat,
         modifiedat = excluded.modifiedat, document_sha256 = excluded.document_sha256,
-        digest = excluded.digest, fingerprint = excluded.fingerprint, bucket = excluded.bucket
+        digest = excluded.digest, fingerprint = excluded.fingerprint, bucket = excluded.bucket,
+        listing = excluded.listing, listing_id = excluded.listing_id
 )
 SELECT pg_current_xact_id()::text::bigint
+
+-- name: relist
+-- List the default versions of resources that were just written, and no other versions of them.
+WITH former AS (
+    UPDATE entities v SET listing = NULL, listing_id = NULL
+    FROM unnest($1::text[], $2::text[], $3::text[]) AS r (listing, listing_id, default_xid)
+    WHERE v.listing = r.listing AND v.listing_id = r.listing_id AND v.xid <> r.default_xid
+)
+UPDATE entities v SET listing = r.listing, listing_id = r.listing_id
+FROM unnest($1::text[], $2::text[], $3::text[]) AS r (listing, listing_id, default_xid)
+WHERE v.xid = r.default_xid AND v.listing IS NULL
 
 -- name: bury
 -- Entities that are deleted, and what is remembered of them.

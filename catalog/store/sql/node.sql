@@ -1,11 +1,11 @@
 -- name: create
 -- Decide once who this node is.
-INSERT INTO node (instance, authority, modelsource) VALUES ($1, $2, $3::jsonb)
+INSERT INTO node (instance, authority, modelsource, resolved) VALUES ($1, $2, $3::json, $4::json)
 ON CONFLICT DO NOTHING
 
 -- name: read
 -- Who this node is.
-SELECT instance, authority, modelsource FROM node
+SELECT instance, authority FROM node
 
 -- name: is_log_from_elsewhere
 -- Whether the log holds positions that this server has not given out yet.

@@ -1,0 +1,38 @@
+"""What the registry can do, and what clients want it to do of that."""
+
+from __future__ import annotations
+
+from aiohttp import hdrs, web
+
+from catalog.api.body import read_object
+from catalog.api.configuring import reconfigure
+from catalog.api.headers import CORRELATION_ID, CURSOR
+from catalog.api.responses import json_response
+from catalog.context import CONTEXT
+from catalog.model.offering import describe
+
+routes = web.RouteTableDef()
+
+
+@routes.get("/capabilities")
+async def get_capabilities(request: web.Request) -> web.Response:
+    return json_response(request.app[CONTEXT].capabilities.as_json())
+
+
+@routes.put("/capabilities")
+@routes.patch("/capabilities")
+async def put_capabilities(request: web.Request) -> web.Response:
+    """All capabilities, or some of them whole (core/http.md, "PATCH and PUT /capabilities")."""
+    given = await read_object(request)
+    configuration, outcome = await reconfigure(
+        request, capabilities=given, patch=request.method == hdrs.METH_PATCH
+    )
+    return json_response(
+        configuration.capabilities.as_json(),
+        headers={CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)},
+    )
+
+
+@routes.get("/capabilitiesoffered")
+async def get_offered(request: web.Request) -> web.Response:
+    return json_response(describe(request.app[CONTEXT].offered))

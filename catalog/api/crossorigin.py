@@ -1,0 +1,59 @@
+"""Lets pages of chosen origins use the API (the Fetch standard, "CORS protocol").
+
+aiohttp-cors adds a handler for OPTIONS to each route that it is told of, and refuses paths
+that have a handler for all methods, as entities' have here; and OPTIONS is answered
+already. So all that is left is to add headers to whatever is answered.
+"""
+
+from __future__ import annotations
+
+from aiohttp import hdrs, web
+
+from catalog.context import CONTEXT
+
+_EXPOSED = frozenset(
+    {"etag", "link", "location", "content-location", "content-disposition", "concord-cursor"}
+)
+_PREFIX = "xregistry-"
+_REMEMBERED_SECONDS = 600
+
+
+async def share_with_origins(request: web.Request, response: web.StreamResponse) -> None:
+    """Add what lets a page of an allowed origin read this response."""
+    allowed = request.app[CONTEXT].settings.cors_origins
+    if not allowed:
+        return
+    origin = request.headers.get(hdrs.ORIGIN)
+    if "*" not in allowed:
+        # Also where the origin is refused: a cache must not give that answer to another one.
+        response.headers.add(hdrs.VARY, hdrs.ORIGIN)
+    if origin is None or not ({origin, "*"} & {*allowed}):
+        return
+    response.headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = "*" if "*" in allowed else origin
+    if _is_preflight(request):
+        _answer_preflight(request, response)
+    elif exposed := _exposed(response):
+        response.headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = ", ".join(exposed)
+
+
+def _is_preflight(request: web.Request) -> bool:
+    is_options = request.method == hdrs.METH_OPTIONS
+    return is_options and hdrs.ACCESS_CONTROL_REQUEST_METHOD in request.headers
+
+
+def _answer_preflight(request: web.Request, response: web.StreamResponse) -> None:
+    # The names of headers with metadata are the model's, so whichever is asked for is allowed.
+    response.headers.add(hdrs.VARY, hdrs.ACCESS_CONTROL_REQUEST_HEADERS)
+    if wanted := request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS):
+        response.headers[hdrs.ACCESS_CONTROL_ALLOW_HEADERS] = wanted
+    response.headers[hdrs.ACCESS_CONTROL_MAX_AGE] = str(_REMEMBERED_SECONDS)
+
+
+def _exposed(response: web.StreamResponse) -> list[str]:
+    return sorted(
+        {
+            name
+            for name in response.headers
+            if name.lower() in _EXPOSED or name.lower().startswith(_PREFIX)
+        }
+    )

@@ -1,0 +1,115 @@
+"""What to inline in an answer: the paths of the `inline` flag as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from catalog.api.flags import Flags
+from catalog.api.paths import Target
+from catalog.model.errors import BadInline, InlineNoninlineable, NotAvailable
+from catalog.model.schema import Attribute, Model, ResourceType
+
+# What to inline, by attribute name; `*` stands for everything from there on.
+Inline: TypeAlias = Mapping[str, "Inline"]
+
+EVERYTHING: Inline = {"*": {}}
+_MOST_PATHS = 100
+_CONFIGURATION = ("capabilities", "model", "modelsource")
+
+
+def inlines(inline: Inline, name: str) -> Inline | None:
+    """What to inline inside `name`, or `None` where `name` itself is not to be inlined."""
+    if "*" in inline:
+        return EVERYTHING
+    return inline.get(name)
+
+
+def parse_inline(flags: Flags, model: Model, target: Target) -> Inline:
+    """The `inline` flag (core/spec.md, "Inline Flag"); without a value it stands for `*`.
+
+    Raises:
+        BadInline: a path names nothing that could be inlined here.
+        InlineNoninlineable: it names an attribute that is always there.
+        NotAvailable: the capabilities keep it from clients.
+    """
+    given = flags.values("inline")
+    paths = [path for value in given for path in (value.split(",") if value else ["*"])]
+    if not paths:
+        return {}
+    if len(paths) > _MOST_PATHS:
+        raise BadInline(flags.path, value="…", error_detail=f"more than {_MOST_PATHS} paths")
+    inlineable = _inlineable(model, target)
+    tree: dict[str, Inline] = {}
+    for path in paths:
+        _check_path(flags.path, path, inlineable, _attributes(model, target))
+        _add(tree, path.split("."))
+    for name in _CONFIGURATION:
+        if name in tree and name not in flags.capabilities.available:
+            raise NotAvailable(name)
+    return tree
+
+
+def _add(tree: dict[str, Inline], names: list[str]) -> None:
+    for name in names:
+        tree = tree.setdefault(name, {})  # type: ignore[assignment]  # built here, shown read-only
+
+
+def _check_path(
+    subject: str, path: str, inlineable: Inline, attributes: Mapping[str, Attribute]
+) -> None:
+    names = path.split(".")
+    for position, name in enumerate(names):
+        if name == "*" and position == len(names) - 1:
+            return
+        if name not in inlineable:
+            if position == 0 and name in attributes and not name.endswith("base64"):
+                raise InlineNoninlineable(subject, name=name)
+            error_detail = f'"{name}" is not something that can be inlined there'
+            raise BadInline(subject, value=path, error_detail=error_detail)
+        inlineable = inlineable[name]
+
+
+def _attributes(model: Model, target: Target) -> Mapping[str, Attribute]:
+    """The attributes of what the inlined things would be in."""
+    kind = target.resource_type
+    if kind is not None:
+        if target.kind == "meta":
+            return kind.metaattributes
+        return {**kind.attributes, **kind.resourceattributes}
+    groups = target.xid.groups or target.plural
+    return model.groups[groups].attributes if groups else model.attributes
+
+
+def _inlineable(model: Model, target: Target) -> Inline:
+    """Everything that may be inlined in what `target` answers with."""
+    kind = target.resource_type
+    match target.kind, target.plural:
+        case "registry", _:
+            groups = {plural: _in_group(model, plural) for plural in model.groups}
+            return {**groups, **{name: {} for name in _CONFIGURATION}}
+        case "collection", "versions":
+            return _document_of(kind)
+        case "collection", _ if kind is None:
+            return _in_group(model, target.plural)
+        case "group", _:
+            return _in_group(model, target.xid.groups)
+        case (("collection" | "resource"), _):
+            return _in_resource(kind)
+        case "version", _:
+            return _document_of(kind)
+        case _:
+            return {}
+
+
+def _in_group(model: Model, groups: str) -> Inline:
+    resources = model.groups[groups].resources
+    return {plural: _in_resource(kind) for plural, kind in resources.items()}
+
+
+def _in_resource(kind: ResourceType | None) -> Inline:
+    return {**_document_of(kind), "meta": {}, "versions": _document_of(kind)}
+
+
+def _document_of(kind: ResourceType | None) -> Inline:
+    return {kind.singular: {}} if kind is not None and kind.hasdocument else {}

@@ -1,0 +1,70 @@
+"""Which methods a path takes, as far as the capabilities allow them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aiohttp import hdrs, web
+
+from catalog.api.paths import Target
+from catalog.model.capabilities import Capabilities
+from catalog.model.errors import ActionNotSupported, DetailsRequired
+
+# What the registry says of itself: each path's name in the capability `available`.
+KINDS = {
+    "/capabilities": "capabilities",
+    "/capabilitiesoffered": "capabilitiesoffered",
+    "/export": "export",
+    "/model": "model",
+    "/modelsource": "modelsource",
+}
+READING = ("GET", "HEAD", "OPTIONS")
+_ENTITIES = {
+    "registry": (*READING, "PATCH", "POST", "PUT"),
+    "collection": ("DELETE", *READING, "PATCH", "POST"),
+    "group": ("DELETE", *READING, "PATCH", "POST", "PUT"),
+    "resource": ("DELETE", *READING, "PATCH", "POST", "PUT"),
+    "meta": (*READING, "PATCH", "PUT"),
+    "version": ("DELETE", *READING, "PATCH", "PUT"),
+}
+
+
+def methods_of(target: Target, capabilities: Capabilities) -> tuple[str, ...]:
+    """The methods that an entity or collection takes, in the order of the alphabet."""
+    if not capabilities.is_mutable("entities"):
+        return READING
+    methods = _ENTITIES[target.kind]
+    return tuple(m for m in methods if m != hdrs.METH_PATCH or not target.is_document)
+
+
+def methods_of_route(
+    path: str, defined: Iterable[str], capabilities: Capabilities
+) -> tuple[str, ...]:
+    """The methods that a fixed path takes, of those that are defined there."""
+    kind = KINDS.get(path)
+    if kind is None:
+        return tuple(sorted({*defined, hdrs.METH_OPTIONS}))
+    if kind not in capabilities.available:
+        return (hdrs.METH_OPTIONS,)
+    allowed = {*defined} if capabilities.is_mutable(kind) else {*defined} & {*READING}
+    return tuple(sorted({*allowed, hdrs.METH_OPTIONS}))
+
+
+def check_method(request: web.Request, target: Target, allow: tuple[str, ...]) -> None:
+    """Refuse what an entity or collection does not take.
+
+    Raises:
+        ActionNotSupported
+        DetailsRequired: only metadata can be patched, and a document is addressed.
+    """
+    if request.method in allow:
+        return
+    if request.method == hdrs.METH_PATCH and target.is_document and allow != READING:
+        raise DetailsRequired(str(target.xid))
+    raise ActionNotSupported(request.path, action=request.method, allow=allow)
+
+
+def answer_options(allow: tuple[str, ...]) -> web.Response:
+    """core/http.md, "HTTP OPTIONS Method"."""
+    methods = ", ".join(allow)
+    return web.Response(headers={"Allow": methods, "Access-Control-Allow-Methods": methods})

@@ -1,0 +1,127 @@
+"""One request to read: what it addresses, how it wants its answer, and under which model."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
+
+from catalog.api.etag import names_tag, not_modified, weak_tag
+from catalog.api.params import Query
+from catalog.api.paths import Target
+from catalog.api.render import Renderer
+from catalog.api.scope import EVERYTHING, Scope
+from catalog.api.stream import SNAPSHOTS, send
+from catalog.api.tree import TreeWriter
+from catalog.context import Context
+from catalog.model.configuration import Configuration
+from catalog.model.errors import NotFound
+from catalog.model.schema import Model
+from catalog.model.xid import Xid
+from catalog.registry.find import find_visible
+from catalog.registry.known import Known
+from catalog.store.database import Connection
+from catalog.store.stream import Snapshot, open_snapshot
+
+
+@dataclass(slots=True, kw_only=True)
+class View:
+    """A request to read; `is_lasting` turns false when its answer can change unnoticed."""
+
+    request: web.Request
+    context: Context
+    configuration: Configuration
+    target: Target
+    query: Query
+    is_lasting: bool = True
+
+    @property
+    def model(self) -> Model:
+        return self.configuration.model
+
+    @property
+    def xid(self) -> Xid:
+        return self.target.xid
+
+    @property
+    def follows(self) -> bool:
+        """Whether cross references are shown as their targets (core/spec.md, "Doc Flag")."""
+        return not self.query.doc
+
+    def renderer(self, known: Known, scope: Scope = EVERYTHING) -> Renderer:
+        self.note(known)
+        return Renderer(
+            self.configuration,
+            known,
+            base=self.context.base_url(self.request),
+            authority=self.context.database.node.authority,
+            root=self.target.path if self.query.doc else None,
+            is_binary=self.query.binary,
+            scope=scope,
+        )
+
+    @contextlib.asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Snapshot]:
+        """One state of the catalog, however long the answer takes."""
+        async with (
+            self.request.app[SNAPSHOTS],
+            open_snapshot(self.context.database) as snapshot,
+        ):
+            yield snapshot
+
+    async def scope(self, connection: Connection, page: Sequence[str] | None = None) -> Scope:
+        """What the filters leave over.
+
+        Args:
+            page: of a collection, the xids of the only entities that matter.
+
+        Raises:
+            NotFound: an entity is addressed, and it is not among that.
+        """
+        filters = self.query.filters
+        if filters is None:
+            return EVERYTHING
+        visible = await find_visible(connection, self.xid, filters, self.target.plural, only=page)
+        if visible.is_empty and self.target.kind != "collection":
+            raise NotFound(self.target.path)
+        return Scope(visible)
+
+    async def send(
+        self,
+        snapshot: Snapshot,
+        writer: TreeWriter,
+        pieces: AsyncGenerator[bytes],
+        headers: CIMultiDict[str],
+        *,
+        status: int = 200,
+    ) -> web.StreamResponse:
+        """Answer with what `writer` writes, unless the client has an answer of this state."""
+        tag = self._tag(snapshot)
+        is_read = self.request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
+        if is_read and names_tag(self.request, tag):
+            return not_modified(CIMultiDict(headers, **{hdrs.ETAG: tag}))
+        response = await send(
+            self.request, pieces, headers, status=status, tag=tag if is_read else ""
+        )
+        self.is_lasting &= not writer.has_cross_references
+        return response
+
+    def note(self, known: Known) -> None:
+        """What is shown through a cross reference changes where nobody looks for it."""
+        if known.has_cross_references:
+            self.is_lasting = False
+
+    def _tag(self, snapshot: Snapshot) -> str:
+        """The tag of whatever this request is answered with from a snapshot."""
+        return weak_tag(
+            (
+                snapshot.name,
+                self.context.database.node.instance,
+                self.configuration.revision,
+                self.context.base_url(self.request),
+                self.request.raw_path,
+            )
+        )

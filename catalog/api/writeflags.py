@@ -1,0 +1,102 @@
+"""Reads the flags that change what a write does: epoch, ignore and setdefaultversionid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from aiohttp import hdrs, web
+
+from catalog.api.flags import Flags
+from catalog.api.paths import Target
+from catalog.model.capabilities import Capabilities
+from catalog.model.errors import BadDefaultVersionId, BadFlag, BadIgnore
+from catalog.model.interaction import NEWEST, THE_NEW_ONE
+from catalog.model.xid import is_valid_id
+
+_DEFAULT = "setdefaultversionid"
+_WORDS = (NEWEST, THE_NEW_ONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteFlags:
+    """What a write is asked beside its body.
+
+    `epoch` is the one that an entity to be deleted must be at; `ignore` names what to
+    overlook; `default` is the version to make the default one, or a word for it. Each of
+    them may be missing.
+    """
+
+    epoch: int | None = None
+    ignore: frozenset[str] = frozenset()
+    default: str | None = None
+
+
+def read_write_flags(
+    request: web.Request, target: Target, capabilities: Capabilities
+) -> WriteFlags:
+    """The flags of a write.
+
+    Raises:
+        BadFlag: a flag has no meaning here.
+        BadIgnore, BadDefaultVersionId: a flag has a value that it can't have.
+    """
+    flags = Flags(request, capabilities)
+    return WriteFlags(
+        epoch=_read_epoch(request, target, flags.values("epoch")),
+        ignore=_read_ignore(request, flags.values("ignore"), capabilities.ignores),
+        default=_read_default(request, target, flags.values(_DEFAULT)),
+    )
+
+
+def _read_epoch(request: web.Request, target: Target, given: Sequence[str]) -> int | None:
+    """core/spec.md, "Epoch Flag". Where it is not looked at, it must not seem to be."""
+    if not given:
+        return None
+    if request.method != hdrs.METH_DELETE or target.kind == "collection" or len(given) > 1:
+        raise BadFlag(
+            request.path, flag="epoch", detail="It goes with the DELETE of one entity, once."
+        )
+    text = given[0]
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise BadFlag(
+            request.path, flag="epoch", detail="The epoch needs to be an unsigned integer."
+        )
+    return int(text)
+
+
+def _read_ignore(
+    request: web.Request, given: Sequence[str], offered: Iterable[str]
+) -> frozenset[str]:
+    """core/spec.md, "Ignore Flag"; core/http.md, "?ignore Flag"."""
+    known, ignored = frozenset(offered), set[str]()
+    for text in given:
+        for value in text.split(","):
+            if value in ("", "*"):
+                ignored |= known
+            elif value in known:
+                ignored.add(value)
+            else:
+                raise BadIgnore(
+                    request.path,
+                    value=value,
+                    error_detail=f"these can be ignored: {', '.join(sorted(known))}",
+                )
+    return frozenset(ignored)
+
+
+def _read_default(request: web.Request, target: Target, given: Sequence[str]) -> str | None:
+    """core/spec.md, "SetDefaultVersionID Flag"."""
+    if not given:
+        return None
+    if not target.xid.rid:
+        raise BadFlag(request.path, flag=_DEFAULT)
+    if len(given) > 1:
+        fault = "there can be one default version only"
+    elif not (given[0] in _WORDS or is_valid_id(given[0])):
+        fault = "it is no id of a version"
+    elif request.method == hdrs.METH_DELETE and target.kind == "resource":
+        fault = "no version is left"
+    else:
+        return given[0]
+    raise BadDefaultVersionId(request.path, value=given[0], error_detail=fault)

@@ -1,0 +1,177 @@
+"""Answers writes with what they wrote, as a GET would show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
+
+from catalog.api.headers import CORRELATION_ID, CURSOR
+from catalog.api.paths import Target
+from catalog.api.reading import answer_document, answer_owner, read_one, shown, version_shown
+from catalog.api.responses import JSON, json_response
+from catalog.api.tree import TreeWriter
+from catalog.api.view import View
+from catalog.model.entity import Entity
+from catalog.model.interaction import Interaction
+from catalog.model.xid import Xid, collection_of
+from catalog.registry import read
+from catalog.registry.known import Known
+from catalog.registry.write import Outcome
+
+
+async def answer_written(
+    view: View, interaction: Interaction, outcome: Outcome
+) -> web.StreamResponse:
+    """The one entity that a request is directed to, or those of a collection in it."""
+    request, target, headers = view.request, view.target, _headers(outcome)
+    if target.kind == "collection" or (
+        request.method == hdrs.METH_POST and target.kind in ("registry", "group")
+    ):
+        return await _answer_processed(view, interaction, outcome, headers)
+    target = _entity_written(request, target, interaction, outcome)
+    view = replace(view, target=target)
+    status = 201 if outcome.is_new(target.xid) else 200
+    headers |= _places(view.context.base_url(request), target, outcome, status)
+    if target.kind in ("registry", "group") and view.query.inline:
+        return await answer_owner(view, CIMultiDict(headers), status=status)
+    known = await _known_after(view, outcome)
+    if target.is_document and not view.query.doc:
+        return await _answer_document(view, known, status, headers)
+    body = shown(view.renderer(known), view)
+    return json_response(body, status=status, headers=headers)
+
+
+async def _answer_document(
+    view: View, known: Known, status: int, headers: dict[str, str]
+) -> web.Response:
+    version = version_shown(known, view.xid)
+    async with view.context.database.pool.acquire() as connection:
+        await read.load_documents(connection, known, [version])
+    body = known.document_of(version)
+    return answer_document(view, known, body, status=status, headers=headers)
+
+
+async def _answer_processed(
+    view: View, interaction: Interaction, outcome: Outcome, headers: dict[str, str]
+) -> web.StreamResponse:
+    """The entities that were processed by id, or by type and id."""
+    target, inline = view.target, view.query.inline
+    written = _processed(target, interaction, outcome)
+    if inline and target.plural != "versions":
+        async with view.snapshot() as snapshot:
+            writer = TreeWriter(snapshot.connection, view.renderer(Known()))
+            pieces = writer.listed(target.path, _by_collection(written), inline)
+            headers["Content-Type"] = JSON
+            return await view.send(snapshot, writer, pieces, CIMultiDict(headers))
+    async with view.context.database.pool.acquire() as connection:
+        known = await read.read_entities(connection, view.model, written, follows=view.follows)
+        known = _with_own_writes(known, outcome)
+        if inline:
+            versions = [known.entities[str(xid)] for xid in written]
+            await read.load_documents(connection, known, versions)
+    renderer = view.renderer(known)
+    by_type: dict[str, Any] = {
+        collection.rpartition("/")[2]: renderer.collection(xids, inline)
+        for collection, xids in _by_collection(written).items()
+    }
+    if target.kind == "collection":
+        by_type = by_type.get(target.plural, {})
+    return json_response(by_type, headers=headers)
+
+
+def _by_collection(written: Iterable[Xid]) -> dict[str, list[str]]:
+    collections: dict[str, list[str]] = {}
+    for xid in written:
+        collections.setdefault(collection_of(xid), []).append(str(xid))
+    return collections
+
+
+def answer_deleted(outcome: Outcome) -> web.Response:
+    return web.Response(status=204, headers=_headers(outcome))
+
+
+def _headers(outcome: Outcome) -> dict[str, str]:
+    return {CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)}
+
+
+def _places(base: str, target: Target, outcome: Outcome, status: int) -> dict[str, str]:
+    """Where a new entity is, and a new version (core/http.md, "Creating or Updating Entities")."""
+    kind = target.resource_type
+    suffix = "$details" if target.details and kind is not None and kind.hasdocument else ""
+    places = {}
+    if status == 201:
+        places["Location"] = f"{base}{target.path}{suffix}"
+    version = _new_version(target.xid, outcome)
+    if version is not None and target.kind in ("resource", "version"):
+        places["Content-Location"] = f"{base}{version}{suffix}"
+    return places
+
+
+def _new_version(xid: Xid, outcome: Outcome) -> str | None:
+    """The version that a request created, rather the default one if there are several."""
+    new = [
+        each for each in outcome.after if "/versions/" in each and outcome.is_new(Xid.parse(each))
+    ]
+    resource = outcome.after.get(str(xid.resource))
+    if isinstance(resource, Entity):
+        default = f"{resource.xid}/versions/{resource.attributes.get('defaultversionid')}"
+        if default in new:
+            return default
+    return new[0] if new else None
+
+
+def _entity_written(
+    request: web.Request, target: Target, interaction: Interaction, outcome: Outcome
+) -> Target:
+    """`POST` to a resource answers with the one version that it wrote."""
+    if not (request.method == hdrs.METH_POST and target.kind == "resource"):
+        return target
+    vid = interaction.resources[0].versions[0].vid
+    written = str(target.xid.version(vid)) if vid else _new_version(target.xid, outcome)
+    assert written is not None, "without an id, a version is new"
+    return Target(
+        kind="version",
+        xid=Xid.parse(written),
+        details=target.details,
+        resource_type=target.resource_type,
+    )
+
+
+async def _known_after(view: View, outcome: Outcome) -> Known:
+    """What a GET would know now; for one resource the interaction has all of it at hand."""
+    xid, inline = view.xid, view.query.inline
+    if xid.rid and not inline and not _is_reference(xid, outcome):
+        states = {**outcome.before, **outcome.after}
+        return Known.of(state for state in states.values() if isinstance(state, Entity))
+    async with view.context.database.pool.acquire() as connection:
+        if inline:
+            return await read_one(connection, view)
+        known = await read.read_entities(connection, view.model, [xid], follows=view.follows)
+        return _with_own_writes(known, outcome)
+
+
+def _is_reference(xid: Xid, outcome: Outcome) -> bool:
+    resource = outcome.after.get(str(xid.resource))
+    return isinstance(resource, Entity) and "xref" in resource.attributes
+
+
+def _with_own_writes(known: Known, outcome: Outcome) -> Known:
+    """Other requests may have changed or deleted since what this one is to show."""
+    for xid, state in {**outcome.before, **outcome.after}.items():
+        if isinstance(state, Entity) and not ("xref" in state.attributes and xid in known.entities):
+            known.entities[xid] = state
+    return known
+
+
+def _processed(target: Target, interaction: Interaction, outcome: Outcome) -> list[Xid]:
+    """What was asked for, without what was overlooked, or was too old to be kept."""
+    if target.kind == "collection" and target.xid.rid:
+        versions = (v for upsert in interaction.resources for v in upsert.versions)
+        asked = [target.xid.version(version.vid) for version in versions]
+        return [xid for xid in asked if isinstance(outcome.after.get(str(xid)), Entity)]
+    upserts = interaction.resources if target.xid.gid else interaction.groups
+    return [each.xid for each in upserts if str(each.xid) not in outcome.overlooked]

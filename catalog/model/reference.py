@@ -1,0 +1,185 @@
+"""Where a path in dot notation leads: down which collections, and to what kind of attribute.
+
+Sources: core/spec.md, "Filter Flag" and "Dot-Notation in Filters".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from catalog.model.dots import Every, Index, Key, Step
+from catalog.model.schema import (
+    EXTENDED_NAME,
+    STRICT_NAME,
+    Attribute,
+    GroupType,
+    Model,
+    ResourceType,
+)
+from catalog.model.xid import Kind
+
+ANY = "any"
+ABSENT = "absent"  # The type of what no entity has.
+
+_ANYTHING = Attribute(name="*", type=ANY)
+_AUTHORITY = Attribute(name="authority", type="string")  # Which replicas show.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A kind of entity of a model: nothing set is the registry."""
+
+    model: Model
+    groups: str = ""
+    resources: str = ""
+    versions: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        if self.versions:
+            return "version"
+        if self.resources:
+            return "resource"
+        return "group" if self.groups else "registry"
+
+    @property
+    def singular(self) -> str:
+        type = self.resource_type or self.group_type
+        return type.singular if type else "registry"
+
+    @property
+    def group_type(self) -> GroupType | None:
+        return self.model.groups.get(self.groups)
+
+    @property
+    def resource_type(self) -> ResourceType | None:
+        return self.model.resource_type(self.groups, self.resources)
+
+    @property
+    def collections(self) -> Iterable[str]:
+        match self.kind:
+            case "registry":
+                return self.model.groups
+            case "group":
+                return self.group_type.resources if self.group_type else ()
+            case "resource":
+                return ("versions",)
+            case "version":
+                return ()
+
+    def below(self, collection: str) -> Place:
+        match self.kind:
+            case "registry":
+                return replace(self, groups=collection)
+            case "group":
+                return replace(self, resources=collection)
+            case _:
+                return replace(self, versions=True)
+
+    def attributes(self, *, meta: bool) -> Mapping[str, Attribute]:
+        defined = self.group_type.attributes if self.group_type else self.model.attributes
+        if (type := self.resource_type) is not None:
+            defined = type.metaattributes if meta else type.attributes
+        return {"authority": _AUTHORITY, **defined}
+
+    def computed(self, *, meta: bool) -> frozenset[str]:
+        """Attributes that are made for each answer, so nothing can be found by them."""
+        names = {"self", "shortself", "origin"}
+        for collection in () if meta else self.collections:
+            names |= {f"{collection}url", f"{collection}count"}
+        if self.kind == "registry":
+            names |= {"specversion", "capabilities", "model", "modelsource"}
+        elif meta:
+            names.add("defaultversionurl")
+        elif (type := self.resource_type) is not None:
+            names |= {"metaurl"} if self.kind == "resource" else set()
+            names |= {type.singular, f"{type.singular}base64"} if type.hasdocument else set()
+        return frozenset(names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """An attribute, or something in one, of the entities of a place.
+
+    `chain` are the collections that were stepped down to get there; `steps` lead on from the
+    entity, or from its meta entity if `is_meta`. `type` is one of the model's types.
+    """
+
+    chain: tuple[str, ...]
+    place: Place
+    is_meta: bool
+    steps: tuple[Step, ...]
+    type: str
+
+
+def resolve(place: Place, steps: Sequence[Step]) -> Reference:
+    """Follow a path from the entities of a place.
+
+    Raises:
+        ValueError: no expression may refer to this; the message is for the user.
+    """
+    chain: list[str] = []
+    rest = list(steps)
+    while rest and isinstance(step := rest[0], Key) and step.name in place.collections:
+        chain.append(step.name)
+        place = place.below(step.name)
+        del rest[0]
+    is_meta = place.kind == "resource" and rest[:1] == [Key("meta")]
+    if is_meta:
+        del rest[0]
+    if not rest:
+        raise ValueError("it names no attribute")
+    first = rest[0]
+    if not isinstance(first, Key):
+        raise ValueError("an entity's attribute has to be named")
+    if first.name in place.computed(meta=is_meta):
+        raise ValueError(f'"{first.name}" is made for each answer')
+    return Reference(
+        chain=tuple(chain),
+        place=place,
+        is_meta=is_meta,
+        steps=tuple(rest),
+        type=_type_at(place.attributes(meta=is_meta), rest),
+    )
+
+
+def _type_at(attributes: Mapping[str, Attribute], steps: Sequence[Step]) -> str:
+    found = _among(attributes, steps[0])
+    for step in steps[1:]:
+        if found is None or found.type == ANY:
+            break
+        found = _inside(found, step)
+    return ABSENT if found is None else found.type
+
+
+def _inside(attribute: Attribute, step: Step) -> Attribute | None:
+    item = attribute.item or _ANYTHING
+    match attribute.type, step:
+        case "object", Key():
+            return _among(attribute.attributes, step)
+        case "object", Every.KEY:
+            return _ANYTHING
+        case "map", Key(name):
+            return item if _is_name(name) else None
+        case ("map", Every.KEY) | ("array", Every.ITEM) | ("array", Index()):
+            return item
+        case _:
+            return None
+
+
+def _among(attributes: Mapping[str, Attribute], step: Step) -> Attribute | None:
+    """The definition of a name, wherever a value of another attribute would bring it in."""
+    if not isinstance(step, Key) or not _is_name(step.name):
+        return None
+    if step.name in attributes:
+        return attributes[step.name]
+    for attribute in attributes.values():
+        for siblings in attribute.ifvalues.values():
+            if (found := _among(siblings, step)) is not None:
+                return found
+    return attributes.get("*")
+
+
+def _is_name(text: str) -> bool:
+    return bool(STRICT_NAME.fullmatch(text) or EXTENDED_NAME.fullmatch(text))

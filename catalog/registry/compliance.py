@@ -1,0 +1,137 @@
+"""Brings what is there into line with a model that it was not written under.
+
+Source: core/model.md, "Creating or Updating the Registry Model". What this node controls
+gets the default values of attributes that are required now, as if a client had updated it;
+all else that does not comply is a violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from catalog.model.attributes import check_attributes
+from catalog.model.errors import (
+    HasDocumentViolation,
+    MalformedXref,
+    ModelComplianceError,
+    RequiredAttributeMissing,
+    SetDefaultVersionStickyFalse,
+    XRegistryError,
+)
+from catalog.model.schema import Attribute, GroupType
+from catalog.model.xid import Xid
+from catalog.registry import defaults, lineage
+from catalog.registry.draft import Draft
+from catalog.registry.plan import Plan
+from catalog.registry.resources import ResourcePlan
+
+_EMPTY = sha256(b"").digest()
+_OF_DEFAULT = {defaults.ID, defaults.STICKY}
+
+
+def review_group(plan: Plan, draft: Draft, kind: GroupType) -> None:
+    """Add what is wrong with a group to the violations of its plan."""
+    _complete(plan, draft, kind.own_attributes, kind.managed)
+    try:
+        plan.rules_of(draft.xid)
+    except XRegistryError as violation:
+        plan.violations.append(violation)
+
+
+def review_resource(resource: ResourcePlan) -> None:
+    """Add what is wrong with a resource and its versions to the violations of its plan."""
+    plan, kind, xref = resource.plan, resource.kind, resource.draft.xref
+    if xref is not None:
+        _review_xref(resource, Xid.parse(xref))
+        return
+    _complete(plan, resource.draft, kind.meta_attributes, kind.meta_managed | _OF_DEFAULT)
+    for draft in resource.versions:
+        _review_version(resource, draft)
+    try:
+        _check_number(resource)
+        resource.review()
+    except XRegistryError as violation:
+        plan.violations.append(violation)
+
+
+def _review_xref(resource: ResourcePlan, target: Xid) -> None:
+    """How a type is defined, here or by an import, makes no difference."""
+    if resource.plan.model.resource_type(target.groups, target.resources) != resource.kind:
+        resource.plan.violations.append(
+            MalformedXref(
+                str(resource.xid),
+                xref=str(target),
+                error_detail="its resource type would be another one",
+            )
+        )
+
+
+def _review_version(resource: ResourcePlan, draft: Draft) -> None:
+    plan, kind = resource.plan, resource.kind
+    if not kind.hasdocument and draft.document_sha256 == _EMPTY and not plan.is_replica(draft.xid):
+        draft.set_document(None)
+        plan.touch(draft.xid)
+    has_document = draft.document_sha256 is not None or f"{kind.singular}url" in draft.attributes
+    if has_document and not kind.hasdocument:
+        plan.violations.append(HasDocumentViolation(str(draft.xid), plural=kind.plural))
+        return
+    rules = plan.rules_of(resource.xid.group)
+    _complete(
+        plan,
+        draft,
+        kind.version_attributes,
+        kind.managed | {"ancestorid"},
+        lambda attributes: rules.complete(attributes, kind.plural),
+    )
+    try:
+        lineage.check_new_id(draft.xid, kind)
+    except XRegistryError as violation:
+        plan.violations.append(violation)
+
+
+def _check_number(resource: ResourcePlan) -> None:
+    """More versions than can be kept are not deleted by a change of the model."""
+    limit, number = resource.kind.maxversions, len(resource.versions)
+    if limit == 1 and resource.draft.attributes.get(defaults.STICKY):
+        raise SetDefaultVersionStickyFalse(str(resource.xid))
+    if limit and number > limit:
+        raise ModelComplianceError(
+            str(resource.xid),
+            detail=f"It has {number} versions, and {resource.kind.plural} can have {limit}.",
+        )
+
+
+def _as_is(attributes: dict[str, Any]) -> dict[str, Any]:
+    return attributes
+
+
+def _complete(
+    plan: Plan,
+    draft: Draft,
+    definitions: Mapping[str, Attribute],
+    managed: frozenset[str],
+    fill: Callable[[dict[str, Any]], dict[str, Any]] = _as_is,
+) -> None:
+    """Check an entity's own attributes, and give it the default values that it lacks."""
+    own = {name: value for name, value in draft.attributes.items() if name in managed}
+    given = {name: value for name, value in draft.attributes.items() if name not in managed}
+    checked, violations = check_attributes(
+        fill(dict(given)), definitions, subject=str(draft.xid), model=plan.model
+    )
+    plan.violations += violations
+    if violations or checked == given:
+        return
+    if plan.is_replica(draft.xid):
+        names = sorted(name for name in checked if checked[name] != given.get(name))
+        plan.violations.append(
+            RequiredAttributeMissing(
+                str(draft.xid),
+                list=",".join(names),
+                detail="It is a replica, so it cannot get a default value here.",
+            )
+        )
+        return
+    plan.touch(draft.xid)
+    draft.attributes = checked | own

@@ -1,0 +1,85 @@
+"""Reads and writes the configuration, and walks through all that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from catalog.model.entity import Entity
+from catalog.store.database import Connection, Database
+from catalog.store.entities import entity_from
+from catalog.store.queries import Queries
+
+_queries = Queries("configuration")
+_BATCH = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """The configuration as the database keeps it.
+
+    `resolved` is the model's source with its `$include`s resolved, `None` where it has none.
+    `capabilities` are `None` while they are what the server offers.
+    """
+
+    modelsource: Mapping[str, Any]
+    resolved: Mapping[str, Any] | None
+    capabilities: Mapping[str, Any] | None
+    revision: int
+
+
+async def read_stored(database: Database) -> Stored:
+    """The configuration in force."""
+    async with database.pool.acquire(timeout=30) as connection:
+        row = await connection.fetchrow(_queries.read)
+    return Stored(
+        modelsource=orjson.loads(row["modelsource"]),
+        resolved=_parsed(row["resolved"]),
+        capabilities=_parsed(row["capabilities"]),
+        revision=row["revision"],
+    )
+
+
+async def save(connection: Connection, stored: Stored) -> None:
+    """Put a configuration in force; the caller holds the whole catalog and commits."""
+    await connection.execute(
+        _queries.save,
+        _text(stored.modelsource),
+        _text(stored.resolved),
+        _text(stored.capabilities),
+        stored.revision,
+    )
+
+
+async def groups_of_type(connection: Connection, groups: str) -> AsyncIterator[list[Entity]]:
+    """Every group of a type, in batches; the transaction must not end meanwhile."""
+    async for batch in _batches(connection, _queries.groups_of_type, f"/{groups}"):
+        yield batch
+
+
+async def resources_of_type(
+    connection: Connection, groups: str, resources: str
+) -> AsyncIterator[list[Entity]]:
+    """Every resource of a type, in batches; the transaction must not end meanwhile."""
+    bounds = (f"/{groups}/", f"/{groups}0")
+    async for batch in _batches(connection, _queries.resources_of_type, *bounds, resources):
+        yield batch
+
+
+async def _batches(
+    connection: Connection, statement: str, *arguments: str
+) -> AsyncIterator[list[Entity]]:
+    cursor = await connection.cursor(statement, *arguments)
+    while rows := await cursor.fetch(_BATCH):
+        yield [entity_from(row) for row in rows]
+
+
+def _parsed(text: str | None) -> Any:
+    return None if text is None else orjson.loads(text)
+
+
+def _text(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else orjson.dumps(dict(value)).decode()

@@ -1,0 +1,225 @@
+"""Finds entities: pages of collections in an order, and what meets conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from catalog.model.filter import Sort
+from catalog.store.database import Connection
+from catalog.store.jsonpath import Condition, Part, sort_path
+from catalog.store.queries import Queries
+
+_queries = Queries("find")
+
+# Ids are ASCII, and texts that things are ordered by have at most 256 characters.
+_BEYOND_IDS = "\x7f"
+_BEYOND_TEXTS = "\U0010ffff" * 257
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """Where something is in an order: what has no value has rank 0, and is lowest."""
+
+    rank: int
+    number: Decimal
+    text: str
+    id: str
+
+
+BEFORE_ALL = Key(rank=-1, number=Decimal(0), text="", id="")
+AFTER_ALL = Key(rank=9, number=Decimal(0), text=_BEYOND_TEXTS, id=_BEYOND_IDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One entity of a page, and its place in the order."""
+
+    xid: str
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An entity that meets a condition, and the collection and id (lower case) it has there."""
+
+    xid: str
+    listing: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """The collections `prefix…/<plural>` with so many segments; ids are between the others."""
+
+    prefix: str
+    segments: int
+    plural: str
+
+
+def start_of(sort: Sort | None) -> Key:
+    """The place before the first entity of an order."""
+    return AFTER_ALL if sort is not None and sort.is_descending else BEFORE_ALL
+
+
+async def page_plain(connection: Connection, listing: str, after: Key, limit: int) -> list[Row]:
+    """A page of everything that is stored in a collection, in the order of ids."""
+    return _rows(await connection.fetch(_queries.plain, listing, after.id, limit))
+
+
+async def page_by_walking(
+    connection: Connection,
+    listing: str,
+    condition: Condition,
+    sort: Sort | None,
+    after: Key,
+    limit: int,
+) -> list[Row]:
+    """A page of what meets a condition, for a condition that much of the collection meets.
+
+    Groups and resources are read in the order of an index where `sort` has one. Other
+    orders are those of everything that meets the condition.
+    """
+    is_indexed = sort is None or sort.is_by_id or sort.key in ("name", "modifiedat")
+    if listing.endswith("/versions") or not is_indexed:
+        return await _rank(connection, listing, condition, sort, after, limit)
+    statement, place = _walk(sort, after)
+    rows = await connection.fetch(
+        statement, listing, condition.path, *_columns(condition.part), *place, limit
+    )
+    return _rows(rows)
+
+
+def _walk(sort: Sort | None, after: Key) -> tuple[str, tuple[str, ...]]:
+    """The statement that reads in an order, and where it is to go on."""
+    backwards = sort is not None and sort.is_descending
+    if sort is None or sort.is_by_id:
+        return (_queries.walk_by_id_desc if backwards else _queries.walk_by_id), (after.id,)
+    if sort.key == "name":
+        statement = _queries.walk_by_name_desc if backwards else _queries.walk_by_name
+        return statement, (after.text, after.id)
+    statement = _queries.walk_by_time_desc if backwards else _queries.walk_by_time
+    return statement, (_time(after), after.id)
+
+
+def _time(key: Key) -> str:
+    if key.rank == AFTER_ALL.rank:
+        return "infinity"
+    return f"{key.text}Z" if key.text else "-infinity"
+
+
+async def _rank(
+    connection: Connection,
+    listing: str,
+    condition: Condition,
+    sort: Sort | None,
+    after: Key,
+    limit: int,
+) -> list[Row]:
+    is_descending = sort is not None and sort.is_descending
+    rows = await connection.fetch(
+        _queries.rank_desc if is_descending else _queries.rank,
+        *_ranking(listing, sort, after, limit),
+        condition.path,
+        *_columns(condition.part),
+    )
+    return _rows(rows)
+
+
+async def page_of_some(
+    connection: Connection,
+    listing: str,
+    ids: Iterable[str],
+    sort: Sort | None,
+    after: Key,
+    limit: int,
+) -> list[Row]:
+    """A page of entities whose ids (in lower case) are known."""
+    is_descending = sort is not None and sort.is_descending
+    rows = await connection.fetch(
+        _queries.rank_some_desc if is_descending else _queries.rank_some,
+        *_ranking(listing, sort, after, limit),
+        list(ids),
+    )
+    return _rows(rows)
+
+
+def _ranking(listing: str, sort: Sort | None, after: Key, limit: int) -> list[Any]:
+    path, part = (None, Part()) if sort is None or sort.is_by_id else sort_path(sort)
+    is_time = sort is not None and sort.reference.type == "timestamp"
+    place = (after.rank, after.number, after.text, after.id)
+    return [listing, path, *_columns(part), "z" if is_time else "", *place, limit]
+
+
+def _columns(part: Part) -> tuple[list[str] | None, bool, bool]:
+    return None if part.names is None else [*part.names], part.facts, part.meta
+
+
+async def look_up(
+    connection: Connection, kind: Kind, condition: Condition, limit: int | None
+) -> list[Match]:
+    """The first matches of a condition, in all collections of a kind, by its `lookup`."""
+    rows = await connection.fetch(
+        _queries.look_up,
+        condition.lookup,
+        condition.path,
+        *_columns(condition.part),
+        kind.prefix,
+        kind.segments + 1,
+        kind.plural,
+        limit,
+    )
+    return [Match(row["xid"], row["listing"], row["id"]) for row in rows]
+
+
+async def match_in(
+    connection: Connection, listings: Sequence[str], condition: Condition
+) -> list[Match]:
+    """Everything in these collections that meets a condition."""
+    rows = await connection.fetch(
+        _queries.match, condition.path, *_columns(condition.part), listings
+    )
+    return [Match(row["xid"], row["listing"], row["id"]) for row in rows]
+
+
+async def hold(
+    connection: Connection, places: Sequence[tuple[str, str]], condition: Condition
+) -> list[Match]:
+    """Which of the entities with these collections and ids (lower case) meet a condition."""
+    rows = await connection.fetch(
+        _queries.hold,
+        condition.path,
+        *_columns(condition.part),
+        [listing for listing, _ in places],
+        [id for _, id in places],
+    )
+    return [Match(row["xid"], row["listing"], row["id"]) for row in rows]
+
+
+async def count_matches(connection: Connection, listing: str, condition: Condition) -> int:
+    count: int = await connection.fetchval(
+        _queries.count, listing, condition.path, *_columns(condition.part)
+    )
+    return count
+
+
+async def count_all(connection: Connection, listing: str) -> int:
+    count: int = await connection.fetchval(_queries.count_plain, listing)
+    return count
+
+
+def _rows(records: Iterable[Any]) -> list[Row]:
+    return [
+        Row(
+            xid=record["xid"],
+            key=Key(
+                rank=record["rank"],
+                number=record["number"],
+                text=record["text"],
+                id=record["id"],
+            ),
+        )
+        for record in records
+    ]

@@ -1,0 +1,19 @@
+-- name: read
+-- The configuration in force.
+SELECT modelsource, resolved, capabilities, revision FROM node
+
+-- name: save
+-- Put a configuration in force, and tell every process of the node so.
+UPDATE node
+SET modelsource = $1::json, resolved = $2::json, capabilities = $3::json, revision = $4
+RETURNING pg_notify('configuration', '')
+
+-- name: groups_of_type
+-- Every group of one type.
+SELECT * FROM entities WHERE collection = $1 ORDER BY lower(id) COLLATE "C"
+
+-- name: resources_of_type
+-- Every resource of one type, by the bounds of its groups' xids.
+SELECT * FROM entities
+WHERE xid > $1 AND xid < $2 AND kind = 'resource' AND split_part(xid, '/', 4) = $3
+ORDER BY xid
