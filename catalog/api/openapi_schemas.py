@@ -1,0 +1,150 @@
+"""JSON Schemas of what the registry's model lets entities be, for the OpenAPI description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.model.schema import EXTENDED_NAME, Attribute, GroupType, Model, ResourceType
+from catalog.model.xid import ID_PATTERN
+
+Json = dict[str, Any]
+
+ID: Json = {"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"}
+
+PROBLEM: Json = {
+    "type": "object",
+    "description": "What went wrong (core/http.md, Error Processing).",
+    "required": ["type", "title"],
+    "properties": {
+        "type": {"type": "string", "format": "uri-reference"},
+        "title": {"type": "string", "minLength": 1},
+        "detail": {"type": "string"},
+        "subject": {"type": "string"},
+        "args": {"type": "object", "additionalProperties": {"type": "string"}},
+        "instance": {"type": "string"},
+        "violations": {"type": "array", "items": {"$ref": "#/components/schemas/Problem"}},
+    },
+}
+
+_SCALARS: Mapping[str, Json] = {
+    "any": {},
+    "boolean": {"type": "boolean"},
+    "decimal": {"type": "number"},
+    "integer": {"type": "integer"},
+    "string": {"type": "string"},
+    "timestamp": {"type": "string", "format": "date-time"},
+    "uinteger": {"type": "integer", "minimum": 0},
+    "uri": {"type": "string", "format": "uri-reference"},
+    "uriabsolute": {"type": "string", "format": "uri"},
+    "urirelative": {"type": "string", "format": "uri-reference"},
+    "uritemplate": {"type": "string", "format": "uri-template"},
+    "url": {"type": "string", "format": "uri-reference"},
+    "urlabsolute": {"type": "string", "format": "uri"},
+    "urlrelative": {"type": "string", "format": "uri-reference"},
+    "xid": {"type": "string", "pattern": "^/"},
+    "xidtype": {"type": "string", "pattern": "^/"},
+}
+
+
+def components(model: Model) -> dict[str, Json]:
+    """A schema for each kind of entity of the model, by name, and one for errors."""
+    made = {"Problem": PROBLEM, "registry": _registry(model)}
+    for group in model.groups.values():
+        made[group.singular] = _group(group)
+        for kind in group.resources.values():
+            made |= _resource(name_of(group, kind), kind)
+    return made
+
+
+def name_of(group: GroupType, kind: ResourceType) -> str:
+    """What the schema of a resource type is called; its meta's and version's add a word."""
+    return f"{group.singular}.{kind.singular}"
+
+
+def reference(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def map_of(name: str) -> Json:
+    """A collection: entities by their ids."""
+    return {"type": "object", "propertyNames": ID, "additionalProperties": reference(name)}
+
+
+def required_of(attributes: Mapping[str, Attribute]) -> list[str]:
+    """What a client has to give, among the attributes that it may set."""
+    return [
+        name
+        for name, attribute in attributes.items()
+        if attribute.required and attribute.default is None
+    ]
+
+
+def _registry(model: Model) -> Json:
+    shown = _object(model.attributes)
+    shown["properties"] |= {
+        plural: map_of(group.singular) for plural, group in model.groups.items()
+    }
+    return shown
+
+
+def _group(group: GroupType) -> Json:
+    shown = _object(group.attributes)
+    shown["properties"] |= {
+        plural: map_of(name_of(group, kind)) for plural, kind in group.resources.items()
+    }
+    return shown
+
+
+def _resource(name: str, kind: ResourceType) -> dict[str, Json]:
+    version = _object(kind.attributes)
+    shown = _object({**kind.attributes, **kind.resourceattributes})
+    shown["properties"] |= {
+        "meta": reference(f"{name}.meta"),
+        "versions": map_of(f"{name}.version"),
+    }
+    return {
+        name: shown,
+        f"{name}.meta": _object(kind.metaattributes),
+        f"{name}.version": version,
+    }
+
+
+def _object(attributes: Mapping[str, Attribute]) -> Json:
+    """An object with these attributes; what a condition may add to it is not spelled out."""
+    return {
+        "type": "object",
+        "properties": {
+            name: _value(attribute) for name, attribute in attributes.items() if name != "*"
+        },
+    }
+
+
+def _value(attribute: Attribute) -> Json:
+    shown = _type(attribute)
+    if attribute.description:
+        shown["description"] = attribute.description
+    if attribute.enum and attribute.strict and attribute.type != "array":
+        shown["enum"] = list(attribute.enum)
+    if attribute.default is not None:
+        shown["default"] = attribute.default
+    if attribute.readonly:
+        shown["readOnly"] = True
+    return shown
+
+
+def _type(attribute: Attribute) -> Json:
+    item = _value(attribute.item) if attribute.item is not None else {}
+    match attribute.type:
+        case "object":
+            return _object(attribute.attributes)
+        case "array":
+            return {"type": "array", "items": item}
+        case "map":
+            return {
+                "type": "object",
+                "propertyNames": {"pattern": f"^{EXTENDED_NAME.pattern}$"},
+                "additionalProperties": item,
+            }
+        case scalar:
+            return dict(_SCALARS[scalar])
