@@ -1,0 +1,1 @@
+"""Whether a server does what the specification says: cases as data, and their runner."""
