@@ -16,7 +16,7 @@ import uvloop
 from rich.console import Console
 from rich.markup import escape
 
-from benchmarks import bootstrap, get, imports, put, to_replica, to_sink
+from benchmarks import bootstrap, export, find, get, imports, put, to_replica, to_sink
 from benchmarks.figure import Figure
 from benchmarks.machine import facts, is_busy
 from benchmarks.size import FULL, QUICK, Size
@@ -26,8 +26,10 @@ Benchmark = Callable[[Size, Path], Awaitable[list[Figure]]]
 
 BENCHMARKS: dict[str, Benchmark] = {
     "get": get.run,
+    "find": find.run,
     "put": put.run,
     "import": imports.run,
+    "export": export.run,
     "bootstrap": bootstrap.run,
     "sink": to_sink.run,
     "replica": to_replica.run,

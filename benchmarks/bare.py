@@ -36,6 +36,8 @@ _INSERTS = (
     "INSERT INTO versions (xid, attributes) VALUES ($1, $2::jsonb)",
     "INSERT INTO changes (xid, at) VALUES ($1, $2)",
 )
+_ROWS = "SELECT xid, attributes::text FROM entities ORDER BY xid"
+_ROWS_AT_ONCE = 500
 _LARGEST = 256 * 1024 * 1024
 _numbers = itertools.count()
 
@@ -61,6 +63,17 @@ async def put(request: web.Request) -> web.Response:
     if AHEAD in request.app:
         request.app[AHEAD].put_nowait(request.path)
     return web.Response(body=body, content_type="application/json")
+
+
+async def rows(request: web.Request) -> web.StreamResponse:
+    """All rows in order, as they are."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    async with request.app[POOL].acquire() as connection, connection.transaction():
+        cursor = await connection.cursor(_ROWS)
+        while found := await cursor.fetch(_ROWS_AT_ONCE):
+            await response.write("\n".join(row[1] for row in found).encode())
+    return response
 
 
 async def post(request: web.Request) -> web.Response:
@@ -139,6 +152,7 @@ async def serve(arguments: argparse.Namespace) -> None:
     app.add_routes(
         [
             web.post("/pull", pull),
+            web.get("/rows", rows),
             web.get("/{path:.*}", get),
             web.put("/{path:.*}", put),
             web.post("/{path:.*}", post),

@@ -27,7 +27,7 @@ async def run(size: Size, directory: Path) -> list[Figure]:
     groups, count = size.replica_groups, entities_in(size.replica_groups, REPLICATED_PER_GROUP)
     data = directory / "bootstrap-bare"
     async with node(directory, "bootstrap-source") as source:
-        await _seed(source, groups)
+        await seed(source, groups)
         async with bare(directory, "bootstrap-bare", "--directory", str(data)) as url:
             bare_seconds = await _copy_seconds(url, source, count)
         async with node(directory, "bootstrap-replica") as replica:
@@ -44,7 +44,7 @@ async def run(size: Size, directory: Path) -> list[Figure]:
     ]
 
 
-async def _seed(url: str, groups: int) -> None:
+async def seed(url: str, groups: int) -> None:
     async with connected(url, 1) as (connection,):
         for first in range(0, groups, _GROUPS_AT_ONCE):
             number = min(_GROUPS_AT_ONCE, groups - first)

@@ -142,8 +142,9 @@ async def _send_until(connection: Connection, stream: Iterator[bytes], deadline:
     return sent
 
 
-def get_request(url: str, path: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n\r\n".encode()
+def get_request(url: str, path: str, headers: str = "") -> bytes:
+    """A GET; further header lines end with CR LF each."""
+    return f"GET {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n{headers}\r\n".encode()
 
 
 def send_request(method: str, url: str, path: str, body: bytes) -> bytes:

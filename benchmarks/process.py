@@ -30,6 +30,15 @@ async def node(directory: Path, name: str, **settings: str) -> AsyncIterator[str
         name: of the node, among those of this run.
         settings: more of the node's settings, as `CONCORD_*` without the prefix.
     """
+    async with node_process(directory, name, **settings) as (url, _):
+        yield url
+
+
+@contextlib.asynccontextmanager
+async def node_process(
+    directory: Path, name: str, **settings: str
+) -> AsyncIterator[tuple[str, int]]:
+    """As `node`, with the id of its process beside its URL."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     chosen = {
@@ -40,8 +49,8 @@ async def node(directory: Path, name: str, **settings: str) -> AsyncIterator[str
         **settings,
     }
     environment = {f"CONCORD_{key}": value for key, value in chosen.items()}
-    async with _running(NODE_COMMAND, environment, directory / f"{name}.log", port):
-        yield url
+    async with _running(NODE_COMMAND, environment, directory / f"{name}.log", port) as pid:
+        yield url, pid
 
 
 @contextlib.asynccontextmanager
@@ -63,7 +72,8 @@ def free_port() -> int:
 @contextlib.asynccontextmanager
 async def _running(
     command: Sequence[str], settings: Mapping[str, str], log: Path, port: int
-) -> AsyncIterator[None]:
+) -> AsyncIterator[int]:
+    """A server that listens; the answer is the id of its process."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("CONCORD_")}
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
@@ -75,7 +85,7 @@ async def _running(
         )
     try:
         await _listening(process, log, port)
-        yield
+        yield process.pid
     finally:
         await _stop(process)
 
