@@ -105,7 +105,7 @@ async def _apply_once(
 ) -> Applied:
     now = datetime.now(UTC)
     async with database.transaction() as connection:
-        locked = await store.lock_and_load(connection, touched)
+        locked = (await store.lock_and_load(connection, touched)).entities
         entities, tombstones = await _load(connection, sound)
         if batch.is_repair:
             entities = await _distrusted(connection, entities)

@@ -49,8 +49,8 @@ async def ensure_registry(database: Database, registry_id: str) -> None:
     """
     now = datetime.now(UTC)
     async with database.transaction() as connection:
-        before = await store.lock_and_load(connection, Touched(registry_exclusive=True))
-        if "/" in before:
+        locked = await store.lock_and_load(connection, Touched(registry_exclusive=True))
+        if "/" in locked.entities:
             return
         registry = Entity.sealed(
             xid="/",

@@ -35,7 +35,9 @@ class Checks:
         self.formats = FormatCheck(plan, contents, capabilities, checker)
         self.compatibility = CompatibilityCheck(plan, contents, capabilities, checker)
 
-    async def run(self, resources: Collection[ResourcePlan], *, is_exclusive: bool) -> None:
+    async def run(
+        self, resources: Collection[ResourcePlan], *, is_exclusive: bool, is_referred: bool
+    ) -> None:
         """Check what was written, then delete what is too old to be kept.
 
         Formats are checked even where the plan has violations already: each version is
@@ -48,7 +50,9 @@ class Checks:
         live = [each for each in resources if self.plan.live(each.xid) is not None]
         await self.formats.run(live)
         self._refuse()
-        constraints = ConstraintCheck(self.connection, self.plan, is_exclusive=is_exclusive)
+        constraints = ConstraintCheck(
+            self.connection, self.plan, is_exclusive=is_exclusive, is_referred=is_referred
+        )
         await constraints.run(live)
         self._refuse()
         await self.compatibility.run(live)

@@ -198,7 +198,7 @@ class _Sweep:
         able = self.becoming.configuration.capabilities
         checks = Checks(self.connection, plan, able, self.checker)
         try:
-            await checks.run(resources, is_exclusive=True)
+            await checks.run(resources, is_exclusive=True, is_referred=True)
         except XRegistryError as error:
             self.violations += error.violations or [error]
         if self.violations:

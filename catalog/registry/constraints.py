@@ -27,12 +27,16 @@ class ConstraintCheck:
     Args:
         is_exclusive: whether nobody else can change anything meanwhile. What reaches beyond
             the groups in the plan is checked only then.
+        is_referred: whether there may be cross references to what is written.
     """
 
-    def __init__(self, connection: Connection, plan: Plan, *, is_exclusive: bool) -> None:
+    def __init__(
+        self, connection: Connection, plan: Plan, *, is_exclusive: bool, is_referred: bool
+    ) -> None:
         self.connection = connection
         self.plan = plan
         self.is_exclusive = is_exclusive
+        self.is_referred = is_referred
         self._checked: set[str] = set()
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
@@ -48,7 +52,7 @@ class ConstraintCheck:
             versions = each.versions if target is None else self._versions_at(target)
             self._check(self.plan.rules_of(each.xid.group), each.xid, _contents(versions))
         changed = [str(each.xid) for each in live if any(d.is_touched for d in each.versions)]
-        if changed:
+        if changed and self.is_referred:
             await self._check_sources(changed)
         for draft in list(self.plan.drafts.values()):
             if draft.xid.kind == "group" and draft.is_touched and not draft.is_deleted:

@@ -90,12 +90,17 @@ class _Work:
         """One attempt, under the locks that it names."""
         id, now = uuid.uuid4().hex, datetime.now(UTC)
         async with self.database.transaction() as connection:
-            before = await store.lock_and_load(connection, touched)
-            before |= await _load_below(connection, self.interaction)
+            locked = await store.lock_and_load(connection, touched)
+            before = locked.entities | await _load_below(connection, self.interaction)
             plan = await self._plan(connection, before, now)
             steps = await self._take_steps(connection, plan, before)
-            await self._check(connection, plan, steps, is_exclusive=touched.catalog_exclusive)
-            tombstones = await _earlier_lives(connection, plan)
+            checks = self._checks(connection, plan)
+            await checks.run(
+                steps.resources,
+                is_exclusive=touched.catalog_exclusive,
+                is_referred=locked.is_referred,
+            )
+            tombstones = await _earlier_lives(connection, plan) if locked.has_lived else {}
             planned = plan.finish(tombstones)
             changes = self._changes(plan, before, planned)
             position = await store.write(
@@ -159,12 +164,8 @@ class _Work:
         steps.run()
         return steps
 
-    async def _check(
-        self, connection: Connection, plan: Plan, steps: Steps, *, is_exclusive: bool
-    ) -> None:
-        capabilities = self._configuration_after.capabilities
-        checks = Checks(connection, plan, capabilities, self.checker)
-        await checks.run(steps.resources, is_exclusive=is_exclusive)
+    def _checks(self, connection: Connection, plan: Plan) -> Checks:
+        return Checks(connection, plan, self._configuration_after.capabilities, self.checker)
 
 
 def _touched_by(interaction: Interaction) -> Touched:

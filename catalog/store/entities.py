@@ -53,6 +53,20 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Locked:
+    """What is touched, as it is while the locks are held.
+
+    Nothing else needs to be looked for where `is_referred` is false: no cross reference
+    refers to a touched resource; or where `has_lived` is false: nothing touched, and no
+    version of a touched resource, left a tombstone.
+    """
+
+    entities: dict[str, Entity]
+    is_referred: bool
+    has_lived: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     """Everything that one interaction writes."""
 
@@ -108,7 +122,7 @@ def _shown_from(row: Mapping[str, Any]) -> Shown:
     )
 
 
-async def lock_and_load(connection: Connection, touched: Touched) -> dict[str, Entity]:
+async def lock_and_load(connection: Connection, touched: Touched) -> Locked:
     """Lock what is touched, then load it: the registry, the groups, the resources, and
     every version of these resources.
 
@@ -131,7 +145,11 @@ async def lock_and_load(connection: Connection, touched: Touched) -> dict[str, E
         if reason is None:
             raise
         raise reason from error
-    return {row["xid"]: entity_from(row) for row in rows}
+    return Locked(
+        entities={row["xid"]: entity_from(row) for row in rows},
+        is_referred=not rows or rows[0]["is_referred"],
+        has_lived=not rows or rows[0]["has_lived"],
+    )
 
 
 async def load(connection: Connection, xids: Iterable[str]) -> dict[str, Entity]:

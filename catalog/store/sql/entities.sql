@@ -1,6 +1,7 @@
 -- name: lock_and_load
 -- Lock what an interaction touches, then read it.
-SELECT * FROM lock_and_load($1, $2, $3, $4, $5, $6)
+SELECT (entity).*, is_referred, has_lived
+FROM lock_and_load($1, $2, $3, $4, $5, $6)
 
 -- name: load
 -- Entities by xid, without their documents.
