@@ -159,9 +159,10 @@ def places_of(xid: str) -> list[str]:
     path = Xid.parse(xid)
     places = ["/"]
     if path.gid:
-        places += [f"/{path.groups}", str(path.group)]
-    if path.rid:
-        places += [f"{path.group}/{path.resources}", str(path.resource)]
+        group = f"/{path.groups}/{path.gid}"
+        places += [f"/{path.groups}", group]
+        if path.rid:
+            places += [f"{group}/{path.resources}", f"{group}/{path.resources}/{path.rid}"]
     return places
 
 

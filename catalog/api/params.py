@@ -74,6 +74,8 @@ def read_shape(request: web.Request, target: Target, configuration: Configuratio
     Raises:
         BadFlag, BadInline, InlineNoninlineable, NotAvailable
     """
+    if not request.query_string:
+        return _PLAIN
     flags = Flags(request, configuration.capabilities)
     return _read_shape(flags, target, configuration.model, {})
 

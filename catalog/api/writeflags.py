@@ -32,6 +32,9 @@ class WriteFlags:
     default: str | None = None
 
 
+_NONE = WriteFlags()
+
+
 def read_write_flags(
     request: web.Request, target: Target, capabilities: Capabilities
 ) -> WriteFlags:
@@ -41,6 +44,8 @@ def read_write_flags(
         BadFlag: a flag has no meaning here.
         BadIgnore, BadDefaultVersionId: a flag has a value that it can't have.
     """
+    if not request.query_string:
+        return _NONE
     flags = Flags(request, capabilities)
     return WriteFlags(
         epoch=_read_epoch(request, target, flags.values("epoch")),

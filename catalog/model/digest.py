@@ -36,16 +36,20 @@ def canonical(value: Any) -> bytes:
 
 
 def _is_plain(value: Any) -> bool:
-    kind = type(value)
-    if kind is str or kind is bool or value is None:
-        return True
-    if kind is int:
-        return bool(-(2**53) < value < 2**53)
-    if kind is dict:
-        return all(key.isascii() and _is_plain(item) for key, item in value.items())
-    if kind is list:
-        return all(_is_plain(item) for item in value)
-    return False
+    waiting = [value]
+    for item in waiting:
+        kind = type(item)
+        if kind is str or kind is bool or item is None:
+            continue
+        if kind is dict:
+            if not "".join(item).isascii():
+                return False
+            waiting += item.values()
+        elif kind is list:
+            waiting += item
+        elif kind is not int or not -(2**53) < item < 2**53:
+            return False
+    return True
 
 
 def digest_entity(

@@ -109,9 +109,11 @@ def collection_of(xid: Xid) -> str:
 
     The registry is in no collection; its answer is the empty string.
     """
-    if not xid.gid:
-        return ""
-    return str(xid).rpartition("/")[0]
+    if xid.vid:
+        return f"/{xid.groups}/{xid.gid}/{xid.resources}/{xid.rid}/versions"
+    if xid.rid:
+        return f"/{xid.groups}/{xid.gid}/{xid.resources}"
+    return f"/{xid.groups}" if xid.gid else ""
 
 
 def depth(xid: str) -> int:

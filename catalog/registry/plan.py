@@ -85,7 +85,10 @@ class Plan:
         return None if draft is None or draft.is_deleted else draft
 
     def versions_of(self, resource: Xid) -> list[Draft]:
-        return [v for v in self._versions.get(str(resource), ()) if not v.is_deleted]
+        return self.versions_at(str(resource))
+
+    def versions_at(self, resource: str) -> list[Draft]:
+        return [v for v in self._versions.get(resource, ()) if not v.is_deleted]
 
     def target_epoch(self, xref: str) -> int:
         """The epoch of what a touched cross reference refers to; 0 if that is gone."""

@@ -60,6 +60,7 @@ class ResourcePlan:
         assert kind is not None, "the interaction was parsed against the same model"
         self.plan = plan
         self.xid = xid
+        self._key = str(xid)
         self.kind: ResourceType = kind
         self.given = given
         self.default = default
@@ -68,11 +69,11 @@ class ResourcePlan:
 
     @property
     def draft(self) -> Draft:
-        return self.plan.drafts[str(self.xid)]
+        return self.plan.drafts[self._key]
 
     @property
     def versions(self) -> list[Draft]:
-        return self.plan.versions_of(self.xid)
+        return self.plan.versions_at(self._key)
 
     def upsert(self, upsert: ResourceUpsert) -> None:
         """Create or update the resource: all steps but the checks of others, and pruning."""
@@ -238,6 +239,8 @@ class ResourcePlan:
 
     def _check_narrowed(self, draft: Draft, definitions: Mapping[str, Attribute]) -> None:
         """What the server decides is as restricted by the model as what clients do."""
+        if not definitions:
+            return
         own = {name: draft.attributes[name] for name in definitions if name in draft.attributes}
         _, violations = check_attributes(
             own, definitions, subject=str(draft.xid), model=self.plan.model
@@ -265,7 +268,9 @@ class ResourcePlan:
         for draft in gone:
             self.plan.delete(Delete(xid=draft.xid))
         self._without({draft.xid.vid for draft in gone})
-        self._order()
+        if gone or self.kind.versionmode == lineage.MODIFIED:
+            # What the checks noted counts as an update, too.
+            self._order()
 
 
 def _value_at(attributes: Mapping[str, Any], path: Sequence[str]) -> Any:

@@ -13,7 +13,7 @@ from asyncpg.exceptions import PostgresError
 from catalog.model.change import Change
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.model.xid import Xid, collection_of
+from catalog.model.xid import collection_of
 from catalog.store.changes import Position
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
@@ -256,11 +256,10 @@ async def write(connection: Connection, write: Write) -> Position:
         )
     txid = await connection.fetchval(
         _queries.write,
-        *_entity_columns(write.entities),
         write.interaction,
         write.at,
-        *_change_columns(write.changes),
-        *_listing_columns(write.entities),
+        _entity_rows(write.entities),
+        _change_rows(write.changes),
     )
     if resources := _relisted(write):
         await connection.execute(_queries.relist, *_default_columns(resources))
@@ -274,39 +273,39 @@ async def write(connection: Connection, write: Write) -> Position:
     return Position.end_of(txid)
 
 
-def _entity_columns(entities: Sequence[Entity]) -> list[list[Any]]:
-    paths = [Xid.parse(entity.xid) for entity in entities]
-    return [
-        [e.xid for e in entities],
-        [collection_of(path) for path in paths],
-        [path.id for path in paths],
-        [e.kind for e in entities],
-        [e.authority for e in entities],
-        [e.origin for e in entities],
-        [e.epoch for e in entities],
-        [orjson.dumps(dict(e.attributes)).decode() for e in entities],
-        [e.createdat for e in entities],
-        [e.modifiedat for e in entities],
-        [e.document_sha256 for e in entities],
-        [e.digest for e in entities],
-        [e.fingerprint for e in entities],
-        [e.bucket for e in entities],
-    ]
-
-
-def _listing_columns(entities: Sequence[Entity]) -> list[list[Any]]:
-    """Where each entity's attributes are shown, and whether they are.
-
-    That is known of groups and resources, and of the versions whose resource is among the
-    entities. `None` leaves it to the resource that is stored.
-    """
+def _entity_rows(entities: Sequence[Entity]) -> str:
     defaults = {e.xid: _default_version(e) for e in entities if e.kind == "resource"}
-    owners = [e.path.resource if e.kind == "version" else e.path for e in entities]
-    return [
-        [collection_of(owner) for owner in owners],
-        [owner.id.lower() for owner in owners],
-        [_is_listed(entity, defaults) for entity in entities],
-    ]
+    return orjson.dumps([_entity_row(entity, defaults) for entity in entities]).decode()
+
+
+def _entity_row(entity: Entity, defaults: Mapping[str, str]) -> dict[str, Any]:
+    """A row, with where its attributes are shown, and whether they are.
+
+    That is known of groups and resources, and of the versions whose resource is among those
+    with `defaults`. `None` leaves it to the resource that is stored.
+    """
+    path = entity.path
+    owner = path.resource if path.vid else path
+    sha256 = entity.document_sha256
+    return {
+        "xid": entity.xid,
+        "collection": collection_of(path),
+        "id": path.id,
+        "kind": entity.kind,
+        "authority": entity.authority,
+        "origin": entity.origin,
+        "epoch": entity.epoch,
+        "attributes": dict(entity.attributes),
+        "createdat": entity.createdat,
+        "modifiedat": entity.modifiedat,
+        "document_sha256": None if sha256 is None else sha256.hex(),
+        "digest": entity.digest.hex(),
+        "fingerprint": entity.fingerprint,
+        "bucket": entity.bucket,
+        "listing": collection_of(owner),
+        "listing_id": owner.id.lower(),
+        "is_listed": _is_listed(entity, defaults),
+    }
 
 
 def _is_listed(entity: Entity, defaults: Mapping[str, str]) -> bool | None:
@@ -353,15 +352,20 @@ def _tombstone_columns(tombstones: Sequence[Tombstone]) -> list[list[Any]]:
     ]
 
 
-def _change_columns(changes: Sequence[Change]) -> list[list[Any]]:
-    return [
-        [c.xid for c in changes],
-        [c.kind for c in changes],
-        [c.action for c in changes],
-        [c.authority for c in changes],
-        [c.origin for c in changes],
-        [c.epoch for c in changes],
-        [c.digest for c in changes],
-        [orjson.dumps(c.changed).decode() for c in changes],
-        [None if c.deprecation is None else orjson.dumps(c.deprecation).decode() for c in changes],
-    ]
+def _change_rows(changes: Sequence[Change]) -> str:
+    return orjson.dumps(
+        [
+            {
+                "xid": change.xid,
+                "kind": change.kind,
+                "action": change.action,
+                "authority": change.authority,
+                "origin": change.origin,
+                "epoch": change.epoch,
+                "digest": change.digest.hex(),
+                "changed": change.changed,
+                "deprecation": change.deprecation,
+            }
+            for change in changes
+        ]
+    ).decode()

@@ -99,30 +99,27 @@ SELECT xid, body FROM documents WHERE xid = ANY ($1::text[])
 WITH logged AS (
     INSERT INTO changes (
         interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation)
-    SELECT $15, $16, c.xid, c.kind, c.action, c.authority, c.origin, c.epoch, c.digest,
-        ARRAY(SELECT jsonb_array_elements_text(c.changed)),
-        CASE WHEN c.deprecation IS NOT NULL
-            THEN ARRAY(SELECT jsonb_array_elements_text(c.deprecation)) END
-    FROM unnest(
-        $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[],
-        $23::bytea[], $24::jsonb[], $25::jsonb[]
-    ) WITH ORDINALITY AS c (
+    SELECT $1, $2, c.xid, c.kind, c.action, c.authority, c.origin, c.epoch,
+        decode(c.digest, 'hex'), c.changed, c.deprecation
+    FROM ROWS FROM (json_to_recordset($4::json) AS (
+        xid text, kind text, action text, authority text, origin text, epoch bigint, digest text,
+        changed text[], deprecation text[]
+    )) WITH ORDINALITY AS c (
         xid, kind, action, authority, origin, epoch, digest, changed, deprecation, position)
     ORDER BY c.position
 ), kept AS (
     INSERT INTO entities (
         xid, collection, id, kind, authority, origin, epoch, attributes, createdat, modifiedat,
         document_sha256, digest, fingerprint, bucket, listing, listing_id)
-    SELECT e.xid, e.collection, e.id, e.kind, e.authority, e.origin, e.epoch, e.attributes::jsonb,
-        e.createdat, e.modifiedat, e.document_sha256, e.digest, e.fingerprint, e.bucket,
+    SELECT e.xid, e.collection, e.id, e.kind, e.authority, e.origin, e.epoch, e.attributes,
+        e.createdat, e.modifiedat, decode(e.document_sha256, 'hex'), decode(e.digest, 'hex'),
+        e.fingerprint, e.bucket,
         CASE WHEN listed.here THEN e.listing END, CASE WHEN listed.here THEN e.listing_id END
-    FROM unnest(
-        $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[],
-        $8::text[], $9::timestamptz[], $10::timestamptz[], $11::bytea[], $12::bytea[],
-        $13::bigint[], $14::integer[], $26::text[], $27::text[], $28::boolean[]
-    ) AS e (
-        xid, collection, id, kind, authority, origin, epoch, attributes, createdat, modifiedat,
-        document_sha256, digest, fingerprint, bucket, listing, listing_id, is_listed)
+    FROM json_to_recordset($3::json) AS e (
+        xid text, collection text, id text, kind text, authority text, origin text, epoch bigint,
+        attributes jsonb, createdat timestamptz, modifiedat timestamptz, document_sha256 text,
+        digest text, fingerprint bigint, bucket integer, listing text, listing_id text,
+        is_listed boolean)
     CROSS JOIN LATERAL (SELECT coalesce(e.is_listed, (
         SELECT r.attributes ->> 'defaultversionid' = e.id
         FROM entities r WHERE r.xid = left(e.collection, -9)
