@@ -8,10 +8,9 @@ and `catalog.registry.constraints`, between `ResourcePlan.upsert` and `ResourceP
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from catalog.model.attributes import check_attributes
-from catalog.model.dots import dotted
+from catalog.model.dots import dotted, value_at
 from catalog.model.errors import (
     BadDefaultVersionId,
     BadRequest,
@@ -250,7 +249,7 @@ class ResourcePlan:
     def _check_matching(self) -> None:
         """core/model.md, "matchversions": some attributes are the same in all versions."""
         for path in self.kind.matching:
-            values = {repr(_value_at(draft.attributes, path)) for draft in self.versions}
+            values = {repr(value_at(draft.attributes, path)) for draft in self.versions}
             if len(values) > 1:
                 raise MismatchedVersionAttribute(str(self.xid), name=dotted(path))
 
@@ -271,10 +270,3 @@ class ResourcePlan:
         if gone or self.kind.versionmode == lineage.MODIFIED:
             # What the checks noted counts as an update, too.
             self._order()
-
-
-def _value_at(attributes: Mapping[str, Any], path: Sequence[str]) -> Any:
-    value: Any = attributes
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
