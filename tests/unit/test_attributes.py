@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from catalog.model.attributes import check_attributes
 from catalog.model.errors import (
     InvalidAttribute,
+    MalformedXid,
     RequiredAttributeMissing,
     UnknownAttribute,
     XRegistryError,
@@ -39,7 +40,19 @@ def refused(values: Any, attributes: Any) -> list[str]:
     """The names that the errors are about."""
     errors = check(values, attributes)[1]
     assert all(error.subject == SUBJECT for error in errors)
-    return [error.arguments.get("name", error.arguments.get("list", "")) for error in errors]
+    return [_name(error) for error in errors]
+
+
+def _name(error: XRegistryError) -> str:
+    if isinstance(error, MalformedXid):
+        return error.arguments["error_detail"].split('"')[1]
+    return error.arguments.get("name", error.arguments.get("list", ""))
+
+
+def test_an_xid_that_points_nowhere_has_an_error_of_its_own() -> None:
+    [error] = check({"a": "/walls/w"}, {"a": {"type": "xid"}})[1]
+    assert isinstance(error, MalformedXid)
+    assert error.arguments["xid"] == "/walls/w"
 
 
 ACCEPTED: list[tuple[str, Any]] = [
