@@ -123,7 +123,7 @@ async def read_one(connection: Connection, view: View) -> Known:
     xid, kind, inline = view.xid, view.target.resource_type, view.query.inline
     versions = inlines(inline, "versions") if view.target.kind == "resource" else None
     if versions is not None:
-        known = await read.read_subtree(connection, xid, documents=False, follows=view.follows)
+        known = await read.read_subtree(connection, xid, follows=view.follows)
     else:
         known = await read.read_entities(connection, view.model, [xid], follows=view.follows)
     resource = known.entities.get(str(xid.resource)) if xid.vid else None

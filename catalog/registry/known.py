@@ -60,12 +60,6 @@ class Known:
         for child in children:
             self.entities[child.xid] = child
 
-    def deepened(self, entities: Iterable[Entity]) -> Known:
-        """The same with all that is below, which `entities` has whole."""
-        known = Known.of(entities)
-        known.entities = self.entities | known.entities
-        return known
-
     def children(self, collection: str) -> Sequence[Entity]:
         return self._children.get(collection, ())
 

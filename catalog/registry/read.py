@@ -13,19 +13,14 @@ from catalog.store import entities as store
 from catalog.store import stream
 from catalog.store.database import Connection
 
-__all__ = ["Known", "read_entities", "read_entity", "read_page", "read_subtree"]
-
 MOST_DOCUMENT_BYTES = 64 * 1024 * 1024
 
 
-async def read_subtree(
-    connection: Connection, xid: Xid, *, documents: bool = True, follows: bool = True
-) -> Known:
-    """An entity with everything below it, and with all documents.
+async def read_subtree(connection: Connection, xid: Xid, *, follows: bool = True) -> Known:
+    """An entity with everything below it, without documents.
 
     Raises:
         NotFound
-        TooLarge: the documents are too large to be held at once.
     """
     rows = await store.load_subtrees(connection, [str(xid)])
     if not rows or rows[0].xid != str(xid):
@@ -33,8 +28,6 @@ async def read_subtree(
     known = Known.of(rows)
     if follows:
         await follow(connection, known, versions=True)
-    if documents:
-        await load_documents(connection, known, known.entities.values())
     return known
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -176,13 +176,11 @@ async def load_tombstones(
     return {Origin(row["authority"], row["origin"]): tombstone_from(row) for row in rows}
 
 
-async def load_subtrees(
-    connection: Connection, xids: Iterable[str], *, documents: bool = False
-) -> list[Entity]:
+async def load_subtrees(connection: Connection, xids: Iterable[str]) -> list[Entity]:
     """Some entities with everything below each, every entity before what is below it."""
     roots = ["" if xid == "/" else xid for xid in xids]
-    rows = await connection.fetch(_queries.load_subtrees, roots, documents)
-    return [replace(entity_from(row), document=row["body"]) for row in rows]
+    rows = await connection.fetch(_queries.load_subtrees, roots)
+    return [entity_from(row) for row in rows]
 
 
 async def numbers_of_deleted_versions(
@@ -230,11 +228,6 @@ async def count_collections(connection: Connection, collections: Iterable[str]) 
     """How many entities each collection holds, by its path; empty ones are missing."""
     rows = await connection.fetch(_queries.count_collections, list(collections))
     return {row["collection"]: row["count"] for row in rows}
-
-
-async def load_document(connection: Connection, xid: str) -> bytes | None:
-    body: bytes | None = await connection.fetchval(_queries.document, xid)
-    return body
 
 
 async def load_documents(connection: Connection, xids: Iterable[str]) -> dict[str, bytes]:

@@ -121,7 +121,7 @@ HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
         ([f"{GROUP}/messages/m5"],),
         {"entities_sibling", "entities_pkey"},
     ),
-    ("entities", "load_subtrees", ([f"{GROUP}/messages/m5"], False), {"entities_pkey"}),
+    ("entities", "load_subtrees", ([f"{GROUP}/messages/m5"],), {"entities_pkey"}),
     ("entities", "count_collections", ([f"{GROUP}/messages"],), {"entities_sibling"}),
     ("entities", "load_by_origin", (["urn:a"], [f"{GROUP}/messages/m5"]), {"entities_origin"}),
     ("changes", "read", (START.txid, START.seq, 50), {"changes_pkey"}),

@@ -29,8 +29,8 @@ WHERE r.xid = ANY ($2::text[]) AND substr(t.origin, length(r.xid) + 11) ~ '^[0-9
 GROUP BY r.xid
 
 -- name: load_subtrees
--- Some entities and everything below each, parents first, with documents where asked for.
-SELECT e.*, d.body
+-- Some entities and everything below each, parents first.
+SELECT e.*
 FROM unnest($1::text[]) WITH ORDINALITY AS root (xid, position)
 CROSS JOIN LATERAL (
     SELECT * FROM entities AS own WHERE own.xid = root.xid
@@ -38,7 +38,6 @@ CROSS JOIN LATERAL (
     SELECT * FROM entities AS below
     WHERE below.xid >= root.xid || '/' AND below.xid < root.xid || '0'
 ) AS e
-LEFT JOIN documents d ON $2 AND d.xid = e.xid
 ORDER BY root.position, e.xid
 
 -- name: load_shown
@@ -85,10 +84,6 @@ SELECT id FROM entities WHERE collection = $1
 -- How many entities each of these collections holds; empty ones are not listed.
 SELECT collection, count(*) AS count FROM entities
 WHERE collection = ANY ($1::text[]) GROUP BY collection
-
--- name: document
--- The document of a version.
-SELECT body FROM documents WHERE xid = $1
 
 -- name: documents
 -- The documents of several versions.
