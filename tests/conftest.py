@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import hypothesis
 import pytest
+import structlog
 
 DATABASE_VARIABLE = "CONCORD_TEST_DATABASE_URL"
 CONTAINER_IMAGE = "postgres:18"
@@ -47,6 +48,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in SLOW:
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.xdist_group(folder))
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_at_first() -> Iterator[None]:
+    """A command that ran in a test has sent the logs to a stream that ends with that test."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

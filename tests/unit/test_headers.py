@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.api.headers import decode_header, encode_header, encode_url, headers_of
+from catalog.model.modelsource import load_model
+
+SOURCE = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}}
 
 
 @given(st.text(st.characters(codec="utf-8")))
@@ -30,6 +33,7 @@ def test_urls_are_only_changed_where_no_header_could_hold_them(url: str, encoded
 
 
 def test_a_media_type_cannot_break_out_of_its_header() -> None:
-    assert headers_of({"contenttype": 'a/b; c="d"\r\nX: y'}) == {
+    [group] = load_model(SOURCE).groups.values()
+    assert headers_of({"contenttype": 'a/b; c="d"\r\nX: y'}, group.resources["files"]) == {
         "Content-Type": 'a/b; c="d"%0D%0AX: y'
     }
