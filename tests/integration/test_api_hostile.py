@@ -357,7 +357,7 @@ async def test_every_violation_of_a_request_is_listed(node: Node) -> None:
         ("invalid_attribute", GROUP),
         ("malformed_id", f"{GROUP}/messages/a b"),
         ("unknown_attribute", f"{GROUP}/messages/c/versions/1"),
-        ("invalid_attribute", f"{GROUP}/messages/c/versions/1"),
+        ("malformed_xid", f"{GROUP}/messages/c/versions/1"),
         ("unknown_id", f"{GROUP}/messages/d/versions/v"),
     }
     names = {v["args"]["name"] for v in problem["violations"] if "name" in v.get("args", {})}
@@ -397,7 +397,7 @@ async def test_every_violation_of_a_request_is_listed(node: Node) -> None:
         (
             MESSAGE,
             {"dataschemaxid": "/nowhere/x"},
-            "invalid_attribute",
+            "malformed_xid",
             f"{MESSAGE}/versions/2",
             None,
         ),
