@@ -40,6 +40,14 @@ _WAIT_SECONDS = 120
 _ORPHAN_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _NO_PROCESS = 2**31 - 1  # Above every kernel's largest process id.
 
+# What clients see of a server that is being killed, from when it stops to listen on.
+_GONE = (
+    ConnectionRefusedError,
+    ConnectionResetError,
+    FileNotFoundError,
+    asyncpg.ConnectionDoesNotExistError,
+)
+
 # Durability is PostgreSQL's own default and stays so. The log gets no statement that failed:
 # the caller knows, and a statement may hold a secret.
 _OPTIONS = ("max_connections=200", "log_checkpoints=off", "log_min_messages=log")
@@ -95,7 +103,7 @@ async def start_embedded(directory: Path, *, database: str = "concord") -> Embed
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 await _ensure_database(_dsn(sockets, "postgres"), database)
-        except (ConnectionRefusedError, FileNotFoundError):
+        except _GONE:
             # It was being killed while we joined it; its socket answered one last time.
             await server.stop()
         except BaseException:

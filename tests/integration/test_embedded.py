@@ -115,6 +115,33 @@ async def test_the_server_starts_where_its_old_process_id_is_anothers(tmp_path: 
         await server.stop()
 
 
+async def test_a_server_that_dies_while_it_is_joined_is_started_again(tmp_path: Path) -> None:
+    server = await start_embedded(tmp_path)
+    await server.stop()
+    data = tmp_path / "data"
+    dying = await _dying_server(data / ".s.PGSQL.5432")
+    (data / "postmaster.pid").write_text(f"1\n{data}\n0\n5432\n{data}\n")
+    server = await start_embedded(tmp_path)
+    try:
+        assert not dying.is_serving()
+        assert await _value(server.dsn, "SELECT 1") == 1
+    finally:
+        await server.stop()
+
+
+async def _dying_server(path: Path) -> asyncio.Server:
+    """One that is gone as soon as somebody says a word to it."""
+
+    async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if await reader.read(1):
+            server.close()
+            os.unlink(path)
+        writer.close()
+
+    server = await asyncio.start_unix_server(die, path)
+    return server
+
+
 async def test_a_path_may_be_too_long_for_a_socket_and_hold_any_character(tmp_path: Path) -> None:
     directory = tmp_path / "it's, a" / ("long" * 25)
     server = await start_embedded(directory)

@@ -40,9 +40,20 @@ VICTIM = "a" * 60 + "!"
 CATASTROPHE = [json.dumps({"const": VICTIM}).encode(), json.dumps({"pattern": PATTERN}).encode()]
 
 
+_of_others: set[psutil.Process] = set()
+
+
+@pytest.fixture(autouse=True)
+def _know_others() -> None:
+    """A node that serves other tests of this run has processes of its own."""
+    _of_others.clear()
+    _of_others.update(psutil.Process().children())
+
+
 def workers() -> list[psutil.Process]:
-    children = psutil.Process().children()
-    return [child for child in children if "catalog.formats.worker" in child.cmdline()]
+    """The processes that check for this test."""
+    mine = set(psutil.Process().children()) - _of_others
+    return [child for child in mine if "catalog.formats.worker" in child.cmdline()]
 
 
 def files(folder: Path) -> list[Path]:
