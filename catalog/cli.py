@@ -115,6 +115,7 @@ def _serve(settings: Settings) -> None:
     import uvloop
 
     from catalog.api.subscriptions import routes as subscription_routes
+    from catalog.dialects import routes as dialect_routes
     from catalog.events.deliver import run_deliveries
     from catalog.logs import configure_logs
     from catalog.node import run_node
@@ -129,7 +130,7 @@ def _serve(settings: Settings) -> None:
     configure_logs(settings.log_level)
     node = run_node(
         settings,
-        routes=[*subscription_routes, *replication_routes],
+        routes=[*subscription_routes, *dialect_routes, *replication_routes],
         loops=[run_deliveries, run_links],
         ready=ready,
     )

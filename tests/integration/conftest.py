@@ -17,6 +17,7 @@ import pytest_asyncio
 from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
 
+from catalog import dialects
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context, read_configuration
@@ -146,7 +147,11 @@ async def start_node(
     routes: Iterable[web.AbstractRouteDef] = (),
     **settings: Any,
 ) -> AsyncIterator[Node]:
-    """A node on a database of its own, listening on a free port of the loopback address."""
+    """A node on a database of its own, listening on a free port of the loopback address.
+
+    Args:
+        routes: what it offers beside the native API and the other dialects.
+    """
     model = default_model() if modelsource is None else load_model(modelsource)
     async with Database.open(dsn, modelsource=model.source) as database:
         await ensure_registry(database, "test")
@@ -156,7 +161,8 @@ async def start_node(
             settings=Settings(**settings),
             public_base="",
         )
-        async with context.checker, TestClient(TestServer(create_app(context, routes))) as client:
+        app = create_app(context, [*dialects.routes, *routes])
+        async with context.checker, TestClient(TestServer(app)) as client:
             context.public_base = str(client.make_url("")).rstrip("/")
             yield Node(client, context)
 
