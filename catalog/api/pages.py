@@ -47,13 +47,14 @@ async def answer_collection(view: View) -> web.StreamResponse:
     """A collection, as far as one page reaches."""
     limit = _limit(view)
     is_tree = view.target.plural != "versions" and (bool(view.query.inline) or limit is None)
-    if is_tree or _is_found(view):
+    if is_tree:
         async with view.snapshot() as snapshot:
-            if is_tree:
-                return await _answer_tree(view, snapshot, limit)
-            page, scope = await _find(snapshot.connection, view, limit)
-            page = await _with_entities(snapshot.connection, view, page)
-            return await _answer_page(snapshot.connection, view, page, scope)
+            return await _answer_tree(view, snapshot, limit)
+    if _is_found(view):
+        async with view.context.database.snapshot() as connection:
+            page, scope = await _find(connection, view, limit)
+            page = await _with_entities(connection, view, page)
+            return await _answer_page(connection, view, page, scope)
     async with view.context.database.pool.acquire() as connection:
         page = await _read(connection, view, limit)
         return await _answer_page(connection, view, page, EVERYTHING)
@@ -137,7 +138,6 @@ async def _read(connection: Connection, view: View, limit: int | None) -> Page:
 async def _find(connection: Connection, view: View, limit: int | None) -> tuple[Page, Scope]:
     """What comes next among what the filters leave over, in the order that was asked for."""
     query = view.query
-    await _check_owner(connection, view)
     found = await find_page(
         connection,
         view.xid,
@@ -146,10 +146,11 @@ async def _find(connection: Connection, view: View, limit: int | None) -> tuple[
         sort=query.sort,
         after=query.after,
         limit=_ALL if limit is None else limit,
-        count=True,
     )
+    if not found.xids:
+        await _check_owner(connection, view)
     scope = await view.scope(connection, None if limit is None else found.xids)
-    return Page(xids=found.xids, following=found.following, total=found.total or 0), scope
+    return Page(xids=found.xids, following=found.following, total=found.total), scope
 
 
 async def _with_entities(connection: Connection, view: View, page: Page) -> Page:

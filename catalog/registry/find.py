@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from catalog.model.filter import Clause, Filters, Sort
 from catalog.model.xid import Xid, collection_of
@@ -19,17 +20,19 @@ from catalog.store.jsonpath import Condition, any_of, condition_of
 # its order instead.
 _FEW = 1000
 
+Count: TypeAlias = Callable[[], Awaitable[int]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """A page: its entities in order, and where the next one begins; nothing at the end.
 
-    `total` is how many entities all pages have together, where that was asked for.
+    `total` is how many entities all pages have together.
     """
 
     xids: list[str]
     following: str = ""
-    total: int | None = None
+    total: int = 0
 
 
 async def find_page(
@@ -41,89 +44,95 @@ async def find_page(
     sort: Sort | None = None,
     after: str = "",
     limit: int,
-    count: bool = False,
 ) -> Found:
     """A page of what a filter shows of a collection, or of all of it.
 
     Args:
         filters, sort: parsed for the collection; without a sort, the order is that of ids.
         after: where the page begins, as the one before it said.
-        count: find out how many entities all pages have.
 
     Raises:
         BadRequest: `after` is not from a page in this order.
     """
     listing = f"{str(owner).rstrip('/')}/{plural}"
     key = read_token(after, sort) if after else store.start_of(sort)
-    page = _Page(connection, listing, sort, key, limit + 1, count)
-    rows, total = await (page.of_all() if filters is None else page.of_matches(filters))
+    page = _Page(connection, listing, sort, key, limit + 1)
+    rows, count = await (page.of_all() if filters is None else page.of_matches(filters))
+    is_one_of_many = bool(after) or len(rows) > limit
     return Found(
         xids=[row.xid for row in rows[:limit]],
         following=write_token(rows[limit - 1].key) if len(rows) > limit else "",
-        total=total,
+        total=await count() if is_one_of_many else len(rows),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """One page: each way to get it answers with its rows and, where asked for, the total."""
+    """One page: each way to get it answers with its rows and with how to count all pages'."""
 
     connection: Connection
     listing: str
     sort: Sort | None
     after: store.Key
     limit: int
-    count: bool
 
-    async def of_all(self) -> tuple[list[Row], int | None]:
-        is_plain = self.sort is None or (self.sort.is_by_id and not self.sort.is_descending)
+    @property
+    def _is_ascending_by_id(self) -> bool:
+        return self.sort is None or (self.sort.is_by_id and not self.sort.is_descending)
+
+    async def of_all(self) -> tuple[list[Row], Count]:
         rows: list[Row] = []
-        if is_plain:
+        if self._is_ascending_by_id:
             rows = await store.page_plain(self.connection, self.listing, self.after, self.limit)
+        is_of_versions = self.listing.endswith("/versions")
         # A cross reference has no versions of its own; it shows those of its target.
-        if not is_plain or (not rows and self.listing.endswith("/versions")):
-            return await self._by_walking(condition_of(()))
-        total = await store.count_all(self.connection, self.listing) if self.count else None
-        return rows, total
+        if not self._is_ascending_by_id or (not rows and is_of_versions):
+            rows, count = await self._by_walking(condition_of(()))
+            if is_of_versions:
+                return rows, count
+        return rows, lambda: store.count_all(self.connection, self.listing)
 
-    async def of_matches(self, filters: Filters) -> tuple[list[Row], int | None]:
+    async def of_matches(self, filters: Filters) -> tuple[list[Row], Count]:
         clauses = [clause for clause in filters.clauses if clause.is_possible]
-        if not clauses:
-            return [], 0
-        if any(clause.chain for clause in clauses):
+        if any(clause.chain for clause in clauses) or not clauses:
             return await self._of_some(await self._owners(clauses))
         condition = any_of([condition_of(clause.expressions) for clause in clauses])
         if condition.lookup and not self.listing.endswith("/versions"):
             kind = kind_below(self.listing, ())
             few = await store.look_up(self.connection, kind, condition, _FEW + 1)
             if len(few) <= _FEW:
-                return await self._of_some({match.id for match in few})
+                return await self._of_some({match.id: match.xid for match in few})
         return await self._by_walking(condition)
 
-    async def _owners(self, clauses: Iterable[Clause]) -> set[str]:
-        """The ids of what is a match here, or has one below."""
+    async def _owners(self, clauses: Iterable[Clause]) -> dict[str, str]:
+        """What is a match here, or has one below: xids by ids in lower case."""
         start = len(self.listing) + 1
-        return {
-            match.xid[start:].partition("/")[0].lower()
+        ids = {
+            match.xid[start:].partition("/")[0]
             for clause in clauses
             for match in await match_chain(
                 self.connection, self.listing, clause.chain, _conditions(clause)
             )
         }
+        return {id.lower(): f"{self.listing}/{id}" for id in ids}
 
-    async def _of_some(self, ids: set[str]) -> tuple[list[Row], int]:
+    async def _of_some(self, found: Mapping[str, str]) -> tuple[list[Row], Count]:
+        async def count() -> int:
+            return len(found)
+
+        if self._is_ascending_by_id:
+            ids = sorted(id for id in found if id > self.after.id)[: self.limit]
+            return [Row(xid=found[id], key=store.key_of_id(id)) for id in ids], count
         rows = await store.page_of_some(
-            self.connection, self.listing, ids, self.sort, self.after, self.limit
+            self.connection, self.listing, found, self.sort, self.after, self.limit
         )
-        return rows, len(ids)
+        return rows, count
 
-    async def _by_walking(self, condition: Condition) -> tuple[list[Row], int | None]:
+    async def _by_walking(self, condition: Condition) -> tuple[list[Row], Count]:
         rows = await store.page_by_walking(
             self.connection, self.listing, condition, self.sort, self.after, self.limit
         )
-        if not self.count:
-            return rows, None
-        return rows, await store.count_matches(self.connection, self.listing, condition)
+        return rows, lambda: store.count_matches(self.connection, self.listing, condition)
 
 
 async def find_visible(
@@ -138,15 +147,19 @@ async def find_visible(
 
     Args:
         filters: parsed for the entity; for the collection `plural`, if that is given.
-        only: the xids of those in the collection to look at, for a page of it.
+        only: for a page of the collection, the xids of what it has: all of them matches, or
+            with one below.
     """
     if not plural:
         return await _visible_of_entity(connection, target, filters)
     listing = f"{str(target).rstrip('/')}/{plural}"
     visible = Visible(target=str(target), depth=segments_of(listing) + 1)
     ids = None if only is None else {xid.rpartition("/")[2].lower() for xid in only}
-    for clause in filters.clauses:
-        if clause.is_possible:
+    clauses = [clause for clause in filters.clauses if clause.is_possible]
+    if only is not None and len(clauses) == 1 and not clauses[0].chain:
+        visible.add(clauses[0], only)
+    else:
+        for clause in clauses:
             matches = await match_chain(connection, listing, clause.chain, _conditions(clause), ids)
             visible.add(clause, [match.xid for match in matches])
     visible.is_empty = not visible.roots

@@ -59,6 +59,11 @@ class Kind:
     plural: str
 
 
+def key_of_id(id: str) -> Key:
+    """The place of an entity in the order of ids, which are in lower case."""
+    return Key(rank=0, number=Decimal(0), text="", id=id)
+
+
 def start_of(sort: Sort | None) -> Key:
     """The place before the first entity of an order."""
     return AFTER_ALL if sort is not None and sort.is_descending else BEFORE_ALL

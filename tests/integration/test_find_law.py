@@ -328,7 +328,6 @@ async def _check_pages(
                 sort=order,
                 after=after,
                 limit=2,
-                count=True,
             )
             assert page.total == len(expected), (texts, sort)
             found += page.xids
