@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from aiohttp import hdrs, web
@@ -51,13 +52,25 @@ async def answer_collection(view: View) -> web.StreamResponse:
         async with view.snapshot() as snapshot:
             return await _answer_tree(view, snapshot, limit)
     if _is_found(view):
-        async with view.context.database.snapshot() as connection:
+        async with _connection(view) as connection:
             page, scope = await _find(connection, view, limit)
             page = await _with_entities(connection, view, page)
             return await _answer_page(connection, view, page, scope)
     async with view.context.database.pool.acquire() as connection:
         page = await _read(connection, view, limit)
         return await _answer_page(connection, view, page, EVERYTHING)
+
+
+@contextlib.asynccontextmanager
+async def _connection(view: View) -> AsyncIterator[Connection]:
+    """Where a page is read: in a snapshot, if more than one look decides what is on it.
+
+    Else it shows what was found as it is a moment later, as an unfiltered page does.
+    """
+    database, filters = view.context.database, view.query.filters
+    is_one_look = filters is None or filters.is_plain
+    async with database.pool.acquire() if is_one_look else database.snapshot() as connection:
+        yield connection
 
 
 def _is_found(view: View) -> bool:

@@ -95,6 +95,11 @@ class Filters:
 
     clauses: tuple[Clause, ...] = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether one clause says it all, and of the entities themselves only."""
+        return len(self.clauses) == 1 and not self.clauses[0].chain
+
     def below(self, *collections: str) -> list[str]:
         """The values of `?filter` for the URL of a collection that these lead down to.
 

@@ -155,13 +155,15 @@ async def find_visible(
     listing = f"{str(target).rstrip('/')}/{plural}"
     visible = Visible(target=str(target), depth=segments_of(listing) + 1)
     ids = None if only is None else {xid.rpartition("/")[2].lower() for xid in only}
-    clauses = [clause for clause in filters.clauses if clause.is_possible]
-    if only is not None and len(clauses) == 1 and not clauses[0].chain:
-        visible.add(clauses[0], only)
+    if only is not None and filters.is_plain:
+        visible.add(filters.clauses[0], only)
     else:
-        for clause in clauses:
-            matches = await match_chain(connection, listing, clause.chain, _conditions(clause), ids)
-            visible.add(clause, [match.xid for match in matches])
+        for clause in filters.clauses:
+            if clause.is_possible:
+                matches = await match_chain(
+                    connection, listing, clause.chain, _conditions(clause), ids
+                )
+                visible.add(clause, [match.xid for match in matches])
     visible.is_empty = not visible.roots
     return visible
 
