@@ -95,7 +95,7 @@ async def follow_configuration(context: Context) -> None:
 @contextlib.asynccontextmanager
 async def open_database(settings: Settings) -> AsyncIterator[Database]:
     """The configured database, or an embedded one in the data directory."""
-    model = initial_model(settings.initial_model)
+    initial = await initial_model(settings.initial_model)
     async with contextlib.AsyncExitStack() as stack:
         if settings.database_url is not None:
             dsn = settings.database_url.get_secret_value()
@@ -106,7 +106,8 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
         database = await stack.enter_async_context(
             Database.open(
                 dsn,
-                modelsource=model.source,
+                modelsource=initial.model.source,
+                resolved=initial.resolved,
                 public_url=settings.public_url,
                 pool_size=settings.database_pool_size,
             )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
-from catalog.model.configuration import model_of
+from catalog.model.configuration import Configuration, model_of
 from catalog.model.entity import Entity
-from catalog.model.errors import XRegistryError
+from catalog.model.errors import ModelError, XRegistryError
+from catalog.model.includes import resolve_includes
 from catalog.model.modelsource import default_model
-from catalog.model.schema import Model
 from catalog.sourcefile import SourceFileError, read_object_file
 from catalog.store import entities as store
 from catalog.store.database import Database
@@ -21,24 +24,41 @@ class InitialModelUnusable(Exception):
     """The setting `initial_model` names nothing that a node could begin with."""
 
 
-def initial_model(setting: str) -> Model:
-    """The model that a fresh node begins with.
+async def initial_model(setting: str) -> Configuration:
+    """What a fresh node's configuration has of the model.
 
     Args:
         setting: `default`, `none` (no types at all), or a JSON or YAML file with a
-            modelsource document.
+            modelsource document, which may include other files.
 
     Raises:
-        InitialModelUnusable: the file cannot be read, or is no valid model.
+        InitialModelUnusable: a file cannot be read, or it is no valid model.
     """
     if setting == "default":
-        return default_model()
+        return Configuration(model=default_model())
     try:
-        return model_of({} if setting == "none" else read_object_file(Path(setting)), None)
+        source, base = ({}, "") if setting == "none" else _read(setting)
+        whole = await resolve_includes(source, _read_included, base=base)
+        resolved = None if whole == source else whole
+        return Configuration(model=model_of(source, resolved), resolved=resolved)
     except SourceFileError as error:
         raise InitialModelUnusable(f"{error.message} {error.hint}".strip()) from error
     except XRegistryError as error:
         raise InitialModelUnusable(f"{setting}: {error.title}") from error
+
+
+def _read(setting: str) -> tuple[dict[str, Any], str]:
+    """A file's model and its URL."""
+    path = Path(setting).resolve()
+    return read_object_file(path), path.as_uri()
+
+
+async def _read_included(url: str) -> dict[str, Any]:
+    """A file beside the model's own: whoever starts a node chooses what it reads."""
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        raise ModelError("/model", error_detail=f'"{url}" is no file; include a copy of it')
+    return await asyncio.to_thread(read_object_file, Path(unquote(parts.path)))
 
 
 async def ensure_registry(database: Database, registry_id: str) -> None:

@@ -46,6 +46,33 @@ async def test_it_may_begin_with_a_model_from_a_file(database_url: str, tmp_path
     assert configuration.model.source == DIRS
 
 
+async def test_a_model_from_a_file_may_include_files_beside_it(
+    database_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "dirs.yaml").write_text("types:\n  dirs: {singular: dir}\n")
+    source = {"groups": {"$include": "parts/dirs.yaml#/types"}}
+    path = tmp_path / "model.json"
+    path.write_bytes(orjson.dumps(source))
+    configuration, _ = await begin(database_url, initial_model=str(path))
+    assert configuration.model.source == source
+    assert [*configuration.model.groups] == ["dirs"]
+    assert configuration.resolved == DIRS
+
+
+@pytest.mark.parametrize(
+    ("include", "reason"),
+    [("gone.json", "gone.json cannot be read"), ("https://a.example/m.json", "include a copy")],
+)
+async def test_what_a_model_from_a_file_includes_has_to_be_there(
+    database_url: str, tmp_path: Path, include: str, reason: str
+) -> None:
+    path = tmp_path / "model.json"
+    path.write_bytes(orjson.dumps({"groups": {"$include": include}}))
+    with pytest.raises(InitialModelUnusable, match=reason):
+        await begin(database_url, initial_model=str(path))
+
+
 async def test_one_that_is_there_keeps_what_it_has(database_url: str) -> None:
     await begin(database_url, initial_model="none", registry_id="mine")
     configuration, id = await begin(database_url, initial_model="default", registry_id="other")
