@@ -19,7 +19,6 @@ from catalog.context import Context
 from catalog.model.errors import DetailsRequired, ExtraXregistryHeader
 from catalog.model.interaction import Document, Interaction
 from catalog.model.schema import Model
-from catalog.registry.configure import Becoming
 from catalog.registry.write import apply_interaction
 from catalog.store import entities as store
 
@@ -32,9 +31,8 @@ async def answer_write(
     """PUT, PATCH and POST (core/http.md, "Creating or Updating Entities")."""
     configuration = context.configuration
     flags = read_write_flags(request, target, configuration.capabilities)
-    query = read_shape(request, target, configuration)
     interaction = _interaction(request, target, flags.ignore)
-    becoming: Becoming | None = None
+    after, becoming = configuration, None
     if target.is_document:
         await _read_document(request, target, interaction, configuration.model)
     else:
@@ -47,10 +45,12 @@ async def answer_write(
             base = context.base_url(request)
             becoming = await becoming_in(context, configuration, body, base=base, patch=patch)
             body = {name: value for name, value in body.items() if name not in _SET}
-        after = configuration if becoming is None else becoming.configuration
+        if becoming is not None:
+            after = becoming.configuration
         _read(request, target, interaction, after.model, body)
     if flags.default is not None:
         interaction.choose_default(flags.default, creates_one=_creates_one(request, target))
+    query = read_shape(request, target, after)
     outcome = await apply_interaction(
         context.database, configuration, interaction, becoming, checker=context.checker
     )

@@ -107,6 +107,15 @@ async def test_null_or_nothing_in_the_registry_resets_the_model(
     assert "dirscount" not in await node.get("/")
 
 
+async def test_the_answer_to_a_new_model_can_inline_what_it_defines(node: Node) -> None:
+    body = {"modelsource": {"groups": {"dirs": {"singular": "dir"}}}, "dirs": {"d": {}}}
+    shown = await node.put("/?inline=dirs", body)
+    assert [*shown["dirs"]] == ["d"]
+    answer = await node.send("PUT", "/?inline=messagegroups", body)
+    assert answer.error == "bad_inline"
+
+
+
 async def test_entities_of_a_new_type_come_with_the_model_that_defines_it(node: Node) -> None:
     """core/spec.md, "modelsource Attribute": the model is updated before any entity."""
     body = {
