@@ -344,7 +344,7 @@ async def test_every_violation_of_a_request_is_listed(node: Node) -> None:
         "labels": {"A": "x", "b": 5},
         "messages": {
             "a b": {},
-            "c": {"unheard": 1, "dataschemaxid": "x"},
+            "c": {"basemessage": 1, "dataschemaxid": "x"},
             "d": {"versions": {"v": {"ancestorid": "nowhere"}}},
         },
     }
@@ -356,7 +356,7 @@ async def test_every_violation_of_a_request_is_listed(node: Node) -> None:
     assert found == {
         ("invalid_attribute", GROUP),
         ("malformed_id", f"{GROUP}/messages/a b"),
-        ("unknown_attribute", f"{GROUP}/messages/c/versions/1"),
+        ("invalid_attribute", f"{GROUP}/messages/c/versions/1"),
         ("malformed_xid", f"{GROUP}/messages/c/versions/1"),
         ("unknown_id", f"{GROUP}/messages/d/versions/v"),
     }

@@ -115,7 +115,6 @@ async def test_the_answer_to_a_new_model_can_inline_what_it_defines(node: Node) 
     assert answer.error == "bad_inline"
 
 
-
 async def test_entities_of_a_new_type_come_with_the_model_that_defines_it(node: Node) -> None:
     """core/spec.md, "modelsource Attribute": the model is updated before any entity."""
     body = {
