@@ -69,7 +69,7 @@ async def read_configuration(
     stored = await read_stored(database)
     return Configuration(
         model=model_of(stored.modelsource, stored.resolved),
-        capabilities=offered
+        capabilities=offered.initially
         if stored.capabilities is None
         else stored_capabilities(stored.capabilities, offered),
         revision=stored.revision,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from aiohttp import hdrs, web
 
-from catalog.api import capabilities, discovery, model, openapi
+from catalog.api import capabilities, discovery, model, openapi, shortself
 from catalog.api.cache import ANSWERS, AnswerCache
 from catalog.api.crossorigin import share_with_origins
 from catalog.api.entities import handle_entity
@@ -39,6 +39,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app.add_routes([*(route for part in native for route in part.routes), *routes])
     for resource in app.router.resources():
         _answer_other_methods(resource)
+    app.router.add_route("*", shortself.PATH, shortself.redirect)
     app.router.add_route("*", "/{path:.*}", handle_entity)
     app.on_response_prepare.append(_link_to_root)
     app.on_response_prepare.append(share_with_origins)

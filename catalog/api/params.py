@@ -11,6 +11,7 @@ from catalog.api.flags import Flags
 from catalog.api.inline import EVERYTHING, Inline, parse_inline
 from catalog.api.paths import Target
 from catalog.context import CONTEXT
+from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.errors import BadFlag, BadRequest, BadSort, SortNonCollection
 from catalog.model.filter import Filters, Sort, parse_filters, parse_sort
@@ -68,16 +69,19 @@ def read_query(
     )
 
 
-def read_shape(request: web.Request, target: Target, configuration: Configuration) -> Query:
+def read_shape(request: web.Request, target: Target, able: Capabilities, model: Model) -> Query:
     """What a write says about the shape of its answer; what to leave out is for reads only.
+
+    Args:
+        able: the capabilities in force before the write.
+        model: the one in force after it.
 
     Raises:
         BadFlag, BadInline, InlineNoninlineable, NotAvailable
     """
     if not request.query_string:
         return _PLAIN
-    flags = Flags(request, configuration.capabilities)
-    return _read_shape(flags, target, configuration.model, {})
+    return _read_shape(Flags(request, able), target, model, {})
 
 
 def _read_shape(flags: Flags, target: Target, model: Model, default: Inline) -> Query:

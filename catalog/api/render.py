@@ -12,6 +12,7 @@ from catalog.model.capabilities import SPECVERSION
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.schema import ResourceType
+from catalog.model.shortself import short_path
 from catalog.model.xid import Xid
 from catalog.registry.documents import document_names, show_document
 from catalog.registry.known import Known
@@ -88,6 +89,7 @@ class Renderer:
             "specversion": SPECVERSION,
             "registryid": entity.attributes["registryid"],
             "self": self._url(entity.xid, is_shown=True) + ("" if self._is_doc else "/"),
+            **self._short(entity.xid),
             "xid": "/",
             "epoch": entity.epoch,
         }
@@ -112,6 +114,7 @@ class Renderer:
         shown = {
             f"{self.model.groups[path.groups].singular}id": path.gid,
             "self": self._url(entity.xid, is_shown=True),
+            **self._short(entity.xid),
             "xid": entity.xid,
             "epoch": entity.epoch,
         }
@@ -127,6 +130,7 @@ class Renderer:
         if default is not None:
             shown["versionid"] = _path(default.xid).vid
         shown["self"] = self._url(entity.xid, kind, is_shown=True)
+        shown |= self._short(entity.xid)
         shown["xid"] = entity.xid
         if default is not None:
             self._add_version(shown, default, kind, inline, is_default=True)
@@ -146,6 +150,7 @@ class Renderer:
         shown: Json = {
             f"{kind.singular}id": path.rid,
             "self": self._url(f"{entity.xid}/meta", is_shown=True),
+            **self._short(f"{entity.xid}/meta"),
             "xid": f"{entity.xid}/meta",
         }
         attributes = entity.attributes
@@ -178,6 +183,7 @@ class Renderer:
             f"{kind.singular}id": path.rid,
             "versionid": path.vid,
             "self": self._url(entity.xid, kind, is_shown=True),
+            **self._short(entity.xid),
             "xid": entity.xid,
         }
         self._add_version(shown, entity, kind, inline, is_default=is_default)
@@ -253,6 +259,11 @@ class Renderer:
         if kind is not None and kind.hasdocument and self.shows_details:
             return f"{self.base}{path}$details"
         return self.base + path
+
+    def _short(self, path: str) -> Json:
+        if self._is_doc or not self.configuration.capabilities.shortself:
+            return {}
+        return {"shortself": self.base + short_path(path)}
 
     def _add_provenance(self, shown: Json, entity: Entity) -> None:
         """Where a replica is from; a node's own entities look as the standard says."""

@@ -50,7 +50,7 @@ async def answer_write(
         _read(request, target, interaction, after.model, body)
     if flags.default is not None:
         interaction.choose_default(flags.default, creates_one=_creates_one(request, target))
-    query = read_shape(request, target, after)
+    query = read_shape(request, target, configuration.capabilities, after.model)
     outcome = await apply_interaction(
         context.database, configuration, interaction, becoming, checker=context.checker
     )

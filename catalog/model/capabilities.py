@@ -31,6 +31,11 @@ class Capabilities:
     specversions: tuple[str, ...]
     versionmodes: tuple[str, ...]
 
+    @property
+    def initially(self) -> Capabilities:
+        """What of an offer is in force until a client says otherwise."""
+        return replace(self, shortself=False)
+
     def is_mutable(self, name: str) -> bool:
         """Whether clients may change this kind of metadata, which may be unavailable."""
         return self.available.get(name, False)
@@ -98,7 +103,7 @@ OFFERED = Capabilities(
         "readonly",
     ),
     pagination=True,
-    shortself=False,
+    shortself=True,
     specversions=(SPECVERSION,),
     versionmodes=("manual", "createdat", "modifiedat", "semver"),
 )

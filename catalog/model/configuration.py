@@ -31,7 +31,7 @@ class Configuration:
     """
 
     model: Model
-    capabilities: Capabilities = OFFERED
+    capabilities: Capabilities = OFFERED.initially
     revision: int = 0
     resolved: Mapping[str, Any] | None = None
 
@@ -60,7 +60,7 @@ def reconfigured(
     """The configuration that a request asks for; its entities were not looked at yet.
 
     Args:
-        offered: the most that this server can do, and the capabilities that `None` resets to.
+        offered: the most that this server can do; `None` resets to its initial state.
         modelsource: the new source, as given; `None` is an empty one.
         resolved: the same with its `$include`s resolved, where it has any.
         capabilities: those to change, or with `patch` unset, all of them.
@@ -70,7 +70,7 @@ def reconfigured(
     """
     able, model, kept = current.capabilities, current.model, current.resolved
     if capabilities is None:
-        able = offered
+        able = offered.initially
     elif capabilities is not ABSENT:
         able = update_capabilities(capabilities, current=able, offered=offered, patch=patch)
     if modelsource is not ABSENT:

@@ -88,7 +88,7 @@ async def configure(
         Stored(
             modelsource=after.model.source,
             resolved=after.resolved,
-            capabilities=None if able == becoming.offered else able.as_json(),
+            capabilities=None if able == becoming.offered.initially else able.as_json(),
             revision=after.revision,
         ),
     )

@@ -224,6 +224,12 @@ async def load_ids(connection: Connection, collection: str) -> list[str]:
     return [row["id"] for row in rows]
 
 
+async def find_by_key(connection: Connection, key: bytes) -> str | None:
+    """The xid of the group or resource whose short URL has this key."""
+    xid: str | None = await connection.fetchval(_queries.find_by_key, key)
+    return xid
+
+
 async def count_collections(connection: Connection, collections: Iterable[str]) -> dict[str, int]:
     """How many entities each collection holds, by its path; empty ones are missing."""
     rows = await connection.fetch(_queries.count_collections, list(collections))

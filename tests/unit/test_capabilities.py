@@ -72,7 +72,7 @@ def test_values_are_compared_whatever_their_case_and_count_once() -> None:
         ({"flags": [1]}, CapabilityValue),
         ({"ignores": ["nonsense"]}, CapabilityValue),
         ({"pagination": "true"}, CapabilityValue),
-        ({"shortself": True}, CapabilityValue),
+        ({"shortself": "true"}, CapabilityValue),
         ({"specversions": []}, CapabilityMissingValue),
         ({"specversions": ["2.0"]}, CapabilityValue),
         ({"versionmodes": ["semver"]}, CapabilityMissingValue),
@@ -148,7 +148,7 @@ def test_every_capability_is_described_with_its_values() -> None:
         "enum": list(ALL.flags),
     }
     assert described["pagination"] == {"type": "boolean", "enum": [False, True]}
-    assert described["shortself"] == {"type": "boolean", "enum": [False]}
+    assert described["shortself"] == {"type": "boolean", "enum": [False, True]}
     assert described["compatibilities"]["attributes"]["avro"]["enum"] == ["backward", "forward"]
     kinds = described["available"]["attributes"]
     mutable = {name: kind["attributes"]["mutable"]["enum"] for name, kind in kinds.items()}

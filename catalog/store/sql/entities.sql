@@ -80,6 +80,10 @@ ORDER BY lower(r.id) COLLATE "C"
 -- The ids of everything in a collection.
 SELECT id FROM entities WHERE collection = $1
 
+-- name: find_by_key
+-- The group or resource with a short URL's key.
+SELECT xid FROM entities WHERE short_key(xid) = $1 AND kind IN ('group', 'resource')
+
 -- name: count_collections
 -- How many entities each of these collections holds; empty ones are not listed.
 SELECT collection, count(*) AS count FROM entities
