@@ -4,5 +4,13 @@ from __future__ import annotations
 
 from catalog.formats.checker import Checker
 from catalog.formats.known import COMPATIBILITIES, FORMATS, is_supported, rules_for
+from catalog.formats.process import UnusableSchema
 
-__all__ = ["COMPATIBILITIES", "FORMATS", "Checker", "is_supported", "rules_for"]
+__all__ = [
+    "COMPATIBILITIES",
+    "FORMATS",
+    "Checker",
+    "UnusableSchema",
+    "is_supported",
+    "rules_for",
+]

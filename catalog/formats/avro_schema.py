@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from io import BytesIO
+
 from avro.compatibility import (
     ReaderWriterCompatibilityChecker,
     SchemaCompatibilityResult,
     SchemaCompatibilityType,
 )
 from avro.errors import AvroException
-from avro.schema import Schema, parse
+from avro.io import BinaryDecoder, DatumReader
+from avro.schema import (
+    ArraySchema,
+    MapSchema,
+    NamedSchema,
+    RecordSchema,
+    Schema,
+    UnionSchema,
+    parse,
+)
 
-from catalog.formats.documents import Malformed, read_json, read_text
+from catalog.formats import avro_json
+from catalog.formats.documents import (
+    Malformed,
+    Mismatch,
+    is_json_type,
+    read_json,
+    read_payload,
+    read_text,
+)
 
 
 def validate(format: str, document: bytes) -> str:
@@ -30,6 +50,61 @@ def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
     if result.compatibility is SchemaCompatibilityType.compatible:
         return ""
     return _reason(result)
+
+
+def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
+    """By Avro's JSON encoding if the media type says JSON, else by its binary encoding.
+
+    The payload is one value without any frame: no container file, no schema fingerprint.
+    """
+    described = _part(_read(schema), part)
+    if is_json_type(contenttype):
+        avro_json.check(described, read_payload(payload))
+        return ""
+    stream = BytesIO(payload)
+    try:
+        DatumReader(described).read(BinaryDecoder(stream))
+    except (ArithmeticError, AssertionError, AvroException, LookupError, ValueError) as error:
+        raise Mismatch(f"it is no binary {avro_json.name_of(described)}: {error}") from error
+    rest = len(payload) - stream.tell()
+    return f"{rest} bytes are left after the value" if rest else ""
+
+
+def _part(schema: Schema, name: str) -> Schema:
+    """The type of this name, with or without its namespace."""
+    if not name:
+        return schema
+    for named in _named(schema):
+        if name in (named.fullname, named.name):
+            return named
+    raise Malformed(f"it declares no type {name}")
+
+
+def _named(schema: Schema) -> Iterator[NamedSchema]:
+    """All types that have names, each once, though they may refer to themselves."""
+    pending, seen = [schema], set()
+    while pending:
+        schema = pending.pop(0)
+        if id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        if isinstance(schema, NamedSchema):
+            yield schema
+        pending += _inside(schema)
+
+
+def _inside(schema: Schema) -> list[Schema]:
+    match schema:
+        case RecordSchema():
+            return [field.type for field in schema.fields]
+        case ArraySchema():
+            return [schema.items]
+        case MapSchema():
+            return [schema.values]
+        case UnionSchema():
+            return [*schema.schemas]
+        case _:
+            return []
 
 
 def _read(document: bytes) -> Schema:

@@ -14,6 +14,7 @@ from catalog.formats.process import Lost, Process, Unfinished
 Direction = Literal["backward", "forward"]
 
 MAX_BYTES = 4 * 1024 * 1024
+TOO_LARGE = f"a document of more than {MAX_BYTES} bytes cannot be checked"
 MAX_REMEMBERED = 4096
 MAX_MEMORY = 1024 * 1024 * 1024
 LONGEST_WAIT_SECONDS = 30.0
@@ -61,9 +62,35 @@ class Checker:
             raise ValueError(f"no versions of format {format} can be compared")
         return await self._answer(format, direction, (older, newer))
 
+    async def conform(
+        self, format: str, schema: bytes, payload: bytes, contenttype: str, part: str = ""
+    ) -> str:
+        """What is wrong with a payload that a schema of this format describes; "" if nothing is.
+
+        Args:
+            format: of the schema.
+            contenttype: of the payload: it says which of a format's encodings this is.
+            part: what the payload is, if the schema declares more than one thing: the name of
+                a Protobuf message or of a named Avro type, or a JSON pointer. Without it, it
+                is the first message of the file, or the whole schema.
+
+        Raises:
+            UnusableSchema: it breaks the rules of its format, or refers to other documents.
+        """
+        if not is_supported(format):
+            raise ValueError(f"nothing of format {format} can be checked")
+        documents = (schema, payload, contenttype.encode(), part.encode())
+        if any(len(document) > MAX_BYTES for document in documents):
+            return TOO_LARGE
+        try:
+            # Messages seldom come twice, so what is said of them is not remembered.
+            return await self._ask(format.lower(), "conform", documents)
+        except Unfinished as error:
+            return str(error)
+
     async def _answer(self, format: str, direction: str, documents: tuple[bytes, ...]) -> str:
         if any(len(document) > MAX_BYTES for document in documents):
-            return f"a document of more than {MAX_BYTES} bytes cannot be checked"
+            return TOO_LARGE
         format = format.lower()
         digests = tuple(sha256(document).digest() for document in documents)
         key = (format, direction, digests)

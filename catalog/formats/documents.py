@@ -11,6 +11,10 @@ class Malformed(ValueError):
     """A document breaks a rule of its format; the text says which."""
 
 
+class Mismatch(ValueError):
+    """A payload is not what its schema describes; the text says why."""
+
+
 def read_text(document: bytes) -> str:
     try:
         return document.decode()
@@ -41,3 +45,21 @@ def unquoted(document: bytes) -> bytes:
         return str(orjson.loads(document)).encode()
     except orjson.JSONDecodeError:
         return document
+
+
+def read_payload(payload: bytes) -> Any:
+    """The JSON value that a payload is the text of.
+
+    Raises:
+        Mismatch: it is no JSON text.
+    """
+    try:
+        return read_json(payload)
+    except Malformed as error:
+        raise Mismatch("it is empty" if not payload.strip() else str(error)) from error
+
+
+def is_json_type(contenttype: str) -> bool:
+    """Whether a media type says JSON (cloudevents/json-format.md, "Payload Serialization")."""
+    media_type = contenttype.partition(";")[0].strip().lower()
+    return media_type.endswith(("/json", "+json"))

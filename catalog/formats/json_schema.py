@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +13,7 @@ from referencing import Registry, Specification
 from referencing.exceptions import NoSuchAnchor, PointerToNowhere, Unresolvable
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
 
-from catalog.formats.documents import Malformed, read_json
+from catalog.formats.documents import Malformed, Mismatch, read_json, read_payload
 from catalog.formats.json_evolution import obstacle
 from catalog.formats.json_facts import Part
 
@@ -38,6 +39,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         ),
     }
 )
+MAX_REASONS = 3
+_WHOLE = "urn:concord:schema"
 LATEST = DIALECTS["draft-2020-12"]
 
 
@@ -56,6 +59,40 @@ def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
     parts = _read(format, older), _read(format, newer)
     writer, reader = parts if direction == "backward" else (parts[1], parts[0])
     return obstacle(writer, reader)
+
+
+def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
+    """Whatever the media type says, the payload must be JSON. `part` is a JSON pointer."""
+    described = _read(format, schema).schema
+    dialect = _dialect(format, described)
+    if isinstance(described, dict):
+        described = {**described, "$schema": dialect.uri}
+    validator = _validator(described, dialect, part)
+    value = read_payload(payload)
+    try:
+        errors = list(islice(validator.iter_errors(value), MAX_REASONS))
+    except ValueError as error:
+        raise Mismatch(f"it cannot be checked: {error}") from error
+    return "; ".join(f"{_pointer(error)}: {error.message}" for error in errors)
+
+
+def _validator(schema: Any, dialect: Dialect, part: str) -> Any:
+    """What checks values; it never reads what the schema refers to outside of itself."""
+    entry = {"$schema": dialect.uri, "$ref": f"{_WHOLE}#{part}"} if part else schema
+    whole = [(_WHOLE, schema)] if part else []
+    try:
+        registry = jsonschema_rs.Registry(whole, retriever=_refuse)
+        return jsonschema_rs.validator_for(entry, registry=registry, retriever=_refuse)
+    except ValueError as error:
+        raise Malformed(str(error).partition("\n")[0]) from error
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError("nothing but the document itself is read")
+
+
+def _pointer(error: jsonschema_rs.ValidationError) -> str:
+    return "".join(f"/{step}" for step in error.instance_path) or "/"
 
 
 def _read(format: str, document: bytes) -> Part:
@@ -95,8 +132,7 @@ def _check_by_meta_schema(schema: Any, dialect: Dialect) -> None:
     try:
         jsonschema_rs.meta.validate({**schema, "$schema": dialect.uri})
     except jsonschema_rs.ValidationError as error:
-        where = "".join(f"/{step}" for step in error.instance_path)
-        raise Malformed(f"{where or '/'}: {error.message}") from error
+        raise Malformed(f"{_pointer(error)}: {error.message}") from error
     except ValueError as error:
         raise Malformed(str(error)) from error
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from json_structure import SchemaValidator
+from typing import Any
 
-from catalog.formats.documents import Malformed, read_json
+from json_structure import InstanceValidator, SchemaValidator
+
+from catalog.formats.documents import Malformed, read_json, read_payload
 
 MAX_REASONS = 3
+_ROOT = frozenset({"$root", "properties", "required", "type"})
 
 
 def validate(format: str, document: bytes) -> str:
@@ -15,7 +18,26 @@ def validate(format: str, document: bytes) -> str:
     An empty document is no schema. A schema that imports others cannot be checked, as nothing
     but the document itself is read.
     """
-    errors = SchemaValidator(allow_import=False, extended=False).validate(read_json(document))
+    return _fault(read_json(document))
+
+
+def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
+    """By the Core specification, and by the extensions that the schema says it uses.
+
+    Whatever the media type says, the payload must be JSON. `part` is a JSON pointer.
+    """
+    described = read_json(schema)
+    if fault := _fault(described):
+        raise Malformed(fault)
+    if part:
+        described = {key: value for key, value in described.items() if key not in _ROOT}
+        described["$root"] = f"#{part}"
+    errors = InstanceValidator(described).validate(read_payload(payload))
+    return "; ".join(map(str, errors[:MAX_REASONS]))
+
+
+def _fault(schema: Any) -> str:
+    errors = SchemaValidator(allow_import=False, extended=False).validate(schema)
     if any("$import" in error.message for error in errors):
         raise Malformed("it imports definitions, and nothing but the document itself is read")
     return "; ".join(f"{error.path}: {error.message}" for error in errors[:MAX_REASONS])

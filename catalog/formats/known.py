@@ -21,8 +21,10 @@ RULES = (
 class Family:
     """Formats that one module of this package checks.
 
-    The module has `validate(format, document) -> str`, and, where there are rules,
-    `compare(format, older, newer, direction) -> str`. Both may raise `Malformed`.
+    The module has `validate(format, document) -> str`, where there are rules
+    `compare(format, older, newer, direction) -> str`, and
+    `conform(format, schema, payload, contenttype, part) -> str`. They may raise `Malformed`;
+    the last one does so for what is wrong with the schema, and `Mismatch` for the payload.
     """
 
     module: str

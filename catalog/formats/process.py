@@ -22,6 +22,10 @@ class Lost(Unfinished):
     """The process of a check ended before the check did."""
 
 
+class UnusableSchema(Exception):
+    """Nothing can be held against a schema that breaks the rules of its format."""
+
+
 class Process:
     """Runs `catalog.formats.worker`, one check at a time.
 
@@ -67,6 +71,10 @@ class Process:
         """What the check found; "" for nothing.
 
         direction is "" for the validation of one document.
+
+        Raises:
+            UnusableSchema
+            Unfinished
         """
         self._is_waiting = False
         sizes = [len(document) for document in documents]
@@ -81,6 +89,8 @@ class Process:
         reply = orjson.loads(line)
         self.has_answered = True
         self._is_waiting = not reply["last"]
+        if reply["unusable"]:
+            raise UnusableSchema(reply["answer"])
         return str(reply["answer"])
 
     async def end(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -11,6 +12,7 @@ import grpc_tools
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from grpc_tools import protoc
 
+from catalog.formats import protobuf_message
 from catalog.formats.documents import Malformed, unquoted
 from catalog.formats.protobuf_evolution import obstacle
 
@@ -36,7 +38,21 @@ def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
     return obstacle(_compile(format, older), _compile(format, newer), direction)
 
 
+def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
+    """By the JSON mapping if the media type says JSON, else by the binary encoding.
+
+    `part` names the message, with or without its package; else it is the file's first one.
+    """
+    message = protobuf_message.empty(_compile_all(format, schema), part)
+    return protobuf_message.fault_in(message, payload, contenttype)
+
+
 def _compile(format: str, document: bytes) -> FileDescriptorProto:
+    return _compile_all(format, document)[-1]
+
+
+def _compile_all(format: str, document: bytes) -> Sequence[FileDescriptorProto]:
+    """The compiled file, after those that it imports."""
     # The folder is the check's own, as is the worker's: no other document can be imported.
     with TemporaryDirectory(dir=".") as folder:
         (Path(folder) / FILE).write_bytes(unquoted(document))
@@ -44,14 +60,15 @@ def _compile(format: str, document: bytes) -> FileDescriptorProto:
         complaints = _run_protoc(folder, compiled)
         if complaints:
             raise Malformed(complaints)
-        file = FileDescriptorSet.FromString(compiled.read_bytes()).file[0]
+        files = FileDescriptorSet.FromString(compiled.read_bytes()).file
         compiled.unlink()
-    _check_syntax(file, format)
-    return file
+    _check_syntax(files[-1], format)
+    return files
 
 
 def _run_protoc(folder: str, compiled: Path) -> str:
-    arguments = ["protoc", f"-I{folder}", f"-I{WELL_KNOWN}", f"--descriptor_set_out={compiled}"]
+    paths = [f"-I{folder}", f"-I{WELL_KNOWN}", f"--descriptor_set_out={compiled}"]
+    arguments = ["protoc", *paths, "--include_imports"]
     with TemporaryFile() as output:
         # protoc writes to the process's standard error, below what Python could redirect.
         standard_error = os.dup(2)

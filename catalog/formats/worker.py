@@ -7,15 +7,16 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 
 from catalog.formats.confinement import confine
-from catalog.formats.documents import Malformed
+from catalog.formats.documents import Malformed, Mismatch
 from catalog.formats.known import family_of
 
 MAX_ANSWER_CHARACTERS = 1000
+CONFORM = "conform"
 
 
 def main(memory: int, seconds: int) -> None:
@@ -30,38 +31,52 @@ def main(memory: int, seconds: int) -> None:
         question = orjson.loads(header)
         documents = [questions.read(size) for size in question["sizes"]]
         signal.alarm(seconds)
-        answer, is_last = _answer(question["format"], question["direction"], documents)
+        reply = _answer(question["format"], question["direction"], documents)
         signal.alarm(0)
-        reply = {"answer": answer[:MAX_ANSWER_CHARACTERS], "last": is_last}
         answers.write(orjson.dumps(reply, option=orjson.OPT_APPEND_NEWLINE))
         answers.flush()
-        if is_last:
+        if reply["last"]:
             return
 
 
 def check(format: str, direction: str, documents: Sequence[bytes]) -> str:
-    """Find what is wrong with a document, or between an older and a newer one."""
+    """Find what is wrong with a document, between an older and a newer one, or with a payload.
+
+    Raises:
+        Malformed: a document, or the schema of a payload, breaks the rules of its format.
+        Mismatch: a payload does not conform.
+    """
     family = family_of(format)
     assert family is not None
     # The libraries behind the modules are large; a process loads those that it needs.
     module = import_module(f"catalog.formats.{family.module}")
+    if direction == CONFORM:
+        schema, payload, contenttype, part = documents
+        return str(module.conform(format, schema, payload, contenttype.decode(), part.decode()))
     if direction:
         return str(module.compare(format, *documents, direction))
     return str(module.validate(format, *documents))
 
 
-def _answer(format: str, direction: str, documents: Sequence[bytes]) -> tuple[str, bool]:
+def _answer(format: str, direction: str, documents: Sequence[bytes]) -> dict[str, Any]:
     try:
-        return _printable(check(format, direction, documents)), False
+        return _reply(check(format, direction, documents))
+    except Mismatch as error:
+        return _reply(str(error))
     except Malformed as error:
-        return _printable(str(error)), False
+        return _reply(str(error), unusable=direction == CONFORM)
     except RecursionError:
-        return "the document is nested too deeply to be checked", False
+        return _reply("the document is nested too deeply to be checked")
     except MemoryError:
-        return "the check needs more memory than it may use", True
+        return _reply("the check needs more memory than it may use", last=True)
     except Exception as error:
         # A library may fail in any way at what it was not made for.
-        return _printable(f"the check ended with {type(error).__name__}: {error}"), False
+        return _reply(f"the check ended with {type(error).__name__}: {error}")
+
+
+def _reply(answer: str, *, last: bool = False, unusable: bool = False) -> dict[str, Any]:
+    text = _printable(answer)[:MAX_ANSWER_CHARACTERS]
+    return {"answer": text, "last": last, "unusable": unusable}
 
 
 def _printable(text: str) -> str:

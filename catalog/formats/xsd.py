@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import warnings
 from io import BytesIO
+from itertools import islice
+from xml.etree.ElementTree import ParseError
 
-from xmlschema import XMLSchema10, XMLSchema11
+from xmlschema import XMLResource, XMLSchema10, XMLSchema11
 from xmlschema.exceptions import XMLResourceBlocked, XMLSchemaException
 from xmlschema.validators import XMLSchemaParseError
 
-from catalog.formats.documents import Malformed, unquoted
+from catalog.formats.documents import Malformed, Mismatch, unquoted
 
+MAX_REASONS = 3
 OUTSIDE = "and nothing but the document itself is read"
 
 
@@ -21,11 +24,30 @@ def validate(format: str, document: bytes) -> str:
     an import names is not read: an include is an error, and so is a use of what another
     namespace declares, except the XML namespaces that the library carries (xml:lang and such).
     """
+    _read(format, document)
+    return ""
+
+
+def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
+    """Whatever the media type says, the payload must be an XML document.
+
+    Its root must be one of the elements that the schema declares. `part` has no meaning.
+    """
+    described = _read(format, schema)
+    try:
+        instance = XMLResource(BytesIO(payload), defuse="always", allow="none")
+        errors = list(islice(described.iter_errors(instance), MAX_REASONS))
+    except (XMLSchemaException, ParseError) as error:
+        raise Mismatch(f"it cannot be read as XML: {error}") from error
+    return "; ".join(f"{error.path or '/'}: {error.reason}" for error in errors)
+
+
+def _read(format: str, document: bytes) -> XMLSchema10 | XMLSchema11:
     schema = XMLSchema10 if format.endswith("/1.0") else XMLSchema11
     with warnings.catch_warnings(record=True) as blocked_imports:
         warnings.simplefilter("always")
         try:
-            schema(BytesIO(unquoted(document)), defuse="always", allow="none")
+            return schema(BytesIO(unquoted(document)), defuse="always", allow="none")
         except XMLResourceBlocked as error:
             raise Malformed(f"it includes another document, {OUTSIDE}") from error
         except XMLSchemaParseError as error:
@@ -33,4 +55,3 @@ def validate(format: str, document: bytes) -> str:
             raise Malformed(f"{error.path or '/'}: {error.message}{imports}") from error
         except XMLSchemaException as error:
             raise Malformed(str(error)) from error
-    return ""

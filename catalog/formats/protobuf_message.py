@@ -1,0 +1,95 @@
+"""Payloads as Protobuf messages, read by the Protobuf project's own library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from catalog.formats.documents import Malformed, Mismatch, is_json_type
+
+MAX_DEPTH = 100
+
+
+def empty(files: Sequence[FileDescriptorProto], name: str) -> Any:
+    """A message without content, of the type of this name in the last file, or of its first.
+
+    Raises:
+        Malformed: the file declares no such message.
+    """
+    pool = DescriptorPool()
+    for file in files:
+        pool.Add(file)
+    declared = list(_names(files[-1]))
+    wanted = [full for full in declared if not name or full == name]
+    wanted += [full for full in declared if full.endswith(f".{name}")]
+    if not wanted:
+        raise Malformed(f"it declares no message {name}".rstrip())
+    return GetMessageClass(pool.FindMessageTypeByName(wanted[0]))()
+
+
+def fault_in(message: Any, payload: bytes, contenttype: str) -> str:
+    """Fill a message with a payload, and say what is wrong with it."""
+    if is_json_type(contenttype):
+        _read_json(message, payload)
+    else:
+        _read_binary(message, payload)
+    missing = message.FindInitializationErrors()
+    return f"it lacks {', '.join(missing)}" if missing else ""
+
+
+def _read_json(message: Message, payload: bytes) -> None:
+    try:
+        json_format.Parse(payload, message, max_recursion_depth=MAX_DEPTH)
+    except (json_format.ParseError, UnicodeDecodeError) as error:
+        raise Mismatch(str(error)) from error
+
+
+def _read_binary(message: Message, payload: bytes) -> None:
+    """A field with a number that the type does not have may be there: a newer type may have it."""
+    name = message.DESCRIPTOR.full_name
+    try:
+        message.ParseFromString(payload)
+    except DecodeError as error:
+        raise Mismatch(f"it is no binary {name}: {error}") from error
+    for part in _parts(message):
+        numbers = part.DESCRIPTOR.fields_by_number
+        unknown: Iterable[Any] = UnknownFieldSet(part)  # type: ignore[assignment]
+        for field in unknown:
+            # An enum's value that is not known is kept here, too, with the wire type of enums.
+            if (known := numbers.get(field.field_number)) and not known.enum_type:
+                raise Mismatch(f"{known.full_name} is encoded as another type")
+
+
+def _parts(message: Message) -> Iterator[Message]:
+    """The message and all messages inside."""
+    pending: list[Any] = [message]
+    while pending:
+        part = pending.pop()
+        yield part
+        for field, value in part.ListFields():
+            if field.message_type is None:
+                continue
+            if field.message_type.GetOptions().map_entry:
+                values = [one for one in value.values() if isinstance(one, Message)]
+            else:
+                values = value if field.is_repeated else [value]
+            pending += values
+
+
+def _names(file: FileDescriptorProto) -> Iterator[str]:
+    """The full names of all messages that a file declares, outer ones first."""
+    level = [(f"{file.package}." if file.package else "", one) for one in file.message_type]
+    while level:
+        inner = []
+        for prefix, message in level:
+            if not message.options.map_entry:
+                yield prefix + message.name
+                inner += [(f"{prefix}{message.name}.", one) for one in message.nested_type]
+        level = inner
