@@ -48,7 +48,8 @@ PROTO2 = (
 XS = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">'
 OVEN = (
     f'{XS}<xs:element name="oven"><xs:complexType><xs:sequence>'
-    '<xs:element name="heat" type="xs:int"/></xs:sequence></xs:complexType></xs:element></xs:schema>'
+    '<xs:element name="heat" type="xs:int"/>'
+    "</xs:sequence></xs:complexType></xs:element></xs:schema>"
 )
 BILLION = '<!DOCTYPE a [<!ENTITY b "b"><!ENTITY c "&b;&b;">]><oven><heat>&c;</heat></oven>'
 FILE = '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><oven><heat>&b;</heat></oven>'

@@ -1,0 +1,113 @@
+"""`validate`: whether a message conforms to its definition."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from catalog.commands.console import (
+    CANNOT,
+    DEFAULT_URL,
+    NO,
+    AsJson,
+    Url,
+    cell,
+    fail,
+    out,
+    print_json,
+    run,
+    table,
+)
+
+app = typer.Typer()
+
+_STANDARD_INPUT = "-"
+_WHOLE = "the message"
+
+
+@app.command()
+def validate(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MESSAGE",
+            help="A CloudEvent in JSON, or a message of AMQP, MQTT, Kafka, HTTP or NATS as JSON; "
+            "- reads standard input.",
+        ),
+    ],
+    message: Annotated[
+        str,
+        typer.Option(
+            "--message",
+            help="The definition: a message, or one version of it, of a message group or an "
+            "endpoint.",
+            metavar="XID",
+        ),
+    ],
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Say whether a message conforms to its definition, and which rules it breaks.
+
+    A CloudEvent is a JSON object with a specversion. A message of a protocol has members that
+    are called as in a definition's protocoloptions, with its body as payload (a JSON value or
+    text) or payload_base64:
+
+    {"protocol": "KAFKA", "key": "k", "headers": {"ce_type": "a.b"}, "payload": {"n": 1}}
+
+    Example: concord validate event.json --message /messagegroups/shop/messages/order.placed
+
+    Exit codes: 0 it conforms; 1 it does not; 2 it could not be found out.
+    """
+    answer = run(lambda: _ask(_read(file), message, url))
+    if as_json:
+        print_json(answer)
+    else:
+        _show(answer)
+    raise typer.Exit(0 if answer["valid"] else NO)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        text = sys.stdin.buffer.read() if str(file) == _STANDARD_INPUT else file.read_bytes()
+        orjson.loads(text)
+    except OSError as error:
+        fail(f"{file} cannot be read: {error.strerror}.")
+    except orjson.JSONDecodeError as error:
+        fail(f"{file} is no JSON: {error}.")
+    return text
+
+
+async def _ask(body: bytes, message: str, url: str) -> Any:
+    from catalog.client import Client, Refused
+
+    if not message.startswith("/"):
+        fail(
+            f"{message} is no xid.",
+            "It looks like this: /messagegroups/shop/messages/order.placed",
+        )
+    headers = {"Content-Type": "application/json"}
+    async with Client.open(url) as client:
+        try:
+            sent = await client.request("POST", f"/validate{message}", body=body, headers=headers)
+        except Refused as refused:
+            # A message that could not be checked is not one that does not conform.
+            fail(refused.message, refused.hint, code=CANNOT)
+    return orjson.loads(sent.body)
+
+
+def _show(answer: Any) -> None:
+    verdict = "[green]conforms[/]" if answer["valid"] else "[red]does not conform[/]"
+    out.print(f"The message {verdict} to {cell(answer['definition'])}.")
+    if answer["violations"]:
+        shown = table("where", "rule", "detail")
+        for one in answer["violations"]:
+            shown.add_row(cell(one["pointer"] or _WHOLE), cell(one["rule"]), cell(one["detail"]))
+        out.print(shown)
+    for one in answer["unchecked"]:
+        uri = f" ({cell(one['uri'])})" if "uri" in one else ""
+        out.print(f"[yellow]Not checked:[/] {cell(one['part'])}{uri}: {cell(one['reason'])}")

@@ -1,0 +1,174 @@
+"""What is found out about a message: the rules that it breaks, and what could not be checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from catalog.messages.definition import Property
+from catalog.messages.placeholders import Demand, Exhausted, Search
+from catalog.messages.templates import Template
+from catalog.messages.values import is_now, is_same, media_type_fits, read
+
+EFFORT = 1_000_000
+MOST_VIOLATIONS = 1000
+_EFFORT_OF_A_CHECK = 16
+_CHARACTERS_OF_A_STEP = 32
+_MOST_SHOWN = 200
+
+
+class TooMuch(Exception):
+    """Holding a message against its definition takes too much, or finds too much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One rule that a message breaks, and where: a JSON pointer into the message."""
+
+    pointer: str
+    rule: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchecked:
+    """A part of the definition that nothing was held against; `uri` is what it refers to."""
+
+    part: str
+    reason: str
+    uri: str = ""
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects violations; the placeholders of all templates are compared at the end.
+
+    What one message may take is bounded, as nothing can interrupt these checks.
+    """
+
+    violations: list[Violation] = field(default_factory=list)
+    unchecked: list[Unchecked] = field(default_factory=list)
+    _effort: int = EFFORT
+    _demands: list[tuple[str, Template, Demand]] = field(default_factory=list)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more violations are noted."""
+        return len(self.violations) >= MOST_VIOLATIONS
+
+    def object(self, pointer: str, rule: str, detail: str) -> None:
+        """Note a violation.
+
+        Raises:
+            TooMuch: there are too many.
+        """
+        if self.is_full:
+            raise TooMuch
+        self.violations.append(Violation(pointer=pointer, rule=rule, detail=detail))
+
+    def leave(self, part: str, reason: str, uri: str = "") -> None:
+        self.unchecked.append(Unchecked(part=part, reason=reason, uri=uri))
+
+    def spend(self, effort: int) -> None:
+        """Count what was done, or is about to be.
+
+        Raises:
+            TooMuch
+        """
+        self._effort -= effort
+        if self._effort < 0:
+            raise TooMuch
+
+    def admits(
+        self, wanted: Property, value: Any, *, is_text: bool = False, is_media_type: bool = False
+    ) -> bool:
+        """Whether a value is as its property's definition says, but for shared placeholders."""
+        self.spend(_effort_for(wanted.value, value))
+        trial = Findings()
+        trial.check(wanted, value, "", is_text=is_text, is_media_type=is_media_type)
+        return not trial.violations
+
+    def check(
+        self,
+        wanted: Property,
+        value: Any,
+        pointer: str,
+        *,
+        is_text: bool = False,
+        is_media_type: bool = False,
+    ) -> None:
+        """Hold a value against the definition of its property; `None` is an absent one.
+
+        Raises:
+            TooMuch
+        """
+        self.spend(_effort_for(wanted.value, value))
+        if value is None:
+            if wanted.required:
+                self.object(pointer, "required", "it is missing")
+            return
+        try:
+            # A media type is called a symbol by definitions whose own value is none.
+            type = "string" if is_media_type else wanted.type
+            found = read(type, value, is_text=is_text)
+        except ValueError as error:
+            self.object(pointer, "type", f"it is no {wanted.type}: {error}")
+            return
+        if wanted.value in (None, "") or is_now(wanted.type, wanted.value):
+            return
+        template = Template.parse(wanted.value) if isinstance(wanted.value, str) else None
+        if template is not None and not template.is_constant:
+            self._demand(template, value if isinstance(value, str) else _text(value), pointer)
+        elif is_media_type and isinstance(wanted.value, str):
+            if not media_type_fits(wanted.value, found):
+                self._differs(pointer, wanted.value, value)
+        elif not is_same(wanted.type, wanted.value, found):
+            self._differs(pointer, wanted.value, value)
+
+    def finish(self) -> None:
+        """Compare the texts of equal placeholders."""
+        try:
+            if not Search().succeeds([demand for _, _, demand in self._demands]):
+                self._find_odd()
+        except Exhausted:
+            pointer = self._demands[-1][0]
+            reason = "the texts of its placeholders could not be told apart in bounded time"
+            self.object(pointer, "placeholder", reason)
+
+    def _find_odd(self) -> None:
+        """Find the properties that do not agree with those before them."""
+        search, agreeing, used = Search(), list[Demand](), set[str]()
+        for pointer, template, demand in self._demands:
+            if search.succeeds([*agreeing, demand]):
+                agreeing.append(demand)
+                used |= template.names
+            else:
+                shared = ", ".join(sorted(template.names & (used | template.repeated)))
+                self.object(pointer, "placeholder", f"{shared}: it has another text elsewhere")
+
+    def _demand(self, template: Template, text: str, pointer: str) -> None:
+        if template.fits(text):
+            self._demands.append((pointer, template, Demand(template.parts, text)))
+        else:
+            self.object(
+                pointer, "template", f"{_shown(text)} does not match {_shown(template.text)}"
+            )
+
+    def _differs(self, pointer: str, wanted: Any, value: Any) -> None:
+        self.object(pointer, "value", f"it must be {_shown(wanted)}, and is {_shown(value)}")
+
+
+def _effort_for(*values: Any) -> int:
+    characters = sum(len(value) for value in values if isinstance(value, str))
+    return _EFFORT_OF_A_CHECK + characters // _CHARACTERS_OF_A_STEP
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _shown(value: Any) -> str:
+    text = _text(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

@@ -1,0 +1,120 @@
+"""Finds out whether the placeholders of a message's templates have equal texts where they must.
+
+To find texts for placeholders that occur several times is a hard problem in general
+(matching patterns with variables), so the search has a budget. The templates that people
+write need next to none of it, as most placeholders' texts follow from the literals around.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from catalog.messages.templates import Gap, Part, fits
+
+BUDGET = 60_000
+_DEEPEST = 150
+_CHARACTERS_OF_A_STEP = 32
+
+
+class Exhausted(Exception):
+    """The budget was spent before the answer was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A text that has to match the parts of a template."""
+
+    parts: tuple[Part, ...]
+    text: str
+
+
+class Search:
+    """Looks for texts for all placeholders of some templates at once."""
+
+    def __init__(self, budget: int = BUDGET) -> None:
+        self._left = budget
+
+    def succeeds(self, demands: Sequence[Demand], depth: int = 0) -> bool:
+        """Whether every text matches with each placeholder having one text throughout.
+
+        Raises:
+            Exhausted
+        """
+        if not self._all_fit(demands):
+            return False
+        open_ = list(_relevant(demands))
+        if not open_:
+            return True
+        if depth > _DEEPEST:
+            raise Exhausted
+        open_.sort(key=_gaps)
+        chosen, others = open_[0], open_[1:]
+        return any(
+            self.succeeds([rest, *(_bind(other, gap, value) for other in others)], depth + 1)
+            for gap, value, rest in _first_gap(chosen)
+        )
+
+    def _all_fit(self, demands: Sequence[Demand]) -> bool:
+        for demand in demands:
+            self._left -= len(demand.parts) + len(demand.text) // _CHARACTERS_OF_A_STEP + 1
+            if self._left < 0:
+                raise Exhausted
+            if not fits(demand.parts, demand.text):
+                return False
+        return True
+
+
+def _relevant(demands: Iterable[Demand]) -> Iterator[Demand]:
+    """Those with a placeholder that occurs more than once; the others fit anyway."""
+    demands = list(demands)
+    counts = Counter(name for demand in demands for name in _names(demand))
+    return (demand for demand in demands if any(counts[name] > 1 for name in _names(demand)))
+
+
+def _names(demand: Demand) -> Iterator[str]:
+    return (part.name for part in demand.parts if isinstance(part, Gap) and part.name)
+
+
+def _gaps(demand: Demand) -> int:
+    return sum(isinstance(part, Gap) for part in demand.parts)
+
+
+def _first_gap(demand: Demand) -> Iterator[tuple[Gap, str, Demand]]:
+    """Every text that the first gap may stand for, and what is left to match then."""
+    parts, text = demand.parts, demand.text
+    if isinstance(first := parts[0], str):
+        parts, text = parts[1:], text[len(first) :]
+    gap, *rest = parts
+    assert isinstance(gap, Gap)
+    for end in _ends(gap, rest, text):
+        value = text[:end]
+        yield gap, value, _bind(Demand(tuple(rest), text[end:]), gap, value)
+
+
+def _ends(gap: Gap, rest: Sequence[Part], text: str) -> Iterator[int]:
+    following = rest[0] if rest else ""
+    if isinstance(following, Gap):
+        yield from range(gap.least, len(text) + 1)
+    elif len(rest) < 2:
+        yield len(text) - len(following)
+    else:
+        end = text.find(following, gap.least)
+        while end >= 0:
+            yield end
+            end = text.find(following, end + 1)
+
+
+def _bind(demand: Demand, gap: Gap, value: str) -> Demand:
+    """The demand with a text in place of a placeholder, and literals in one piece."""
+    if not gap.name or gap not in demand.parts:
+        return demand
+    parts: list[Part] = []
+    for part in demand.parts:
+        bound = value if part == gap else part
+        if isinstance(bound, str) and parts and isinstance(last := parts[-1], str):
+            parts[-1] = last + bound
+        else:
+            parts.append(bound)
+    return Demand(tuple(parts), demand.text)

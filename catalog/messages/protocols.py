@@ -1,0 +1,158 @@
+"""What the messages of each protocol consist of, and how CloudEvents are bound to them.
+
+Source: message/spec.md, "Message Protocols", and the protocol bindings of CloudEvents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """Where CloudEvents attributes are, under which prefixes, and where the media type is."""
+
+    section: str
+    prefixes: tuple[str, ...]
+    contenttype: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """One protocol's message.
+
+    `options` are its single values with their types, `sections` those of its parts that have
+    entries, with the types of the entries that it knows. `textual` sections carry text only.
+    `defaults` are what a message has that does not say otherwise; what is `volatile` changes
+    on the way. `exclusive` are options of which a message has at most one.
+    """
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    sections: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    textual: bool = True
+    defaults: Mapping[tuple[str, ...], object] = field(default_factory=dict)
+    volatile: frozenset[tuple[str, ...]] = frozenset()
+    exclusive: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    separator: str = ""
+    is_caseless: bool = False
+    binding: Binding | None = None
+
+    def canonical(self, name: str) -> str:
+        """The name of an option or section, which documents write in several ways."""
+        if self.separator:
+            name = re.sub("[-_]", self.separator, name)
+        return self.aliases.get(name, name)
+
+    def key(self, name: str) -> str:
+        """What entries with the same name have in common."""
+        return name.lower() if self.is_caseless else name
+
+
+_MQTT_3 = {"qos": "integer", "retain": "boolean", "topic_name": "uritemplate"}
+_MQTT_DEFAULTS: Mapping[tuple[str, ...], object] = {("qos",): 0, ("retain",): False}
+_MQTT_ALIASES = {"payload_format_indicator": "payload_format"}
+_CONTENT_TYPE = ("headers", "content-type")
+
+HTTP = Protocol(
+    name="HTTP",
+    options={"method": "string", "path": "uritemplate", "status": "string"},
+    sections={"headers": {}, "query": {}},
+    exclusive=("method", "status"),
+    is_caseless=True,
+    binding=Binding(section="headers", prefixes=("ce-",), contenttype=_CONTENT_TYPE),
+)
+AMQP = Protocol(
+    name="AMQP/1.0",
+    sections={
+        "properties": {
+            "message-id": "any",
+            "user-id": "binary",
+            "to": "uritemplate",
+            "subject": "string",
+            "reply-to": "uritemplate",
+            "correlation-id": "string",
+            "content-type": "string",
+            "content-encoding": "string",
+            "absolute-expiry-time": "timestamp",
+            "creation-time": "timestamp",
+            "group-id": "string",
+            "group-sequence": "integer",
+            "reply-to-group-id": "uritemplate",
+        },
+        "application-properties": {},
+        "message-annotations": {},
+        "delivery-annotations": {},
+        "header": {
+            "durable": "boolean",
+            "priority": "integer",
+            "ttl": "integer",
+            "first-acquirer": "boolean",
+            "delivery-count": "integer",
+        },
+        "footer": {},
+    },
+    textual=False,
+    defaults={("header", "durable"): False, ("header", "priority"): 4},
+    volatile=frozenset({("header", "first-acquirer"), ("header", "delivery-count")}),
+    separator="-",
+    binding=Binding(
+        section="application-properties",
+        prefixes=("cloudEvents:", "cloudEvents_"),
+        contenttype=("properties", "content-type"),
+    ),
+)
+MQTT_3 = Protocol(
+    name="MQTT/3.1.1", options=_MQTT_3, defaults=_MQTT_DEFAULTS, separator="_", textual=False
+)
+MQTT_5 = Protocol(
+    name="MQTT/5.0",
+    options={
+        **_MQTT_3,
+        "payload_format": "integer",
+        "message_expiry_interval": "integer",
+        "response_topic": "uritemplate",
+        "correlation_data": "binary",
+        "content_type": "string",
+    },
+    sections={"user_properties": {}},
+    defaults={**_MQTT_DEFAULTS, ("payload_format",): 0},
+    aliases=_MQTT_ALIASES,
+    separator="_",
+    binding=Binding(section="user_properties", prefixes=("",), contenttype=("content_type",)),
+)
+KAFKA = Protocol(
+    name="KAFKA",
+    options={
+        "topic": "string",
+        "partition": "integer",
+        "key": "string",
+        "key_base64": "binary",
+    },
+    sections={"headers": {}},
+    exclusive=("key", "key_base64"),
+    binding=Binding(section="headers", prefixes=("ce_",), contenttype=_CONTENT_TYPE),
+)
+NATS = Protocol(
+    name="NATS",
+    options={"subject": "uritemplate", "reply-to": "uritemplate"},
+    sections={"headers": {}},
+    aliases={"reply": "reply-to", "reply_to": "reply-to"},
+    binding=Binding(section="headers", prefixes=("ce-",), contenttype=_CONTENT_TYPE),
+)
+
+_BY_NAME = {"amqp": AMQP, "http": HTTP, "kafka": KAFKA, "mqtt": MQTT_5, "nats": NATS}
+
+
+def protocol_of(name: str) -> Protocol | None:
+    """The protocol that a selector names, if it is known here.
+
+    The versions of MQTT have messages of their own; those of the others are alike.
+    """
+    family, _, version = name.lower().partition("/")
+    if family == "mqtt" and version.startswith("3"):
+        return MQTT_3
+    return _BY_NAME.get(family)

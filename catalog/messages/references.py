@@ -1,0 +1,63 @@
+"""Where references to messages and schemas lead, as far as they lead into this registry.
+
+Sources: message/spec.md, "basemessage" and "dataschemauri"; schema/spec.md, "Schema Formats".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from catalog.model.xid import Xid
+
+_DETAILS = "$details"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A resource or version, and the part of its document that is meant."""
+
+    xid: Xid
+    part: str = ""
+
+
+def places(reference: str, bases: Iterable[str]) -> list[Place]:
+    """What a reference may mean, likeliest first; nothing if it leads elsewhere.
+
+    Args:
+        reference: an xid, the same as a fragment (as documents have it), or an entity's URL.
+        bases: URLs of this registry's root, without a trailing slash.
+    """
+    path = reference
+    for base in bases:
+        if reference.startswith(f"{base}/"):
+            path = reference.removeprefix(base)
+    path = path.removeprefix("#")
+    if not path.startswith("/"):
+        return []
+    path, _, fragment = path.partition("#")
+    return list(_places([unquote(step) for step in path.split("/")[1:]], fragment))
+
+
+def _places(steps: list[str], fragment: str) -> Iterator[Place]:
+    length = 6 if steps[4:5] == ["versions"] else 4
+    entity, rest = steps[:length], steps[length:]
+    if not entity or (rest and fragment):
+        return
+    entity[-1] = entity[-1].removesuffix(_DETAILS)
+    part = "".join(f"/{step}" for step in rest) or fragment
+    if (xid := _xid(entity)) is not None:
+        yield Place(xid, part)
+    # An id may have colons of its own, so that it ends at one is the second choice.
+    id, colon, name = entity[-1].rpartition(":")
+    if colon and not part and (xid := _xid([*entity[:-1], id])) is not None:
+        yield Place(xid, name)
+
+
+def _xid(steps: list[str]) -> Xid | None:
+    try:
+        xid = Xid.parse("/" + "/".join(steps))
+    except ValueError:
+        return None
+    return xid if xid.rid else None

@@ -1,0 +1,93 @@
+"""URI templates as patterns, in which a placeholder stands for any text.
+
+Sources: RFC 6570, message/spec.md, "value". Libraries expand templates; none of them matches
+text against one with placeholders that several templates share.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+_EXPRESSION = re.compile(r"\{([+#./;?&=,!@|]?)([^{}]*)\}")
+_NAME = re.compile(r"(?:\w|%[0-9A-Fa-f]{2})(?:[\w.]|%[0-9A-Fa-f]{2})*", re.ASCII)
+_MODIFIED = re.compile(rf"{_NAME.pattern}(?:\*|:[1-9]\d{{0,3}})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What an expression stands for. One with a name has the same text wherever it is named.
+
+    A simple expression has at least one character: an empty text would be no value. What a
+    higher level of RFC 6570 makes of its variables has no name here, and may be empty.
+    """
+
+    name: str = ""
+
+    @property
+    def least(self) -> int:
+        return 1 if self.name else 0
+
+
+Part = str | Gap
+
+
+@dataclass(frozen=True)
+class Template:
+    """Literal text and gaps in turn; braces around anything else are text as they are."""
+
+    text: str
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Template:
+        parts: list[Part] = []
+        end = 0
+        for found in _EXPRESSION.finditer(text):
+            if (gap := _gap(found[1], found[2])) is not None:
+                parts += [text[end : found.start()], gap]
+                end = found.end()
+        return cls(text, tuple(part for part in (*parts, text[end:]) if part != ""))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(part.name for part in self.parts if isinstance(part, Gap) and part.name)
+
+    @property
+    def repeated(self) -> frozenset[str]:
+        """The names that this one template has more than once."""
+        counts = Counter(part.name for part in self.parts if isinstance(part, Gap))
+        return frozenset(name for name, count in counts.items() if name and count > 1)
+
+    @property
+    def is_constant(self) -> bool:
+        return all(isinstance(part, str) for part in self.parts)
+
+    def fits(self, text: str) -> bool:
+        """Whether a text matches, whatever equal placeholders stand for."""
+        return fits(self.parts, text)
+
+
+def _gap(operator: str, variables: str) -> Gap | None:
+    if operator in ("", "+") and _NAME.fullmatch(variables):
+        return Gap(variables)
+    is_expression = all(_MODIFIED.fullmatch(name) for name in variables.split(","))
+    return Gap() if is_expression else None
+
+
+def fits(parts: tuple[Part, ...], text: str) -> bool:
+    """Match from the left, each literal at its first place: one pass, nothing is tried twice."""
+    at, least, is_open = 0, 0, False
+    for place, part in enumerate(parts):
+        if isinstance(part, Gap):
+            least, is_open = least + part.least, True
+            continue
+        if place == len(parts) - 1 and is_open:
+            return text.endswith(part) and len(text) - len(part) >= at + least
+        found = text.find(part, at + least) if is_open else at
+        if found < 0 or not text.startswith(part, found):
+            return False
+        at, least, is_open = found + len(part), 0, False
+    return len(text) - at >= least if is_open else at == len(text)
