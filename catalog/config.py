@@ -84,7 +84,8 @@ class Settings(BaseSettings):
     initial_model: str = Field(
         "default",
         min_length=1,
-        description="Model of a fresh node: `default`, `none`, or a JSON or YAML file",
+        description="Model of a fresh node: `default`, `none`, or a JSON or YAML file, "
+        "which may include others",
     )
     registries: Annotated[_Urls, NoDecode, BeforeValidator(_split)] = Field(
         (), description="URLs of further registries that discovery names, with commas between"
