@@ -6,4 +6,8 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
-routes: Iterable[web.AbstractRouteDef] = []
+from catalog.dialects.messagecatalog.routes import routes as messagecatalog
+
+routes: Iterable[web.AbstractRouteDef] = [
+    *messagecatalog,
+]

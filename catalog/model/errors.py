@@ -450,3 +450,10 @@ class UnsupportedMediaType(XRegistryError):
     status = 415
     template = "<subject> takes JSON here, not <contenttype>."
     home = CONCORD
+
+
+class Conflict(XRegistryError):
+    name = "conflict"
+    status = 409
+    template = '"<subject>" stays as it is: <error_detail>.'
+    home = CONCORD

@@ -53,11 +53,15 @@ class RegistryUpsert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupUpsert:
-    """A group's own attributes; a `body` of `None` only creates what is missing."""
+    """A group's own attributes; a `body` of `None` only creates what is missing.
+
+    `must_exist` refuses the request where the group is missing instead.
+    """
 
     xid: Xid
     body: Body | None
     patch: bool = False
+    must_exist: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

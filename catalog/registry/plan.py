@@ -32,6 +32,7 @@ from catalog.model.moment import parse_time
 from catalog.model.schema import Attribute, Model
 from catalog.model.xid import Xid
 from catalog.registry.draft import Draft
+from catalog.registry.eventdefinitions import AUTHORITY
 from catalog.registry.grouprules import GroupRules
 
 
@@ -45,6 +46,10 @@ class Planned:
 
 def _as_given(attributes: dict[str, Any]) -> dict[str, Any]:
     return attributes
+
+
+def _is_nobodys(draft: Draft) -> bool:
+    return draft.before is not None and draft.before.authority == AUTHORITY
 
 
 class Plan:
@@ -105,7 +110,13 @@ class Plan:
         return rules
 
     def create(self, xid: Xid) -> Draft:
-        """A new entity's draft; its parent gains a child, so that one is touched too."""
+        """A new entity's draft; its parent gains a child, so that one is touched too.
+
+        Raises:
+            NotFound: its group had to exist, and does not.
+        """
+        if xid.kind == "resource" and self.live(xid.group) is None:
+            raise NotFound(str(xid.group))
         draft = self.drafts[str(xid)] = Draft.new(xid, self.now)
         if xid.vid:
             self._versions.setdefault(str(xid.resource), []).append(draft)
@@ -132,6 +143,11 @@ class Plan:
                 str(draft.xid),
                 detail=f"It is a replica; only its authority, {before.authority}, may change it.",
             )
+
+    def _check_deletable(self, draft: Draft) -> None:
+        """What every catalog begins with is read-only, too, but any of them can do without."""
+        if not _is_nobodys(draft):
+            self.check_writable(draft)
 
     def check_epoch(self, draft: Draft, expected: int | None) -> None:
         current = draft.before.epoch if draft.before else None
@@ -225,6 +241,8 @@ class Plan:
         draft = self.live(upsert.xid)
         if draft is not None and upsert.body is None:
             return
+        if draft is None and upsert.must_exist:
+            raise NotFound(str(upsert.xid))
         if draft is None:
             draft = self.create(upsert.xid)
         body = upsert.body or {}
@@ -245,16 +263,17 @@ class Plan:
                 raise NotFound(str(delete.xid))
             return None
         self.check_epoch(draft, delete.epoch)
-        self.check_writable(draft)
+        self._check_deletable(draft)
         self.delete_below(delete.xid)
         draft.is_deleted = True
-        self.touch(delete.xid.parent)
+        if not _is_nobodys(self.drafts[str(delete.xid.parent)]):
+            self.touch(delete.xid.parent)
         return draft
 
     def delete_below(self, xid: Xid) -> None:
         """Delete everything that an entity holds."""
         for draft in self._versions.get(str(xid), ()) if xid.rid else self._in_group(xid):
-            self.check_writable(draft)
+            self._check_deletable(draft)
             draft.is_deleted = True
 
     def _in_group(self, group: Xid) -> Iterable[Draft]:

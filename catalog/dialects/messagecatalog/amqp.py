@@ -1,0 +1,163 @@
+"""The metaschema of AMQP (message catalog, 3.3)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.dialects.messagecatalog import schemas
+from catalog.dialects.messagecatalog.place import Place, as_object, only
+from catalog.dialects.messagecatalog.templates import (
+    check_template,
+    constant_in,
+    fits,
+    is_listed,
+    members_of,
+    templates_of,
+    to_property,
+)
+from catalog.model.schema import EXTENDED_NAME
+
+# The properties: native name, native type of a constant, and of a value with variables.
+_PROPERTIES: Mapping[str, tuple[str, str, str]] = {
+    "messageid": ("message-id", "string", "uritemplate"),
+    "userid": ("user-id", "binary", "uritemplate"),
+    "to": ("to", "string", "uritemplate"),
+    "subject": ("subject", "string", "uritemplate"),
+    "replyto": ("reply-to", "string", "uritemplate"),
+    "correlationid": ("correlation-id", "string", "uritemplate"),
+    "contenttype": ("content-type", "string", "uritemplate"),
+    "contentencoding": ("content-encoding", "string", ""),
+    "absoluteexpirytime": ("absolute-expiry-time", "timestamp", ""),
+    "creationtime": ("creation-time", "timestamp", ""),
+    "groupid": ("group-id", "string", "uritemplate"),
+    "groupsequence": ("group-sequence", "integer", ""),
+    "replytogroupid": ("reply-to-group-id", "string", "uritemplate"),
+}
+_OPEN = {
+    "deliveryannotations": "delivery-annotations",
+    "messageannotations": "message-annotations",
+    "applicationproperties": "application-properties",
+    "footer": "footer",
+}
+_SECTIONS = ("header", "properties", *_OPEN, "applicationdata")
+_HEADER = {"durable": False, "priority": 4}
+_ENCODINGS = ("Data", "Value", "Sequence")
+_SYMBOL = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+def check(definition: Any, id: str, place: Place) -> None:
+    """Refuse what is no description of an AMQP message.
+
+    Raises:
+        InvalidAttribute
+    """
+    sections = only(definition, _SECTIONS, place)
+    _check_header(sections.get("header", {}), place.at("header"))
+    properties, at = sections.get("properties", {}), place.at("properties")
+    for name, value in only(properties, _PROPERTIES, at).items():
+        template = check_template(value, at.at(name))
+        _check_constant(_PROPERTIES[name][1], constant_in(template), at.at(name))
+    for section in _OPEN:
+        _check_open(sections.get(section, {}), place.at(section))
+    _check_data(sections.get("applicationdata", {}), place.at("applicationdata"))
+
+
+def _check_header(value: Any, place: Place) -> None:
+    header = only(value, ("durable", "priority", "ttl"), place)
+    for name, kind, most in (("priority", "uinteger", 255), ("ttl", "uinteger", 2**32 - 1)):
+        number = header.get(name)
+        if number is not None and not (fits(kind, number) and number <= most):
+            raise place.at(name).fault(f"it needs to be an integer from 0 to {most}")
+    if not isinstance(header.get("durable"), bool | None):
+        raise place.at("durable").fault("it needs to be a boolean")
+
+
+def _check_constant(kind: str, text: str, place: Place) -> None:
+    """Hold a value without variables to the type of its field."""
+    if text and kind == "timestamp" and not fits("timestamp", text):
+        raise place.fault("it needs to be an RFC 3339 timestamp")
+    if text and kind == "binary" and not _is_binary(text):
+        raise place.fault("it needs to be in base64")
+
+
+def _is_binary(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def _check_open(value: Any, place: Place) -> None:
+    for name, template in as_object(value, place).items():
+        if not _SYMBOL.fullmatch(name):
+            raise place.at(name).fault("its name needs to be an AMQP symbol: visible ASCII")
+        check_template(template, place.at(name))
+
+
+def _check_data(value: Any, place: Place) -> None:
+    data = only(value, ("dataschema", "amqpencoding"), place)
+    if data.get("dataschema") is not None:
+        schemas.check_schema(data["dataschema"], place.at("dataschema"))
+    if data.get("amqpencoding", "Data") not in _ENCODINGS:
+        raise place.at("amqpencoding").fault(f"it needs to be one of {', '.join(_ENCODINGS)}")
+
+
+def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The native attributes of a message that is described so."""
+    options: dict[str, Any] = {}
+    if "header" in definition:
+        given = {k: v for k, v in definition["header"].items() if v is not None}
+        options["header"] = {**_HEADER, **given}
+    properties = definition.get("properties", {})
+    if properties:
+        options["properties"] = dict(_to_properties(properties))
+    for section, name in _OPEN.items():
+        if section in definition:
+            options[name] = _to_open(definition[section])
+    found: dict[str, Any] = {"protocol": "AMQP/1.0", "protocoloptions": options}
+    if media_type := constant_in(properties.get("contenttype")):
+        found["datacontenttype"] = media_type
+    return found | schemas.to_attributes(definition.get("applicationdata", {}).get("dataschema"))
+
+
+def _to_properties(properties: Mapping[str, Any]) -> Any:
+    for name, template in properties.items():
+        native, kind, template_kind = _PROPERTIES[name]
+        if is_listed(template):
+            yield native, to_property(template, kind, template_kind=template_kind)
+
+
+def _to_open(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: to_property(template, "string", template_kind="uritemplate")
+        for name, template in section.items()
+        if is_listed(template) and EXTENDED_NAME.fullmatch(name)
+    }
+
+
+def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The description that a native message's attributes amount to."""
+    options = members_of(attributes.get("protocoloptions"))
+    shown: dict[str, Any] = {}
+    if "header" in options:
+        header = members_of(options["header"])
+        shown["header"] = {n: header[n] for n in ("durable", "priority", "ttl") if n in header}
+    found = templates_of(options.get("properties"))
+    properties = {
+        name: found[native] for name, (native, _, _) in _PROPERTIES.items() if native in found
+    }
+    if "datacontenttype" in attributes and "contenttype" not in properties:
+        properties["contenttype"] = {"value": attributes["datacontenttype"]}
+    if properties:
+        shown["properties"] = properties
+    for section, native in _OPEN.items():
+        if native in options:
+            shown[section] = templates_of(options[native])
+    if schema := schemas.from_attributes(attributes):
+        shown["applicationdata"] = {"dataschema": schema}
+    return shown

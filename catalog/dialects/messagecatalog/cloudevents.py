@@ -1,0 +1,111 @@
+"""The metaschema of CloudEvents (message catalog, 3.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.dialects.messagecatalog import schemas
+from catalog.dialects.messagecatalog.place import Place, as_object, only
+from catalog.dialects.messagecatalog.templates import (
+    check_template,
+    constant_in,
+    fits,
+    is_listed,
+    templates_of,
+    to_property,
+)
+from catalog.model.schema import STRICT_NAME
+
+# What CloudEvents itself demands of every event.
+_DEMANDED = frozenset({"id", "source", "specversion", "type"})
+_KINDS = {"time": "timestamp", "source": "uritemplate", "subject": "uritemplate"}
+_NAME = re.compile(r"[a-z0-9]{1,128}")
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+*'%`|~\-]+/[\w!#$&^.+*'%`|~\-]+(?:\s*;.*)?", re.ASCII)
+
+
+def check(definition: Any, id: str, place: Place) -> None:
+    """Refuse what is no description of a CloudEvent whose type is `id`.
+
+    Raises:
+        InvalidAttribute
+    """
+    sections = only(definition, ("attributes",), place)
+    place = place.at("attributes")
+    attributes = as_object(sections.get("attributes"), place)
+    for name, value in attributes.items():
+        if not _NAME.fullmatch(name):
+            raise place.at(name).fault("its name needs to be of a to z and 0 to 9")
+        check_template(value, place.at(name))
+    if "dataschema" in attributes:
+        schemas.check_schema(attributes["dataschema"], place.at("dataschema"))
+    if (attributes.get("type") or {}).get("value") != id:
+        raise place.at("type").fault(f'its value needs to be the id, "{id}"')
+    _check_known(attributes, place)
+
+
+def _check_known(attributes: Mapping[str, Any], place: Place) -> None:
+    """The constraints that CloudEvents has on its own attributes."""
+    for name in _DEMANDED & attributes.keys():
+        if attributes[name].get("required") is False:
+            raise place.at(name).fault("CloudEvents requires it")
+    if constant_in(attributes.get("specversion")) not in ("", "1.0"):
+        raise place.at("specversion").fault('it needs to be "1.0"')
+    time = constant_in(attributes.get("time"))
+    if time and not fits("timestamp", time):
+        raise place.at("time").fault("it needs to be an RFC 3339 timestamp")
+    media_type = constant_in(attributes.get("datacontenttype"))
+    if media_type and not _MEDIA_TYPE.fullmatch(media_type):
+        raise place.at("datacontenttype").fault("it needs to be a media type (RFC 2046)")
+    source = constant_in(attributes.get("source"))
+    if source and not fits("uri", source):
+        raise place.at("source").fault("it needs to be a URI reference")
+
+
+def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The native attributes of a message that is described so."""
+    attributes = definition.get("attributes", {})
+    metadata = {
+        name: _to_property(name, template)
+        for name, template in attributes.items()
+        if is_listed(template) and STRICT_NAME.fullmatch(name)
+    }
+    found: dict[str, Any] = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}
+    if media_type := constant_in(attributes.get("datacontenttype")):
+        found["datacontenttype"] = media_type
+    if is_listed(attributes.get("dataschema")):
+        found |= schemas.to_attributes(attributes["dataschema"])
+    return found
+
+
+def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The description that a native message's attributes amount to."""
+    shown = templates_of(attributes.get("envelopemetadata"))
+    for name in _DEMANDED & shown.keys():
+        shown[name].pop("required", None)
+    schema = schemas.from_attributes(attributes)
+    if schema:
+        declared = shown.get("dataschema", {})
+        if declared.get("value") == "":
+            declared = {name: one for name, one in declared.items() if name != "value"}
+        shown["dataschema"] = {**schema, **declared}
+    if "datacontenttype" in attributes and "datacontenttype" not in shown:
+        shown["datacontenttype"] = {"value": attributes["datacontenttype"]}
+    return {"attributes": shown}
+
+
+def _to_property(name: str, template: Mapping[str, Any]) -> Any:
+    kind = _KINDS.get(name, "string")
+    if name == "dataschema":
+        kind = "uritemplate"
+        if not fits("uritemplate", template.get("value") or ""):
+            template = {**template, "value": ""}
+    property = to_property(template, kind, template_kind="" if name == "time" else "uritemplate")
+    if name in _DEMANDED:
+        property["required"] = True
+    if name == "specversion":
+        property["type"] = "string"
+        if property.get("value") != "1.0":
+            property.pop("value", None)
+    return property

@@ -1,0 +1,92 @@
+"""The definition formats of the message catalog, and which one a native entity has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.dialects.messagecatalog import amqp, cloudevents, mqtt, nats
+from catalog.dialects.messagecatalog.place import Place
+
+OWN = "messagecatalog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A format of section 3: its metaschema's rules, and its native form.
+
+    `native` are the attributes that tell natively that a whole group has this format; MQTT
+    has none, since the messages of a group may be of either version of the protocol.
+    """
+
+    name: str
+    native: Mapping[str, str]
+    check: Callable[[Any, str, Place], None]
+    to_native: Callable[[Mapping[str, Any]], dict[str, Any]]
+    from_native: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+FORMATS: Mapping[str, Format] = {
+    "CloudEvents": Format(
+        name="CloudEvents",
+        native={"envelope": "CloudEvents/1.0"},
+        check=cloudevents.check,
+        to_native=cloudevents.to_native,
+        from_native=cloudevents.from_native,
+    ),
+    "AMQP": Format(
+        name="AMQP",
+        native={"protocol": "AMQP/1.0"},
+        check=amqp.check,
+        to_native=amqp.to_native,
+        from_native=amqp.from_native,
+    ),
+    "MQTT": Format(
+        name="MQTT",
+        native={},
+        check=mqtt.check,
+        to_native=mqtt.to_native,
+        from_native=mqtt.from_native,
+    ),
+    "NATS": Format(
+        name="NATS",
+        native={"protocol": "NATS"},
+        check=nats.check,
+        to_native=nats.to_native,
+        from_native=nats.from_native,
+    ),
+}
+_BY_FAMILY = {name.lower(): name for name in FORMATS}
+
+
+def check_format(value: Any, place: Place) -> str:
+    """The name of a format: one of section 3, or any other that is no misspelling of these.
+
+    Raises:
+        InvalidAttribute
+    """
+    if not isinstance(value, str) or not value:
+        raise place.fault("it needs to be a non-empty string")
+    known = _BY_FAMILY.get(value.lower(), value)
+    if known != value:
+        raise place.fault(f'the format is called "{known}"')
+    return value
+
+
+def format_of(attributes: Mapping[str, Any]) -> str | None:
+    """The format that a group or a message has, however it was written.
+
+    An envelope goes before a protocol: it is what describes the message as such.
+    """
+    texts = [attributes[name] for name in ("envelope", "protocol") if attributes.get(name)]
+    families = [_BY_FAMILY.get(str(text).partition("/")[0].lower()) for text in texts]
+    kept = kept_in(attributes).get("format")
+    named = kept if isinstance(kept, str) else None
+    return next(filter(None, [*families, named, *map(str, texts)]), None)
+
+
+def kept_in(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What this API keeps of an entity beside the native attributes."""
+    kept = attributes.get(OWN)
+    return kept if isinstance(kept, dict) else {}

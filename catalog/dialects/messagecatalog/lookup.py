@@ -1,0 +1,81 @@
+"""Finds a message definition version by its URI (message catalog, 2.2.2 and 4.4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from catalog.context import Context
+from catalog.dialects.messagecatalog.addressed import GROUPS, MESSAGES
+from catalog.dialects.messagecatalog.translate import authority_of
+from catalog.dialects.messagecatalog.uris import Reference, parse_uri
+from catalog.events.messagecatalog import ROOT
+from catalog.model.entity import Entity, Origin
+from catalog.model.xid import Xid
+from catalog.registry import read
+from catalog.registry.known import Known
+from catalog.store import entities as store
+from catalog.store.database import Connection
+
+_NOTHING = Xid()
+
+
+async def find(
+    connection: Connection, context: Context, uri: str, bases: Collection[str]
+) -> tuple[Known, Xid]:
+    """The definition or version that a URI identifies, with what is known of it.
+
+    Args:
+        bases: the URLs that this node's root is reached at.
+
+    Returns:
+        the xid of the registry where there is none.
+    """
+    reference = parse_uri(uri)
+    if reference is None:
+        return Known(), _NOTHING
+    seeker = _Seeker(context, reference, bases)
+    for xid in await seeker.candidates(connection):
+        known = await read.read_entities(connection, context.model, [xid])
+        version = seeker.version_in(known, xid)
+        if version is not None and seeker.is_meant(version):
+            return known, xid
+    return Known(), _NOTHING
+
+
+class _Seeker:
+    """One look-up: where the definition can be, and whether it is the right one."""
+
+    def __init__(self, context: Context, reference: Reference, bases: Iterable[str]) -> None:
+        self.node = context.database.node.authority
+        self.reference = reference
+        self.own = {f"{base.rstrip('/')}{ROOT}" for base in bases} | {self.node}
+
+    async def candidates(self, connection: Connection) -> list[Xid]:
+        """Where an entity of this name is here, be it under another name than at its origin."""
+        if not self.reference.group:
+            return await self._in_any_group(connection)
+        xid = Xid(GROUPS, self.reference.group, MESSAGES, self.reference.definition)
+        if self.reference.vid:
+            xid = xid.version(self.reference.vid)
+        authority = self.reference.authority
+        origins = [Origin(one, str(xid)) for one in (authority, authority.removesuffix(ROOT))]
+        copies = await store.load_by_origin(connection, origins)
+        return [*dict.fromkeys([xid, *(copy.path for copy in copies.values())])]
+
+    async def _in_any_group(self, connection: Connection) -> list[Xid]:
+        groups = await store.load_ids(connection, f"/{GROUPS}")
+        definition = self.reference.definition
+        xids = [str(Xid(GROUPS, group, MESSAGES, definition)) for group in groups]
+        found = await store.load(connection, xids)
+        return [Xid.parse(xid) for xid in sorted(found)]
+
+    def version_in(self, known: Known, xid: Xid) -> Entity | None:
+        entity = known.entities.get(str(xid))
+        return known.default_of(entity) if entity is not None and not xid.vid else entity
+
+    def is_meant(self, version: Entity) -> bool:
+        """Whether the URI's authority is the one that controls a definition."""
+        authority = authority_of(version, self.node)
+        if authority is None:
+            return self.reference.authority in self.own
+        return self.reference.authority == authority.rstrip("/")

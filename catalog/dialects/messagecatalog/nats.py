@@ -1,0 +1,50 @@
+"""The metaschema of NATS (message catalog, 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.dialects.messagecatalog import schemas
+from catalog.dialects.messagecatalog.place import Place, only, text_in
+from catalog.dialects.messagecatalog.templates import check_text, fits, members_of
+
+_FIELDS = {"subject": "subject", "replyto": "reply"}
+
+
+def check(definition: Any, id: str, place: Place) -> None:
+    """Refuse what is no description of a NATS PUB message.
+
+    Raises:
+        InvalidAttribute
+    """
+    sections = only(definition, ("pub", "payload"), place)
+    at = place.at("pub")
+    pub = only(sections.get("pub", {}), _FIELDS, at)
+    for name in pub:
+        check_text(text_in(pub, name, at), at.at(name))
+    payload = only(sections.get("payload", {}), ("dataschema",), place.at("payload"))
+    if payload.get("dataschema") is not None:
+        schemas.check_schema(payload["dataschema"], place.at("payload").at("dataschema"))
+
+
+def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The native attributes of a message that is described so."""
+    pub = definition.get("pub", {})
+    options = {
+        native: pub[name]
+        for name, native in _FIELDS.items()
+        if pub.get(name) and fits("uritemplate", pub[name])
+    }
+    found: dict[str, Any] = {"protocol": "NATS", "protocoloptions": options}
+    return found | schemas.to_attributes(definition.get("payload", {}).get("dataschema"))
+
+
+def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The description that a native message's attributes amount to."""
+    options = members_of(attributes.get("protocoloptions"))
+    pub = {name: options[native] for name, native in _FIELDS.items() if native in options}
+    shown: dict[str, Any] = {"pub": pub} if pub else {}
+    if schema := schemas.from_attributes(attributes):
+        shown["payload"] = {"dataschema": schema}
+    return shown

@@ -1,0 +1,107 @@
+"""Attribute value templates (message catalog, 3.1.1), and what they are natively."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import uri_template
+
+from catalog.dialects.messagecatalog.place import Place, as_object, text_in
+from catalog.model.scalars import SCALAR_CHECKS
+
+MOST_CHARACTERS = 4000
+# To take one apart costs time, which every other request waits for.
+MOST_EXPRESSIONS = 64
+
+
+def check_template(value: Any, place: Place) -> Mapping[str, Any]:
+    """Refuse what is no attribute value template.
+
+    `value` may be missing, which means any content: the catalog's own definitions of
+    section 5 leave it out.
+
+    Raises:
+        InvalidAttribute
+    """
+    template = as_object(value, place)
+    check_text(template.get("value"), place.at("value"))
+    text_in(template, "description", place)
+    if not isinstance(template.get("required", False), bool | None):
+        raise place.at("required").fault("it needs to be a boolean")
+    return template
+
+
+def check_text(value: Any, place: Place) -> None:
+    """Refuse what is no URI template (RFC 6570).
+
+    Raises:
+        InvalidAttribute
+    """
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise place.fault("it needs to be a string")
+    if len(value) > MOST_CHARACTERS:
+        raise place.fault(f"it is longer than {MOST_CHARACTERS} characters")
+    if value.count("{") > MOST_EXPRESSIONS:
+        raise place.fault(f"it has more than {MOST_EXPRESSIONS} expressions")
+    if not uri_template.validate(value):
+        raise place.fault("it needs to be a URI template (RFC 6570)")
+
+
+def is_listed(template: Any) -> bool:
+    """Whether there is any expectation at all: a `value` of null is as good as none."""
+    return isinstance(template, dict) and template.get("value", "") is not None
+
+
+def constant_in(template: Mapping[str, Any] | None) -> str:
+    """The one value that a template stands for; empty where it has variables, or none."""
+    text = (template or {}).get("value") or ""
+    return "" if "{" in text else text
+
+
+def to_property(template: Mapping[str, Any], kind: str, *, template_kind: str = "") -> Any:
+    """The native form of a template.
+
+    Args:
+        kind: the native type of a constant.
+        template_kind: the native type of a value with variables, if it has one of its own.
+    """
+    text = template.get("value")
+    shown: dict[str, Any] = {"type": (template_kind or kind) if "{" in (text or "") else kind}
+    if text:
+        shown["value"] = text
+    if template.get("description") is not None:
+        shown["description"] = template["description"]
+    return {**shown, "required": bool(template.get("required"))}
+
+
+def from_property(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The template that a native property is; one without a value allows any."""
+    shown: dict[str, Any] = {"value": found.get("value", "")}
+    if found.get("required"):
+        shown["required"] = True
+    if "description" in found:
+        shown["description"] = found["description"]
+    return shown
+
+
+def members_of(value: Any) -> Mapping[str, Any]:
+    """What an object holds; nothing, where a replaced model allows something else."""
+    return value if isinstance(value, dict) else {}
+
+
+def templates_of(value: Any) -> dict[str, dict[str, Any]]:
+    """The templates that a native object's members are."""
+    members = members_of(value).items()
+    return {name: from_property(one) for name, one in members if isinstance(one, dict)}
+
+
+def fits(kind: str, value: Any) -> bool:
+    """Whether a value is one of a native scalar type."""
+    try:
+        SCALAR_CHECKS[kind](value)
+    except (ValueError, OverflowError):
+        return False
+    return True

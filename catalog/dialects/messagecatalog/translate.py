@@ -1,0 +1,193 @@
+"""Message groups and versions of messages as the Message Catalog API shows and takes them.
+
+Attributes with a native home are kept there. The rest is in one extension attribute,
+`messagecatalog`; a definition is there too where its native form says less than it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.dialects.messagecatalog.formats import (
+    FORMATS,
+    OWN,
+    Format,
+    check_format,
+    format_of,
+    kept_in,
+)
+from catalog.dialects.messagecatalog.place import Place, text_in
+from catalog.dialects.messagecatalog.policy import check_rule
+from catalog.dialects.messagecatalog.templates import fits
+from catalog.dialects.messagecatalog.uris import catalog_root
+from catalog.events.messagecatalog import is_number
+from catalog.model.entity import Entity
+from catalog.model.errors import InvalidAttribute, MismatchedId, RequiredAttributeMissing
+from catalog.model.moment import format_time
+
+_TEXTS = ("description", "documentation", "documentationformat", "tags")
+_ASSIGNED = ("id", "version", "createdtimeutc", "updatedtimeutc")
+_NATIVE = ("description", "tags")
+_OF_BOTH = (*_ASSIGNED, *_TEXTS, "format")
+_OF_DEFINITION = (*_OF_BOTH, "authority", "definition")
+_URL = "URL"
+
+
+def group_to_entity(
+    id: str, body: Mapping[str, Any], held: Mapping[str, Any], subject: str
+) -> dict[str, Any]:
+    """The native attributes of a group that is written.
+
+    Args:
+        held: those that it has; what this API cannot express is kept.
+
+    Raises:
+        InvalidAttribute, MismatchedId, RequiredAttributeMissing
+    """
+    _check_id(id, body, subject, "messagegroup")
+    format = body.get("format", format_of(held))
+    if format is None:
+        raise RequiredAttributeMissing(subject, list="format")
+    check_format(format, Place(subject, "format"))
+    check_rule(body.get("compatibility"), Place(subject, "compatibility"))
+    native, kept = _common(body, subject, _OF_BOTH)
+    replaced = {*_NATIVE, "documentation", OWN}
+    attributes = {n: v for n, v in held.items() if n not in replaced} | native
+    if format != format_of(attributes):
+        known = FORMATS.get(format)
+        attributes |= known.native if known is not None else {}
+    if format != format_of(attributes):
+        kept["format"] = format
+    return attributes | ({OWN: kept} if kept else {})
+
+
+def version_to_entity(
+    id: str, body: Mapping[str, Any], format: str, subject: str
+) -> dict[str, Any]:
+    """The native attributes of a version that is added to the message `id`.
+
+    Raises:
+        InvalidAttribute, MismatchedId: the definition breaks the rules of its format.
+    """
+    _check_id(id, body, subject, "message")
+    native, kept = _common(body, subject, _OF_DEFINITION)
+    authority = text_in(body, "authority", Place(subject, "authority"))
+    if authority:
+        if not fits("uriabsolute", authority):
+            raise Place(subject, "authority").fault("it needs to be an absolute URI")
+        kept["authority"] = authority
+    definition, known = body.get("definition"), FORMATS.get(format)
+    if known is None:
+        kept["format"] = format
+        kept |= {"definition": definition} if definition is not None else {}
+    else:
+        definition = {} if definition is None else definition
+        known.check(definition, id, Place(subject, "definition"))
+        native |= known.to_native(definition)
+        if definition != known.from_native(native) or "definition" not in body:
+            kept["definition"] = body.get("definition")
+    return native | ({OWN: kept} if kept else {})
+
+
+def show_group(group: Entity) -> dict[str, Any]:
+    """A group as this API shows it."""
+    shown = {
+        "id": group.path.gid,
+        "format": format_of(group.attributes),
+        **_common_of(group.attributes, hidden=("format",)),
+        "createdtimeutc": format_time(group.createdat),
+        "updatedtimeutc": format_time(group.modifiedat),
+    }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def show_version(version: Entity, resource: Entity, node: str) -> dict[str, Any]:
+    """A version as this API shows it.
+
+    Args:
+        resource: the message that it is of.
+        node: this node's authority, which goes without saying.
+    """
+    vid, attributes = version.path.vid, version.attributes
+    format = format_of(attributes)
+    shown = {
+        "id": version.path.rid,
+        "version": int(vid) if is_number(vid) else None,
+        "authority": authority_of(version, node),
+        "format": format,
+        **_common_of(attributes, hidden=("authority", "definition", "format")),
+        "definition": _definition_of(version.path.rid, attributes, format),
+        "createdtimeutc": format_time(version.createdat),
+        "updatedtimeutc": format_time(resource.modifiedat),
+    }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def authority_of(version: Entity, node: str) -> str | None:
+    """The authority that a definition was given, or the catalog that a replica is of.
+
+    `None` is the implied one: this catalog's own root.
+    """
+    given = kept_in(version.attributes).get("authority")
+    if isinstance(given, str):
+        return given
+    return None if version.authority == node else catalog_root(version.authority)
+
+
+def _definition_of(id: str, attributes: Mapping[str, Any], format: str | None) -> Any:
+    """What was written, unless somebody changed the native attributes since then."""
+    kept = kept_in(attributes)
+    known = FORMATS.get(format or "")
+    if known is None:
+        return kept.get("definition")
+    now = known.from_native(attributes)
+    if "definition" not in kept:
+        return now
+    written = kept["definition"]
+    return written if now == _seen_natively(known, id, written) else now
+
+
+def _seen_natively(known: Format, id: str, written: Any) -> dict[str, Any] | None:
+    """What of a definition survives in native attributes; a native client may have kept
+    anything in its place."""
+    definition = {} if written is None else written
+    try:
+        known.check(definition, id, Place("", ""))
+    except InvalidAttribute:
+        return None
+    return known.from_native(known.to_native(definition))
+
+
+def _check_id(id: str, body: Mapping[str, Any], subject: str, singular: str) -> None:
+    given = body.get("id", id)
+    if given != id:
+        raise MismatchedId(subject, singular=singular, invalid_id=str(given), expected_id=id)
+
+
+def _common(
+    body: Mapping[str, Any], subject: str, names: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What groups and versions share: native attributes, and what is kept beside them."""
+    texts = {
+        name: text
+        for name in _TEXTS
+        if (text := text_in(body, name, Place(subject, name))) is not None
+    }
+    native = {name: texts[name] for name in _NATIVE if texts.get(name)}
+    kept = {name: value for name, value in body.items() if name not in names and value is not None}
+    documentation = texts.get("documentation", "")
+    if texts.get("documentationformat") == _URL and fits("url", documentation) and documentation:
+        native["documentation"] = documentation
+    else:
+        kept |= {n: texts[n] for n in ("documentation", "documentationformat") if n in texts}
+    kept |= {name: "" for name in _NATIVE if texts.get(name) == ""}
+    return native, kept
+
+
+def _common_of(attributes: Mapping[str, Any], *, hidden: tuple[str, ...]) -> dict[str, Any]:
+    kept = {name: value for name, value in kept_in(attributes).items() if name not in hidden}
+    native = {name: attributes[name] for name in _NATIVE if name in attributes}
+    if "documentation" in attributes:
+        native |= {"documentation": attributes["documentation"], "documentationformat": _URL}
+    return kept | native
