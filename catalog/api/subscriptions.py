@@ -12,6 +12,7 @@ from catalog.api.params import read_page
 from catalog.api.responses import json_response
 from catalog.api.wire import SubscriptionRequest, parse_subscription, show_subscription
 from catalog.context import CONTEXT, Context
+from catalog.events.messagecatalog import ROOT as MESSAGE_CATALOG
 from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.outbound import why_refused
 from catalog.store.subscriptions import Subscription, create, delete, get, page, replace
@@ -88,11 +89,12 @@ async def show_methods(_: web.Request) -> web.Response:
 
 async def _read_request(request: web.Request, context: Context) -> SubscriptionRequest:
     wanted = parse_subscription(await read_json(request), request.path)
-    if wanted.source not in (None, context.public_base):
+    sources = (context.public_base, f"{context.public_base}{MESSAGE_CATALOG}")
+    if wanted.source is not None and wanted.source not in sources:
         raise InvalidAttribute(
             request.path,
             name="source",
-            error_detail=f"the only source of events here is {context.public_base}",
+            error_detail=f"the only sources of events here are {' and '.join(sources)}",
         )
     refusal = why_refused(
         wanted.sink, allows_private_addresses=context.settings.allows_private_addresses

@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -29,8 +30,9 @@ from catalog.model.errors import (
     with_violations,
 )
 from catalog.model.moment import format_time
-from catalog.store.subscriptions import ContentMode, Credential, Definition, Subscription
+from catalog.store.subscriptions import ContentMode, Credential, Definition, Protocol, Subscription
 
+_PROTOCOLS = ("HTTP", "HTTPS")
 _MOST_HEADERS = 32
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,1022}[\x21-\x7e])?")
@@ -119,7 +121,9 @@ class SubscriptionRequest(_Body):
     """A subscription as a client proposes it (subscriptions-spec.md 3.2.1).
 
     `protocolsettings.contentmode` is an addition: `binary` (the default) or `structured`.
-    What the server assigns, `id` and `status`, may be sent back and is ignored.
+    What the server assigns, `id` and `status`, may be sent back and is ignored. An older
+    draft (message catalog, 5.5) has one `filter` and the protocol `HTTPS`, which is HTTP to a
+    sink that is reached so.
     """
 
     id: Any = None
@@ -129,13 +133,14 @@ class SubscriptionRequest(_Body):
         default_factory=list, max_length=256
     )
     config: dict[str, Any] = Field(default_factory=dict)
+    filter: dict[str, Any] | None = None
     filters: list[Any] = Field(default_factory=list)
     sink: str = Field(min_length=1, max_length=2048)
     sinkcredential: (
         Annotated[_PlainCredential | _AccessTokenCredential, Field(discriminator="credentialtype")]
         | None
     ) = None
-    protocol: Literal["HTTP"]
+    protocol: Literal["HTTP", "HTTPS"]
     protocolsettings: _HttpSettings = Field(default_factory=_HttpSettings)
 
     @field_validator("config")
@@ -151,11 +156,25 @@ class SubscriptionRequest(_Body):
         compile_filters(filters)
         return filters
 
+    @field_validator("filter")
+    @classmethod
+    def _filter_compiles(cls, filter: dict[str, Any] | None) -> dict[str, Any] | None:
+        compile_filters([] if filter is None else [filter])
+        return filter
+
+    @field_validator("protocol")
+    @classmethod
+    def _sink_fits(cls, protocol: Protocol, info: ValidationInfo) -> Protocol:
+        sink = str(info.data.get("sink", ""))
+        if protocol == "HTTPS" and not sink.lower().startswith("https:"):
+            raise ValueError("HTTPS needs a sink with an https URL")
+        return protocol
+
     @model_validator(mode="before")
     @classmethod
     def _protocol_is_http(cls, data: Any) -> Any:
         """Settings of another protocol would hide that it is the protocol that is wrong."""
-        if isinstance(data, dict) and data.get("protocol", "HTTP") != "HTTP":
+        if isinstance(data, dict) and data.get("protocol", "HTTP") not in _PROTOCOLS:
             return {name: value for name, value in data.items() if name != "protocolsettings"}
         return data
 
@@ -165,7 +184,7 @@ class SubscriptionRequest(_Body):
             protocol=self.protocol,
             source=self.source,
             types=tuple(self.types),
-            filters=tuple(self.filters),
+            filters=tuple(self.filters if self.filter is None else [*self.filters, self.filter]),
             method=self.protocolsettings.method,
             headers=self.protocolsettings.headers,
             contentmode=self.protocolsettings.contentmode,
@@ -223,8 +242,9 @@ def _violation(subject: str, detail: ErrorDetails) -> XRegistryError:
             return RequiredAttributeMissing(subject, list=name)
         case "extra_forbidden":
             return UnknownAttribute(subject, name=name[:128])
-        case _ if name == "protocol":
-            return InvalidAttribute(subject, name=name, error_detail="only HTTP is supported")
+        case "literal_error" if name == "protocol":
+            detail_text = "only HTTP and HTTPS are supported"
+            return InvalidAttribute(subject, name=name, error_detail=detail_text)
         case _:
             message = detail["msg"].removeprefix("Value error, ")
             return InvalidAttribute(subject, name=name[:128], error_detail=message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from catalog.context import Context
 from catalog.events.backoff import Backoff
 from catalog.events.delivery import Delivery, Means, Timing
 from catalog.events.ledger import Ledger
-from catalog.events.tail import Tail
+from catalog.events.terms import Tails
 from catalog.outbound import open_session
 from catalog.store.changes import read_head
 from catalog.store.database import Connection, Database, Signal, wait_for
@@ -83,9 +83,9 @@ async def serve_once(context: Context, *, timing: Timing) -> None:
 async def _serve(context: Context, connection: Connection, signal: Signal, timing: Timing) -> None:
     database, settings = context.database, context.settings
     head = await read_head(connection)
-    tail = Tail(
+    tails = Tails(
         database,
-        source=context.public_base,
+        base=context.public_base,
         start=head.now,
         size=_WINDOW,
         names=settings.event_names,
@@ -94,7 +94,7 @@ async def _serve(context: Context, connection: Connection, signal: Signal, timin
     outward = open_session(settings, total_seconds=settings.delivery_timeout_seconds)
     async with outward as session, asyncio.TaskGroup() as group:
         means = Means(
-            tail=tail,
+            tails=tails,
             ledger=ledger,
             session=session,
             backoff=Backoff(
@@ -105,7 +105,8 @@ async def _serve(context: Context, connection: Connection, signal: Signal, timin
             ),
             timing=timing,
         )
-        group.create_task(tail.run())
+        for tail in tails:
+            group.create_task(tail.run())
         group.create_task(ledger.run())
         group.create_task(run_beats(connection))
         group.create_task(_Roster(database, means, group).run(signal))
@@ -138,13 +139,20 @@ class _Roster:
             wanted = await read_revisions(connection)
             changed = [id for id, revision in wanted.items() if self._revision(id) != revision]
             subscriptions = await load(connection, changed)
-        await self._means.tail.want(bool(wanted))
         removed = self._running.keys() - wanted.keys()
+        await self._want({*removed, *changed}, subscriptions)
         for id in removed:
             await self._stop(self._running.pop(id))
         for subscription in subscriptions:
             await self._start(subscription)
         return len(removed) + len(subscriptions)
+
+    async def _want(self, outdated: Set[str], subscriptions: Iterable[Subscription]) -> None:
+        """Let the log be read in the terms that anybody needs, and in no others."""
+        kept = {one.delivery.tail for id, one in self._running.items() if id not in outdated}
+        new = {self._means.tails.of(one.definition) for one in subscriptions}
+        for tail in self._means.tails:
+            await tail.want(tail in kept | new)
 
     def _revision(self, id: str) -> int | None:
         running = self._running.get(id)

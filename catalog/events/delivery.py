@@ -16,7 +16,8 @@ import structlog
 from catalog.events.backoff import Backoff
 from catalog.events.ledger import Ledger
 from catalog.events.matcher import Predicate, compile_filters
-from catalog.events.tail import Entry, Rendered, Tail
+from catalog.events.tail import Entry, Rendered
+from catalog.events.terms import Tails
 from catalog.events.webhook import Delivered, Gone, Refused, post
 from catalog.store.changes import Position
 from catalog.store.database import wait_for
@@ -45,7 +46,7 @@ class Timing:
 class Means:
     """What all deliveries of a process share."""
 
-    tail: Tail
+    tails: Tails
     ledger: Ledger
     session: aiohttp.ClientSession
     backoff: Backoff
@@ -63,6 +64,7 @@ class Delivery:
     def __init__(self, subscription: Subscription, means: Means) -> None:
         self.revision = subscription.revision
         self.cursor = subscription.cursor
+        self.tail = means.tails.of(subscription.definition)
         self._subscription = subscription
         self._means = means
         self._failures = subscription.failures
@@ -85,7 +87,7 @@ class Delivery:
     async def run(self) -> None:
         """Deliver until the sink is gone."""
         while not self._has_ended:
-            ticket = self._means.tail.grown.ticket()
+            ticket = self.tail.grown.ticket()
             try:
                 seen = await self.advance_once()
             # One subscription's trouble, whatever it is, is shown and does not spread.
@@ -102,7 +104,7 @@ class Delivery:
         """Deliver what comes next, up to the first failure; how many changes were seen."""
         self._pause = 0.0
         limit = 1 if self._failures else _BATCH
-        entries = await self._means.tail.after(self.cursor, limit)
+        entries = await self.tail.after(self.cursor, limit)
         for entry in entries:
             if not await self._deliver(entry):
                 break

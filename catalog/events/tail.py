@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.events.render import EventNames, events_of, texts_of
+from catalog.events.render import texts_of
 from catalog.store.changes import LoggedChange, Position, read_changes, read_head
-from catalog.store.database import Database, Signal, wait_for
+from catalog.store.database import Connection, Database, Signal, wait_for
 
 _READ_LIMIT = 1000
 _FIRST_LOOK_SECONDS = 0.005
@@ -30,16 +31,21 @@ class Rendered:
 class Entry:
     """A logged change whose events are rendered when somebody first needs them."""
 
-    def __init__(self, logged: LoggedChange, source: str, names: EventNames) -> None:
-        self._logged = logged
-        self._source = source
-        self._names = names
-        self.position = logged.position
+    def __init__(self, position: Position, render: Callable[[], Sequence[CloudEvent]]) -> None:
+        self._render = render
+        self.position = position
 
     @cached_property
     def events(self) -> Sequence[Rendered]:
-        events = events_of(self._logged, source=self._source, names=self._names)
-        return tuple(Rendered(event=event, texts=texts_of(event)) for event in events)
+        return tuple(Rendered(event=event, texts=texts_of(event)) for event in self._render())
+
+
+class Terms(Protocol):
+    """The terms that changes are spoken of in: those of one published API."""
+
+    async def entries(
+        self, connection: Connection, changes: Sequence[LoggedChange]
+    ) -> list[Entry]: ...
 
 
 class Tail:
@@ -47,26 +53,16 @@ class Tail:
 
     Args:
         database: whose log is read.
-        source: the `source` of the rendered events.
+        terms: those of the rendered events.
         start: the window begins after this position.
         size: how many changes the window keeps at least, once there were that many.
-        names: what the events are called.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        source: str,
-        start: Position,
-        size: int,
-        names: EventNames = "rc4",
-    ) -> None:
+    def __init__(self, database: Database, *, terms: Terms, start: Position, size: int) -> None:
         self.grown = Signal()
         self._wanted = asyncio.Event()
         self._database = database
-        self._source = source
-        self._names = names
+        self._terms = terms
         self._size = size
         self._entries: list[Entry] = []
         self._begin = start
@@ -124,7 +120,7 @@ class Tail:
     async def _read(self, position: Position, limit: int) -> list[Entry]:
         async with self._database.pool.acquire(timeout=30) as connection:
             changes = await read_changes(connection, position, limit)
-        return [Entry(logged, self._source, self._names) for logged in changes]
+            return await self._terms.entries(connection, changes)
 
     def _trim(self) -> None:
         surplus = len(self._entries) - self._size

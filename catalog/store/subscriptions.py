@@ -14,6 +14,7 @@ from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
 State = Literal["active", "ended"]
+Protocol = Literal["HTTP", "HTTPS"]
 ContentMode = Literal["binary", "structured"]
 
 CHANNEL = "subscriptions"
@@ -29,7 +30,7 @@ class Definition:
     """What a subscriber asked for, with the defaults applied; it holds no secret."""
 
     sink: str
-    protocol: Literal["HTTP"] = "HTTP"
+    protocol: Protocol = "HTTP"
     source: str | None = None
     types: tuple[str, ...] = ()
     filters: tuple[Mapping[str, Any], ...] = ()

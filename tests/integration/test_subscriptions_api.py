@@ -213,9 +213,12 @@ async def test_a_wrong_credential_is_refused_without_repeating_it(
 @pytest.mark.parametrize(
     ("changes", "hint"),
     [
-        ({"protocol": "KAFKA", "protocolsettings": {"topicname": "t"}}, "only HTTP is supported"),
-        ({"protocol": "http"}, "only HTTP is supported"),
-        ({"source": "https://elsewhere.example"}, f"the only source of events here is {SOURCE}"),
+        (
+            {"protocol": "KAFKA", "protocolsettings": {"topicname": "t"}},
+            "only HTTP and HTTPS are supported",
+        ),
+        ({"protocol": "http"}, "only HTTP and HTTPS are supported"),
+        ({"source": "https://elsewhere.example"}, f"the only sources of events here are {SOURCE}"),
         ({"sink": None}, "sink"),
         ({"sink": "ftp://sink.example"}, "http"),
         ({"sink": "https://me:you@sink.example"}, "credentials"),
