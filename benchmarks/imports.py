@@ -46,7 +46,8 @@ async def _check(url: str, size: Size) -> None:
         ValueError
     """
     async with Client.open(url) as client:
-        counts = [group["messagescount"] async for _, group in client.items("/messagegroups")]
+        groups = [group async for _, group in client.items("/messagegroups")]
+    counts = [group["messagescount"] for group in groups if "authority" not in group]
     if counts != [IMPORTED_PER_GROUP] * (size.import_groups * size.import_rounds):
         raise ValueError(f"{sum(counts)} messages in {len(counts)} groups were imported")
 

@@ -14,7 +14,7 @@ from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context, read_configuration
 from catalog.formats import Checker
-from catalog.registry.begin import ensure_registry, initial_model
+from catalog.registry.begin import ensure_registry, initial_entities, initial_model
 from catalog.store.database import Database, DatabaseFailure
 from catalog.store.embedded import start_embedded
 
@@ -112,7 +112,8 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
                 pool_size=settings.database_pool_size,
             )
         )
-        await ensure_registry(database, settings.registry_id)
+        entities = initial_entities(settings.initial_model)
+        await ensure_registry(database, settings.registry_id, entities)
         yield database
 
 

@@ -1,9 +1,10 @@
-"""What a fresh node begins with: its model and its registry entity."""
+"""What a fresh node begins with: its model, its registry entity and a few definitions."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import ModelError, XRegistryError
 from catalog.model.includes import resolve_includes
 from catalog.model.modelsource import default_model
+from catalog.registry.eventdefinitions import event_definitions
 from catalog.sourcefile import SourceFileError, read_object_file
 from catalog.store import entities as store
 from catalog.store.database import Database
@@ -61,11 +63,19 @@ async def _read_included(url: str) -> dict[str, Any]:
     return await asyncio.to_thread(read_object_file, Path(unquote(parts.path)))
 
 
-async def ensure_registry(database: Database, registry_id: str) -> None:
+def initial_entities(setting: str) -> list[Entity]:
+    """What a fresh node holds already: nothing, unless it begins with the default model."""
+    return event_definitions() if setting == "default" else []
+
+
+async def ensure_registry(
+    database: Database, registry_id: str, entities: Sequence[Entity] = ()
+) -> None:
     """Create the registry entity if this database has none yet.
 
     Args:
         registry_id: the `registryid` of a fresh node; one that exists keeps its own.
+        entities: what a fresh node holds already.
     """
     now = datetime.now(UTC)
     async with database.transaction() as connection:
@@ -83,5 +93,6 @@ async def ensure_registry(database: Database, registry_id: str) -> None:
             modifiedat=now,
         )
         await store.write(
-            connection, Write(interaction=uuid.uuid4().hex, at=now, entities=[registry])
+            connection,
+            Write(interaction=uuid.uuid4().hex, at=now, entities=[registry, *entities]),
         )
