@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
-from catalog.dialects.messagecatalog.routes import routes as messagecatalog
+from catalog.dialects.messagecatalog.routes import routes as messagecatalog_routes
+from catalog.dialects.registry04.routes import routes as registry04_routes
 
 routes: Iterable[web.AbstractRouteDef] = [
-    *messagecatalog,
+    *messagecatalog_routes,
+    *registry04_routes,
 ]

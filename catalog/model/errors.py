@@ -457,3 +457,17 @@ class Conflict(XRegistryError):
     status = 409
     template = '"<subject>" stays as it is: <error_detail>.'
     home = CONCORD
+
+
+class AlreadyExists(XRegistryError):
+    name = "already_exists"
+    status = 409
+    template = 'There is an entity at "<subject>" already.'
+    home = CONCORD
+
+
+class IncompatibleVersion(XRegistryError):
+    name = "incompatible_version"
+    status = 409
+    template = 'The version would break the compatibility rule of "<subject>", "<compat>".'
+    home = CONCORD

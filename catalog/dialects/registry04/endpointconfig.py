@@ -1,0 +1,114 @@
+"""How to talk to an endpoint: `config` here, `protocol` and `protocoloptions` natively."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from catalog.dialects.registry04.formats import native_protocol
+from catalog.dialects.registry04.names import native_reference, own_reference
+from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
+
+Json: TypeAlias = dict[str, Any]
+
+# What the standard calls the options of a protocol, where it has another name.
+_RENAMED: Mapping[str, Mapping[str, str]] = {
+    "MQTT/5.0": {
+        "clean-session": "cleanstart",
+        "will-topic": "willtopic",
+        "will-message": "willmessage",
+    },
+    "MQTT/3.1.1": {
+        "clean-session": "cleansession",
+        "will-topic": "willtopic",
+        "will-message": "willmessage",
+    },
+    "KAFKA": {"consumer-group": "consumergroup"},
+}
+_NUMBERS = frozenset({"qos", "acks", "partition"})
+_SWITCHES = frozenset({"retain", "durable", "cleanstart", "cleansession"})
+_NUMBER = re.compile(r"-?[0-9]{1,15}")
+_OWN = ("endpoints", "deployed")
+
+
+def native_config(config: Mapping[str, Any], before: Mapping[str, Any]) -> Json:
+    """The native attributes for an endpoint's `config`.
+
+    Args:
+        before: those that the endpoint has; what an address has beside its URI is kept.
+    """
+    protocol = config.get("protocol")
+    native: Json = {}
+    if isinstance(protocol, str) and protocol:
+        native["protocol"] = protocol = native_protocol(protocol)
+    options = _native_options(str(protocol), config.get("options"))
+    if isinstance(addresses := config.get("endpoints"), list):
+        known = _by_uri(before)
+        options["endpoints"] = [known.get(str(uri), {"uri": uri}) for uri in addresses]
+    options["deployed"] = config.get("strict", False)
+    native["protocoloptions"] = options
+    return native
+
+
+def own_config(attributes: Mapping[str, Any]) -> Json | None:
+    """An endpoint's `config`; `None` where its native attributes have nothing of it."""
+    config: Json = {}
+    if "protocol" in attributes:
+        config["protocol"] = attributes["protocol"]
+    native = attributes.get("protocoloptions")
+    if isinstance(native, dict):
+        if "deployed" in native:
+            config["strict"] = native["deployed"]
+        if "endpoints" in native:
+            config["endpoints"] = [*_by_uri(attributes)]
+        options = _own_options(str(config.get("protocol")), native)
+        if options:
+            config["options"] = options
+    return config or None
+
+
+def _by_uri(attributes: Mapping[str, Any]) -> dict[str, Json]:
+    """The addresses of an endpoint that have a URI, in their order."""
+    options = attributes.get("protocoloptions")
+    addresses = options.get("endpoints") if isinstance(options, dict) else None
+    return {
+        str(address["uri"]): address
+        for address in (addresses if isinstance(addresses, list) else ())
+        if isinstance(address, dict) and "uri" in address
+    }
+
+
+def _native_options(protocol: str, options: Any) -> Json:
+    """Options under the standard's names; those whose names it does not admit are left out."""
+    renamed = _RENAMED.get(protocol, {})
+    charset = EXTENDED_NAME if protocol == "AMQP/1.0" else STRICT_NAME
+    native: Json = {}
+    for name, value in options.items() if isinstance(options, dict) else ():
+        name = renamed.get(name, name)
+        if name not in _OWN and charset.fullmatch(name):
+            native[name] = _typed(name, value)
+    message = native.get("willmessage")
+    if isinstance(message, str):
+        native["willmessage"] = native_reference(message)
+        if not native["willmessage"].startswith("/"):
+            del native["willmessage"]
+    return native
+
+
+def _own_options(protocol: str, native: Mapping[str, Any]) -> Json:
+    names = {ours: own for own, ours in _RENAMED.get(protocol, {}).items()}
+    options = {names.get(k, k): v for k, v in native.items() if k not in _OWN}
+    message = options.get("will-message")
+    if isinstance(message, str):
+        options["will-message"] = own_reference(message)
+    return options
+
+
+def _typed(name: str, value: Any) -> Any:
+    """Edition 0.4 says that options are strings, and shows them as numbers and booleans."""
+    if not isinstance(value, str):
+        return value
+    if name in _NUMBERS and _NUMBER.fullmatch(value):
+        return int(value)
+    return value == "true" if name in _SWITCHES and value in ("true", "false") else value

@@ -1,0 +1,125 @@
+"""A resource's metadata as `Registry-` headers, and how they meet what the body says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import unquote_to_bytes
+
+from aiohttp import web
+
+from catalog.api.headers import encode_url
+from catalog.model.errors import HeaderError
+
+Json: TypeAlias = dict[str, Any]
+
+PREFIX = "Registry-"
+_LARGEST_VALUE = 8_000
+_TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
+_NUMBER = re.compile(r"[0-9]{1,15}")
+# Edition 0.4 has no encoding; only what a header can't carry, and the escape itself, has one.
+_UNSAFE = re.compile(r"[^\x20-\x24\x26-\x7e]|^ | $")
+_NUMBERS = frozenset({"epoch"})
+_REFERENCES = frozenset({"docs", "self", "uri", "schemaurl", "schemauri", "definitionuri"})
+_IGNORED = frozenset({"self", "createdOn", "modifiedOn"})
+_COMPOSITE = frozenset({"tags", "config", "metadata", "deprecated", "definitiongroups"})
+# Headers have names in any case; these attributes have not.
+_SPELLED = ("createdBy", "createdOn", "modifiedBy", "modifiedOn")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headers:
+    """The metadata in a request's headers: what to set, and what to delete.
+
+    Source: CloudEvents Registry 0.4, "Updating a Resource": an absent header leaves its
+    attribute alone, an empty one deletes it.
+    """
+
+    path: str
+    given: Mapping[str, Any]
+    deleted: frozenset[str]
+
+    def merge(self, kept: Mapping[str, Any], body: Mapping[str, Any]) -> Json:
+        """What there was, changed by a body and by these headers.
+
+        Raises:
+            HeaderError: a header and the body do not say the same.
+        """
+        for name, value in self.given.items():
+            if name in body and _text(body[name]) != _text(value):
+                raise self._conflict(name, "the body has another value for it")
+        for name in self.deleted:
+            if body.get(name) not in (None, ""):
+                raise self._conflict(name, "it is empty, and the body has a value for it")
+        merged = {**kept, **self.given, **body}
+        return {name: value for name, value in merged.items() if name not in self.deleted}
+
+    def _conflict(self, name: str, detail: str) -> HeaderError:
+        return HeaderError(self.path, name=PREFIX + name, error_detail=detail)
+
+
+def read_headers(request: web.Request, singular: str) -> Headers:
+    """The `Registry-` headers of a request.
+
+    Args:
+        singular: the name of the type of resource.
+
+    Raises:
+        HeaderError: one can't be read, came twice, or is of an attribute that is no scalar.
+    """
+    names = {name.lower(): name for name in (*_SPELLED, f"{singular}URI")}
+    given: Json = {}
+    deleted: set[str] = set()
+    for header, text in request.headers.items():
+        if not header.lower().startswith(PREFIX.lower()):
+            continue
+        lower = header[len(PREFIX) :].lower()
+        name = names.get(lower, lower)
+        if name in _IGNORED:
+            continue
+        if name in given or name in deleted:
+            raise HeaderError(request.path, name=header, error_detail="it is there twice")
+        if not text.strip():
+            deleted.add(name)
+        else:
+            given[name] = _read(request, header, lower, text)
+    return Headers(path=request.path, given=given, deleted=frozenset(deleted))
+
+
+def _read(request: web.Request, header: str, name: str, text: str) -> Any:
+    if name in _COMPOSITE:
+        raise HeaderError(request.path, name=header, error_detail="it is no scalar")
+    try:
+        value = text.strip() if name in _REFERENCES else unquote_to_bytes(text.strip()).decode()
+    except ValueError as error:
+        detail = "it is not UTF-8 once decoded"
+        raise HeaderError(request.path, name=header, error_detail=detail) from error
+    if name not in _NUMBERS:
+        return value
+    if not _NUMBER.fullmatch(value):
+        raise HeaderError(request.path, name=header, error_detail="it needs to be a number")
+    return int(value)
+
+
+def headers_of(shown: Mapping[str, Any]) -> dict[str, str]:
+    """The headers for metadata: its scalars, as far as they fit."""
+    headers = {}
+    for name, value in shown.items():
+        if isinstance(value, str | int | float) and _TOKEN.fullmatch(name):
+            plain = _text(value)
+            text = encode_url(plain) if name.lower() in _REFERENCES else _encoded(plain)
+            if text and len(text) <= _LARGEST_VALUE:
+                headers[PREFIX + name] = text
+    return headers
+
+
+def _encoded(text: str) -> str:
+    return _UNSAFE.sub(lambda found: "".join(f"%{b:02X}" for b in found[0].encode()), text)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)

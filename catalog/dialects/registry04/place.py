@@ -1,0 +1,90 @@
+"""What a request's path addresses, in native terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from catalog.dialects.registry04.names import GROUPS, Collection
+from catalog.dialects.registry04.translate import Kind
+from catalog.model.errors import NotFound
+from catalog.model.schema import GroupType, Model, ResourceType
+from catalog.model.xid import Xid, is_valid_id
+
+_KINDS: dict[str, Kind] = {
+    "endpoint": "endpoint",
+    "definitionGroup": "definitionGroup",
+    "schemaGroup": "schemaGroup",
+    "definition": "definition",
+    "schema": "schema",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Types:
+    """A type of groups with its one type of resources, by its names and in the model."""
+
+    group: Collection
+    resource: Collection
+    group_type: GroupType
+    resource_type: ResourceType
+
+    @property
+    def group_kind(self) -> Kind:
+        return _KINDS[self.group.singular]
+
+    @property
+    def resource_kind(self) -> Kind:
+        return _KINDS[self.resource.singular]
+
+    @property
+    def has_document(self) -> bool:
+        """Whether a resource is a document with metadata beside it, and not metadata alone."""
+        return self.resource_type.hasdocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """An entity or a collection: `xid` is the entity, or the owner of the collection."""
+
+    types: Types
+    xid: Xid
+
+    @property
+    def path(self) -> str:
+        return str(self.xid)
+
+
+def types_in(model: Model) -> list[Types]:
+    """The types that edition 0.4 knows, as far as the model has them."""
+    found = (_types(model, plural) for plural in GROUPS)
+    return [types for types in found if types is not None]
+
+
+def place_of(request: web.Request, model: Model) -> Place:
+    """What the path of a request addresses.
+
+    Raises:
+        NotFound: edition 0.4, or the model, has no such type; or an id can't be one.
+    """
+    found = request.match_info
+    types = _types(model, found["groups"])
+    if types is None or found.get("resources", types.resource.plural) != types.resource.plural:
+        raise NotFound(request.path, detail="This registry has no such type.")
+    gid, rid, vid = (found.get(name, "") for name in ("gid", "rid", "vid"))
+    if not all(is_valid_id(id) for id in (gid, rid, vid) if id):
+        raise NotFound(request.path)
+    resources = types.resource.native if rid else ""
+    return Place(types=types, xid=Xid(types.group.native if gid else "", gid, resources, rid, vid))
+
+
+def _types(model: Model, plural: str) -> Types | None:
+    if plural not in GROUPS:
+        return None
+    group, resource = GROUPS[plural]
+    group_type = model.group_type(group.native)
+    resource_type = model.resource_type(group.native, resource.native)
+    if group_type is None or resource_type is None:
+        return None
+    return Types(group=group, resource=resource, group_type=group_type, resource_type=resource_type)

@@ -1,0 +1,230 @@
+"""The attributes of edition 0.4 as native ones, and back: pure functions.
+
+What the native form cannot say as it was written is kept beside it, in the extension
+attribute `registry04`, under the name that it has in edition 0.4. It is shown again for as
+long as the native form is still the one that it was translated to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from catalog.dialects.registry04.endpointconfig import native_config, own_config
+from catalog.dialects.registry04.formats import native_envelope, native_protocol
+from catalog.dialects.registry04.metadata import native_metadata, own_metadata
+from catalog.dialects.registry04.names import native_reference, own_reference
+from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
+
+Json: TypeAlias = dict[str, Any]
+Attributes: TypeAlias = Mapping[str, Any]
+Kind: TypeAlias = Literal["endpoint", "definitionGroup", "schemaGroup", "definition", "schema"]
+Fill: TypeAlias = Callable[[Json], Json]
+
+KEPT = "registry04"
+# What edition 0.4 says of an entity beside its attributes; the server alone decides it.
+SERVED = frozenset({"id", "version", "epoch", "self", "createdOn", "modifiedOn"})
+
+_COMMON = {
+    "name": "name",
+    "description": "description",
+    "tags": "labels",
+    "docs": "documentation",
+    "createdBy": "createdby",
+    "modifiedBy": "modifiedby",
+}
+_NAMES: Mapping[Kind, Mapping[str, str]] = {
+    "endpoint": {"channel": "channel", "deprecated": "deprecated"},
+    "definitionGroup": {},
+    "schemaGroup": {"format": "format"},
+    "definition": {"schemaformat": "dataschemaformat", "schema": "dataschema"},
+    "schema": {"format": "format"},
+}
+_REFERENCES: Mapping[Kind, Mapping[str, str]] = {
+    "definition": {"schemaurl": "dataschemauri", "uri": "basemessage"}
+}
+_ENVELOPE = ("envelope", "envelopemetadata")
+_PROTOCOL = ("protocol", "protocoloptions")
+# Native names that mean something else here, or nothing: none of them is an extension's.
+_TAKEN = frozenset(
+    {*_COMMON.values(), *_ENVELOPE, *_PROTOCOL}
+    | {"xid", "shortself", "createdat", "modifiedat", "authority", "origin", "type", "icon"}
+    | {"versionid", "ancestorid", "isdefault", "contenttype", "meta", "metaurl", "versions"}
+    | {"versionsurl", "versionscount", "readonly", "compatibility", "xref", "epoch", "self"}
+    | {"compatibilityvalidated", "compatibilityvalidatedreason", "defaultversionid"}
+    | {"formatvalidated", "formatvalidatedreason", "defaultversionsticky"}
+    | {"usage", "channel", "deprecated", "messagegroups", "envelopeoptions", "format"}
+    | {"dataschemaformat", "dataschema", "dataschemauri", "dataschemaxid", "datacontenttype"}
+    | {"basemessage", "basemessageuri", "messages", "messagesurl", "messagescount", "messageid"}
+    | {"schemas", "schemasurl", "schemascount", "schemaid", "schema", "schemabase64"}
+    | {"schemaurl", "endpointid", "messagegroupid", "schemagroupid"}
+    | {KEPT, "messagecatalog", "discovery"}
+)
+
+
+def _as_it_is(attributes: Json) -> Json:
+    return attributes
+
+
+def to_entity(
+    kind: Kind, body: Attributes, before: Attributes | None = None, fill: Fill = _as_it_is
+) -> Json:
+    """The native attributes of an entity, whole, for what edition 0.4 says of it.
+
+    Args:
+        body: its attributes without those that are `SERVED`; null ones count as absent.
+        before: those that it has natively; what edition 0.4 does not show of them is not
+            in the answer.
+        fill: adds the values that the model gives to what is absent.
+    """
+    given = {name: value for name, value in body.items() if value is not None}
+    native = _to_native(kind, given, before or {})
+    back = _from_native(kind, fill(native))
+    if kept := {name: value for name, value in given.items() if back.get(name) != value}:
+        native[KEPT] = kept
+    return native
+
+
+def from_entity(kind: Kind, attributes: Attributes, fill: Fill = _as_it_is) -> Json:
+    """What edition 0.4 shows of an entity's native attributes.
+
+    Args:
+        fill: adds the values that the model gives to what is absent.
+    """
+    shown = _from_native(kind, attributes)
+    kept = attributes.get(KEPT)
+    if not isinstance(kept, dict):
+        return shown
+    kept = {name: value for name, value in kept.items() if name not in SERVED}
+    visible = {name: attributes[name] for name in shown_of(kind, attributes)}
+
+    def is_current(candidate: Json) -> bool:
+        native = fill(_to_native(kind, candidate, attributes))
+        return {k: v for k, v in native.items() if k in visible or k not in attributes} == visible
+
+    whole = shown | kept
+    if is_current(whole):
+        return whole
+    for name, value in kept.items():
+        if is_current(candidate := {**shown, name: value}):
+            shown = candidate
+    return shown
+
+
+def shown_of(kind: Kind, attributes: Attributes) -> set[str]:
+    """The names of the native attributes that edition 0.4 shows in its own way."""
+    names = {*_COMMON.values(), *_NAMES[kind].values(), *_REFERENCES.get(kind, {}).values()}
+    if kind == "endpoint":
+        names |= {"envelope", "usage", "messagegroups", *_PROTOCOL}
+    elif kind in ("definition", "definitionGroup"):
+        names |= {*(_ENVELOPE if "envelope" in attributes else _PROTOCOL)}
+    return {name for name in attributes if name in names or name not in _TAKEN}
+
+
+def _to_native(kind: Kind, body: Attributes, before: Attributes) -> Json:
+    native: Json = {}
+    for own, name in {**_COMMON, **_NAMES[kind]}.items():
+        if own in body:
+            native[name] = body[own]
+    for own, name in _REFERENCES.get(kind, {}).items():
+        if isinstance(value := body.get(own), str):
+            native[name] = native_reference(value)
+    if isinstance(native.get("labels"), dict):
+        native["labels"] = {k: v for k, v in native["labels"].items() if EXTENDED_NAME.fullmatch(k)}
+    if kind == "endpoint":
+        native |= _endpoint(body, before)
+    elif kind in ("definition", "definitionGroup"):
+        native |= _format(body, before)
+    ours = {*_COMMON, *_OWN[kind]}
+    for name, value in body.items():
+        if name not in ours and name not in _TAKEN and STRICT_NAME.fullmatch(name):
+            native.setdefault(name, value)
+    return native
+
+
+_OWN: Mapping[Kind, frozenset[str]] = {
+    "endpoint": frozenset({*_NAMES["endpoint"], "usage", "format", "config", "definitionGroups"}),
+    "definitionGroup": frozenset({"format"}),
+    "schemaGroup": frozenset({"format"}),
+    "definition": frozenset(
+        {*_NAMES["definition"], *_REFERENCES["definition"], "format", "metadata"}
+    ),
+    "schema": frozenset({"format"}),
+}
+
+
+def _endpoint(body: Attributes, before: Attributes) -> Json:
+    native: Json = {}
+    if isinstance(usage := body.get("usage"), str):
+        known = before.get("usage")
+        is_known = isinstance(known, list) and known[:1] == [usage]
+        native["usage"] = known if is_known else [usage]
+    if isinstance(format := body.get("format"), str) and (envelope := native_envelope(format)):
+        native["envelope"] = envelope
+    if isinstance(config := body.get("config"), dict):
+        native |= native_config(config, before)
+    if isinstance(groups := body.get("definitionGroups"), list):
+        native["messagegroups"] = [
+            native_reference(group) if isinstance(group, str) else group for group in groups
+        ]
+    return native
+
+
+def _format(body: Attributes, before: Attributes) -> Json:
+    """A format is an envelope's or a protocol's, and so is the metadata under it."""
+    format = body.get("format")
+    if not isinstance(format, str):
+        return {}
+    envelope = format if before.get("envelope") == format else native_envelope(format)
+    name = native_protocol(format) if envelope is None else envelope
+    names = _PROTOCOL if envelope is None else _ENVELOPE
+    native: Json = {names[0]: name}
+    if isinstance(metadata := body.get("metadata"), dict):
+        details = native_metadata(name, metadata)
+        if details is not None:
+            native[names[1]] = details
+    return native
+
+
+def _from_native(kind: Kind, attributes: Attributes) -> Json:
+    own: Json = {}
+    for name, native in {**_COMMON, **_NAMES[kind]}.items():
+        if native in attributes:
+            own[name] = attributes[native]
+    for name, native in _REFERENCES.get(kind, {}).items():
+        if isinstance(value := attributes.get(native), str):
+            own[name] = own_reference(value)
+    if kind == "endpoint":
+        own |= _own_endpoint(attributes)
+    elif kind in ("definition", "definitionGroup"):
+        own |= _own_format(attributes)
+    for name, value in attributes.items():
+        if name not in _TAKEN:
+            own.setdefault(name, value)
+    return own
+
+
+def _own_endpoint(attributes: Attributes) -> Json:
+    own: Json = {}
+    usage = attributes.get("usage")
+    if isinstance(usage, list) and usage:
+        own["usage"] = usage[0]
+    if "envelope" in attributes:
+        own["format"] = attributes["envelope"]
+    if (config := own_config(attributes)) is not None:
+        own["config"] = config
+    if isinstance(groups := attributes.get("messagegroups"), list):
+        own["definitionGroups"] = [
+            own_reference(group) if isinstance(group, str) else group for group in groups
+        ]
+    return own
+
+
+def _own_format(attributes: Attributes) -> Json:
+    names = _ENVELOPE if "envelope" in attributes else _PROTOCOL
+    if names[0] not in attributes:
+        return {}
+    own: Json = {"format": attributes[names[0]]}
+    if isinstance(details := attributes.get(names[1]), dict):
+        own["metadata"] = own_metadata(str(own["format"]), details)
+    return own
