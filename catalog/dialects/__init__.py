@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
+from catalog.dialects.discovery.routes import routes as discovery_routes
 from catalog.dialects.messagecatalog.routes import routes as messagecatalog_routes
 from catalog.dialects.registry04.routes import routes as registry04_routes
 
 routes: Iterable[web.AbstractRouteDef] = [
+    *discovery_routes,
     *messagecatalog_routes,
     *registry04_routes,
 ]

@@ -471,3 +471,17 @@ class IncompatibleVersion(XRegistryError):
     status = 409
     template = 'The version would break the compatibility rule of "<subject>", "<compat>".'
     home = CONCORD
+
+
+class ServiceNameTaken(XRegistryError):
+    name = "service_name_taken"
+    status = 409
+    template = 'There is a service "<name>" already, in this or in another case.'
+    home = CONCORD
+
+
+class RequestInterrupted(XRegistryError):
+    name = "request_interrupted"
+    status = 406
+    template = "The request at <subject> was interrupted; nothing of it was done."
+    home = CONCORD

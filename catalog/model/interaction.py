@@ -55,13 +55,15 @@ class RegistryUpsert:
 class GroupUpsert:
     """A group's own attributes; a `body` of `None` only creates what is missing.
 
-    `must_exist` refuses the request where the group is missing instead.
+    `must_exist` refuses the request where the group is missing instead. Its epoch will be
+    above `least_epoch`, which is that of a copy from elsewhere.
     """
 
     xid: Xid
     body: Body | None
     patch: bool = False
     must_exist: bool = False
+    least_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,13 +173,15 @@ class Interaction:
             with self._collecting():
                 self.put_group(model, Xid(groups, gid), body, patch=patch)
 
-    def put_group(self, model: Model, xid: Xid, body: Body, *, patch: bool) -> None:
+    def put_group(
+        self, model: Model, xid: Xid, body: Body, *, patch: bool, least_epoch: int = 0
+    ) -> None:
         _check_id(xid, xid.gid)
         kind = _group_type(model, xid)
         collections = {name: body[name] for name in kind.resources if name in body}
         own = {name: value for name, value in body.items() if name not in collections}
         taken = self._taken(own, xid, f"{kind.singular}id")
-        self.groups.append(GroupUpsert(xid=xid, body=taken, patch=patch))
+        self.groups.append(GroupUpsert(xid=xid, body=taken, patch=patch, least_epoch=least_epoch))
         for name, collection in collections.items():
             self.put_resources(model, xid, name, collection, patch=patch)
 

@@ -245,6 +245,7 @@ class Plan:
             raise NotFound(str(upsert.xid))
         if draft is None:
             draft = self.create(upsert.xid)
+        draft.least_epoch = max(draft.least_epoch, upsert.least_epoch)
         body = upsert.body or {}
         self.check_id(upsert.xid, kind.singular, upsert.xid.gid, body)
         self.update(draft, body, kind.own_attributes, patch=upsert.patch, managed=kind.managed)

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Protocol
 
 from catalog.model.change import Change, changes_between
 from catalog.model.configuration import Configuration
@@ -78,6 +79,41 @@ async def apply_interaction(
     raise AssertionError("nothing can change under a lock on the whole catalog")
 
 
+class Composer(Protocol):
+    """Asks for what depends on more of the catalog than it writes."""
+
+    async def compose(self, connection: Connection) -> Interaction:
+        """What to write; nobody else writes anything from now on until it is written."""
+        ...
+
+    async def conclude(self, connection: Connection, outcome: Outcome) -> None:
+        """Take part in the transaction once everything is written, before it is committed."""
+        ...
+
+
+async def apply_composed(
+    database: Database, configuration: Configuration, composer: Composer, *, checker: Checker
+) -> Outcome:
+    """Apply whole, or not at all, what `composer` finds to be asked for.
+
+    The catalog is locked meanwhile, so this is for what cannot be decided in small parts.
+
+    Raises:
+        XRegistryError, ConfigurationChanged: as `apply_interaction`; and whatever `composer`
+            raises. Nothing was written.
+    """
+    whole = Touched(catalog_exclusive=True, revision=configuration.revision)
+    async with database.transaction() as connection:
+        await store.lock_and_load(connection, whole)
+        interaction = await composer.compose(connection)
+        work = _Work(database, configuration, interaction, None, checker)
+        touched = replace(_touched_by(interaction), catalog_exclusive=True)
+        outcome = await work.apply_in(connection, touched)
+        await composer.conclude(connection, outcome)
+    database.signal.set(outcome.changes)
+    return outcome
+
+
 @dataclass(frozen=True, slots=True)
 class _Work:
     database: Database
@@ -88,43 +124,48 @@ class _Work:
 
     async def apply(self, touched: Touched) -> Outcome:
         """One attempt, under the locks that it names."""
-        id, now = uuid.uuid4().hex, datetime.now(UTC)
         async with self.database.transaction() as connection:
-            locked = await store.lock_and_load(connection, touched)
-            before = locked.entities | await _load_below(connection, self.interaction)
-            plan = await self._plan(connection, before, now)
-            steps = await self._take_steps(connection, plan, before)
-            checks = self._checks(connection, plan)
-            await checks.run(
-                steps.resources,
-                is_exclusive=touched.catalog_exclusive,
-                is_referred=locked.is_referred,
-            )
-            tombstones = await _earlier_lives(connection, plan) if locked.has_lived else {}
-            planned = plan.finish(tombstones)
-            changes = self._changes(plan, before, planned)
-            position = await store.write(
+            outcome = await self.apply_in(connection, touched)
+        self.database.signal.set(outcome.changes)
+        return outcome
+
+    async def apply_in(self, connection: Connection, touched: Touched) -> Outcome:
+        """The same inside a transaction, which the caller commits and announces."""
+        id, now = uuid.uuid4().hex, datetime.now(UTC)
+        locked = await store.lock_and_load(connection, touched)
+        before = locked.entities | await _load_below(connection, self.interaction)
+        plan = await self._plan(connection, before, now)
+        steps = await self._take_steps(connection, plan, before)
+        checks = self._checks(connection, plan)
+        await checks.run(
+            steps.resources,
+            is_exclusive=touched.catalog_exclusive,
+            is_referred=locked.is_referred,
+        )
+        tombstones = await _earlier_lives(connection, plan) if locked.has_lived else {}
+        planned = plan.finish(tombstones)
+        changes = self._changes(plan, before, planned)
+        position = await store.write(
+            connection,
+            Write(
+                interaction=id,
+                at=now,
+                entities=[e for e in planned.after.values() if isinstance(e, Entity)],
+                tombstones=[t for t in planned.after.values() if isinstance(t, Tombstone)],
+                changes=changes,
+                dropped_documents=planned.dropped_documents,
+                revived=list(tombstones),
+            ),
+        )
+        if self.becoming is not None:
+            await configure(
                 connection,
-                Write(
-                    interaction=id,
-                    at=now,
-                    entities=[e for e in planned.after.values() if isinstance(e, Entity)],
-                    tombstones=[t for t in planned.after.values() if isinstance(t, Tombstone)],
-                    changes=changes,
-                    dropped_documents=planned.dropped_documents,
-                    revived=list(tombstones),
-                ),
+                self.configuration,
+                self.becoming,
+                checker=self.checker,
+                interaction=id,
+                now=now,
             )
-            if self.becoming is not None:
-                await configure(
-                    connection,
-                    self.configuration,
-                    self.becoming,
-                    checker=self.checker,
-                    interaction=id,
-                    now=now,
-                )
-        self.database.signal.set(changes)
         return Outcome(
             interaction=id,
             at=now,

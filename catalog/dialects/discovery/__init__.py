@@ -1,0 +1,1 @@
+"""The Discovery API: services, which are the endpoints that offer subscriptions."""

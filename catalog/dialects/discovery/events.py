@@ -1,0 +1,216 @@
+"""Translates an event of a service to a message of its endpoint, and back: pure, no I/O.
+
+What an event has beyond a message is kept in the message's extension attribute `discovery`:
+`attributes` that no text defines, `extensions` as they were written, and the text of a
+schema that the message has as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import orjson
+
+from catalog.dialects.discovery.constraints import CONTEXT_TYPES, OF_EVENT, OF_EXTENSION
+from catalog.model.schema import STRICT_NAME
+
+ENVELOPE = "CloudEvents/1.0"
+OWN = "discovery"
+
+_KNOWN = {*OF_EVENT, "extensions"} - {"specversion"}
+_PLAIN = ("description", "datacontenttype", "dataschematype")
+_CORE = frozenset(
+    {"datacontenttype", "dataschema", "id", "source", "specversion", "subject", "time", "type"}
+)
+_SHOWN_TYPES = {name.lower(): name for name in CONTEXT_TYPES} | {"urireference": "URI-reference"}
+
+Json = dict[str, Any]
+
+
+def as_object(value: Any) -> Json:
+    """A value that may be something else, as native attributes can be."""
+    return value if isinstance(value, dict) else {}
+
+
+def from_message(id: str, message: Mapping[str, Any], base: str) -> Json | None:
+    """A message as an event; `None` for one that is no CloudEvent.
+
+    Args:
+        message: the attributes of its default version.
+        base: URL of the registry's root, for schemas that are in it.
+    """
+    if not str(message.get("envelope", "")).lower().startswith("cloudevents/"):
+        return None
+    metadata = as_object(message.get("envelopemetadata"))
+    own = as_object(message.get(OWN))
+    version = _value(metadata, "specversion")
+    found = {
+        "type": _value(metadata, "type") or id,
+        "description": message.get("description"),
+        "specversions": message.get("specversions") or (version and [version]),
+        "datacontenttype": message.get("datacontenttype") or _value(metadata, "datacontenttype"),
+        "dataschema": _schema_url(message, metadata, base),
+        "dataschematype": message.get("dataschematype"),
+        "dataschemacontent": _schema_text(message, own),
+        "sourcetemplate": _value(metadata, "source"),
+    }
+    event = {n: v for n, v in found.items() if v is not None and not OF_EVENT[n](v)}
+    if "dataschema" in event:
+        event.pop("dataschemacontent", None)
+    if extensions := _extensions(metadata, own):
+        event["extensions"] = extensions
+    elif own.get("extensions") == []:
+        event["extensions"] = []
+    unknown = as_object(own.get("attributes")).items()
+    return event | {name: value for name, value in unknown if name not in _KNOWN}
+
+
+def _value(metadata: Json, name: str) -> Any:
+    return as_object(metadata.get(name)).get("value")
+
+
+def _schema_url(message: Mapping[str, Any], metadata: Json, base: str) -> Any:
+    given = message.get("dataschemauri") or message.get("dataschemaxid")
+    given = given or _value(metadata, "dataschema")
+    return base + given if isinstance(given, str) and given.startswith("/") else given
+
+
+def _schema_text(message: Mapping[str, Any], own: Json) -> str | None:
+    schema = message.get("dataschema")
+    if schema is None or isinstance(schema, str):
+        return schema
+    kept = own.get("dataschemacontent")
+    return kept if _parsed(kept) == schema else orjson.dumps(schema).decode()
+
+
+def _parsed(text: Any) -> Any:
+    """The JSON object that a text is, or `None`."""
+    if not isinstance(text, str) or not text.lstrip().startswith("{"):
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _extensions(metadata: Json, own: Json) -> list[Json]:
+    """The event's extensions in the order and spelling of whoever wrote them here."""
+    kept = own.get("extensions")
+    kept = [one for one in kept if _is_extension(one)] if isinstance(kept, list) else []
+    native = {
+        name: extension
+        for name, one in sorted(metadata.items())
+        if name not in _CORE and (extension := _shown_extension(name, one)) is not None
+    }
+    shown: list[Json] = []
+    for one in kept:
+        name = one["name"]
+        if not STRICT_NAME.fullmatch(name):
+            shown.append(one)
+        elif name in native:
+            same = _native_extension(one) == _native_extension(native[name])
+            shown.append(one if same else native[name])
+            del native[name]
+    return [*shown, *native.values()]
+
+
+def _is_extension(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and all(not check(value.get(name)) for name, check in OF_EXTENSION.items() if name in value)
+        and value.keys() >= {"name", "type"}
+    )
+
+
+def _shown_extension(name: str, native: Any) -> Json | None:
+    type = _SHOWN_TYPES.get(str(as_object(native).get("type", "string")).lower())
+    found = {"name": name, "type": type, "specurl": as_object(native).get("specurl")}
+    shown = {n: v for n, v in found.items() if v is not None and not OF_EXTENSION[n](v)}
+    return shown if "name" in shown and "type" in shown else None
+
+
+def _native_extension(extension: Json) -> Json:
+    native = {"type": str(extension["type"]).lower(), "specurl": extension.get("specurl")}
+    return {name: value for name, value in native.items() if value is not None}
+
+
+def to_message(event: Mapping[str, Any], shown: Mapping[str, Any], held: Mapping[str, Any]) -> Json:
+    """What to patch a message with so that it is this event.
+
+    Args:
+        shown: the message as an event, now; empty for one that is new.
+        held: the attributes of its default version, now.
+    """
+    changed = {name for name in event.keys() | shown.keys() if event.get(name) != shown.get(name)}
+    metadata = deepcopy(as_object(held.get("envelopemetadata")))
+    own = dict(as_object(held.get(OWN)))
+    patch: Json = {name: event.get(name) for name in _PLAIN if name in changed}
+    if not shown:
+        patch["envelope"] = ENVELOPE
+        _put(metadata, "type", event["type"])
+    if "sourcetemplate" in changed:
+        _put(metadata, "source", event.get("sourcetemplate"))
+    if "datacontenttype" in changed:
+        _put(metadata, "datacontenttype", None)
+    if "specversions" in changed:
+        is_plain = event.get("specversions") == ["1.0"]
+        _put(metadata, "specversion", "1.0" if is_plain else None)
+        patch["specversions"] = None if is_plain else event.get("specversions")
+    if changed & {"dataschema", "dataschemacontent"}:
+        _put(metadata, "dataschema", None)
+        patch |= _schema(event, own)
+    if "extensions" in changed:
+        _put_extensions(event.get("extensions"), shown, metadata, own)
+    _keep(own, "attributes", {n: v for n, v in event.items() if n not in _KNOWN})
+    patch |= {"envelopemetadata": metadata or None, OWN: own or None}
+    return {name: value for name, value in patch.items() if value != held.get(name)}
+
+
+def _put(metadata: Json, name: str, value: Any) -> None:
+    one = as_object(metadata.pop(name, None))
+    one.pop("value", None)
+    if value is not None:
+        one["value"] = value
+    if one:
+        metadata[name] = one
+    if name == "source" and value is not None:
+        one["type"] = "uritemplate"
+
+
+def _schema(event: Mapping[str, Any], own: Json) -> Json:
+    """Where the schema is, or the schema itself: as JSON if it is that, else as its text."""
+    text = event.get("dataschemacontent")
+    parsed = _parsed(text)
+    own.pop("dataschemacontent", None)
+    if parsed is not None:
+        own["dataschemacontent"] = text
+    return {
+        "dataschemauri": event.get("dataschema"),
+        "dataschemaxid": None,
+        "dataschema": text if parsed is None else parsed,
+    }
+
+
+def _put_extensions(
+    extensions: list[Json] | None, shown: Mapping[str, Any], metadata: Json, own: Json
+) -> None:
+    given = {one["name"]: one for one in extensions or ()}
+    for one in shown.get("extensions", ()):
+        if one["name"] not in given:
+            metadata.pop(one["name"], None)
+    for name, one in given.items():
+        if STRICT_NAME.fullmatch(name):
+            before = as_object(metadata.get(name))
+            before = {n: v for n, v in before.items() if n not in ("type", "specurl")}
+            metadata[name] = before | _native_extension(one)
+    own.pop("extensions", None)
+    if extensions is not None and (not extensions or extensions != _extensions(metadata, {})):
+        own["extensions"] = extensions
+
+
+def _keep(own: Json, name: str, value: Json) -> None:
+    own.pop(name, None)
+    if value:
+        own[name] = value

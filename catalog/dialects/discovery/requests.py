@@ -1,0 +1,141 @@
+"""Reads what clients send to the Discovery API: services, and references to services."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from catalog.dialects.discovery.constraints import faults
+from catalog.dialects.discovery.events import Json
+from catalog.dialects.discovery.ids import is_service_id
+from catalog.dialects.discovery.processing import Put, Remove
+from catalog.model.attributes import fault_in_json
+from catalog.model.errors import (
+    BadFlag,
+    InvalidAttribute,
+    ParsingData,
+    RequiredAttributeMissing,
+    with_violations,
+)
+
+# Epochs count on from what is imported, within the integers that JSON carries exactly.
+_LARGEST_EPOCH = 2**52
+_MOST_SERVICES = 10_000
+_MOST_EVENTS = 10_000
+
+
+def is_import(request: web.Request) -> bool:
+    """Whether the request has the `import` parameter.
+
+    Raises:
+        BadFlag: it has a value, or is there twice.
+    """
+    values = request.query.getall("import", [])
+    if any(values) or len(values) > 1:
+        raise BadFlag(request.path, flag="import", detail="It is given once, without a value.")
+    return bool(values)
+
+
+def read_added(body: Any, path: str, *, imports: bool) -> list[Put]:
+    """The services of `POST /services`; ids and epochs matter only to an import.
+
+    Raises:
+        ParsingData, InvalidAttribute, RequiredAttributeMissing
+    """
+    puts = []
+    for index, entry in enumerate(_entries(body, path)):
+        service = _service(entry, path, f"[{index}].")
+        id = _id(entry, path, f"[{index}].") if imports else None
+        epoch = _epoch(entry, path, f"[{index}].") if imports else None
+        puts.append(Put(id=id or str(uuid.uuid4()), service=service, least_epoch=epoch or 0))
+    return puts
+
+
+def read_replaced(body: Any, path: str, id: str, *, imports: bool) -> Put:
+    """The service of `PUT /services/{id}`.
+
+    Raises:
+        ParsingData, InvalidAttribute, RequiredAttributeMissing
+    """
+    if not isinstance(body, dict):
+        raise ParsingData(path, error_detail="a JSON object is needed")
+    given = _id(body, path, "")
+    if given is None:
+        raise RequiredAttributeMissing(path, list="id")
+    if given.lower() != id.lower():
+        raise InvalidAttribute(path, name="id", error_detail=f"it must be that of the URL, {id}")
+    service, epoch = _service(body, path, ""), _epoch(body, path, "")
+    if imports:
+        return Put(id=given, service=service, least_epoch=epoch or 0)
+    return Put(id=given, service=service, epoch=epoch, must_exist=True)
+
+
+def read_removed(body: Any, path: str) -> list[Remove]:
+    """The references of `DELETE /services`: ids, with epochs where the client knows them.
+
+    Raises:
+        ParsingData, InvalidAttribute, RequiredAttributeMissing
+    """
+    removed = []
+    for index, entry in enumerate(_entries(body, path)):
+        id = _id(entry, path, f"[{index}].")
+        if id is None:
+            raise RequiredAttributeMissing(path, list=f"[{index}].id")
+        removed.append(Remove(id=id, epoch=_epoch(entry, path, f"[{index}].")))
+    return removed
+
+
+def _entries(body: Any, path: str) -> list[Json]:
+    if not isinstance(body, list) or not all(isinstance(entry, dict) for entry in body):
+        raise ParsingData(path, error_detail="a JSON array of objects is needed")
+    if len(body) > _MOST_SERVICES:
+        raise ParsingData(path, error_detail=f"it has more than {_MOST_SERVICES} services")
+    return body
+
+
+def _id(entry: Mapping[str, Any], subject: str, path: str) -> str | None:
+    id = entry.get("id")
+    if id is not None and not is_service_id(id):
+        raise InvalidAttribute(subject, name=f"{path}id", error_detail="it must be a UUID")
+    return id
+
+
+def _epoch(entry: Mapping[str, Any], subject: str, path: str) -> int | None:
+    epoch = entry.get("epoch")
+    if epoch is None:
+        return None
+    if type(epoch) is not int or not 0 <= epoch <= _LARGEST_EPOCH:
+        detail = f"it must be an integer from 0 to {_LARGEST_EPOCH}"
+        raise InvalidAttribute(subject, name=f"{path}epoch", error_detail=detail)
+    return epoch
+
+
+def _service(entry: Mapping[str, Any], subject: str, path: str) -> Json:
+    """A service without what the server alone decides, and without nulls."""
+    service = {n: v for n, v in entry.items() if n not in ("id", "epoch", "url")}
+    for name, value in service.items():
+        if fault := fault_in_json(value):
+            raise InvalidAttribute(subject, name=f"{path}{name}", error_detail=fault)
+    if violations := [*faults(service, subject, path)]:
+        raise with_violations(violations)
+    service = _without_nulls(service)
+    if len(service.get("events", ())) > _MOST_EVENTS:
+        detail = f"there are more than {_MOST_EVENTS}"
+        raise InvalidAttribute(subject, name=f"{path}events", error_detail=detail)
+    if "events" in service:
+        service["events"] = [_event(event) for event in service["events"]]
+    return service
+
+
+def _event(event: Mapping[str, Any]) -> Json:
+    event = _without_nulls(event)
+    if "extensions" in event:
+        event["extensions"] = [_without_nulls(one) for one in event["extensions"]]
+    return event
+
+
+def _without_nulls(values: Mapping[str, Any]) -> Json:
+    return {name: value for name, value in values.items() if value is not None}

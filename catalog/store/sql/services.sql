@@ -1,0 +1,91 @@
+-- name: page
+-- One page of services in the order of their endpoints' ids, after one id.
+SELECT * FROM entities
+WHERE collection = '/endpoints' AND attributes -> 'usage' ? 'subscriber'
+    AND lower(id) COLLATE "C" > $1
+ORDER BY lower(id) COLLATE "C"
+LIMIT $2
+
+-- name: find_by_ids
+-- Endpoints that may have one of these service ids, in their own id or by derivation.
+SELECT * FROM entities WHERE collection = '/endpoints' AND lower(id) COLLATE "C" = ANY ($1::text[])
+UNION ALL
+SELECT e.* FROM service_ids s
+JOIN entities e USING (authority, origin)
+WHERE s.id = ANY ($2::uuid[]) AND e.collection = '/endpoints'
+    AND lower(e.id) COLLATE "C" <> ALL ($1::text[])
+
+-- name: find_by_names
+-- Services by name without regard to case; one without a name has that of its endpoint's id.
+SELECT e.* FROM (SELECT DISTINCT lower(given) AS name FROM unnest($1::text[]) AS given) AS wanted
+CROSS JOIN LATERAL (
+    SELECT * FROM entities named
+    WHERE named.listing = '/endpoints'
+        AND search_name(named.attributes) COLLATE "C" = left(wanted.name, 256) COLLATE "C"
+        AND lower(named.attributes ->> 'name') = wanted.name
+    UNION ALL
+    SELECT * FROM entities nameless
+    WHERE nameless.collection = '/endpoints'
+        AND lower(nameless.id) COLLATE "C" = wanted.name COLLATE "C"
+        AND NOT nameless.attributes ? 'name'
+) AS e
+WHERE e.attributes -> 'usage' ? 'subscriber'
+ORDER BY e.createdat, e.xid
+
+-- name: fold
+-- Names as they are compared: in lower case.
+SELECT name, lower(name) AS folded FROM unnest($1::text[]) AS name
+
+-- name: find_underived
+-- Origins of services whose ids have to be derived from them and have not been yet.
+SELECT e.authority, e.origin FROM entities e
+WHERE e.collection = '/endpoints' AND e.attributes -> 'usage' ? 'subscriber'
+    AND NOT (e.origin = e.xid AND e.id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')
+    AND NOT EXISTS (
+        SELECT FROM service_ids s WHERE s.authority = e.authority AND s.origin = e.origin
+    )
+
+-- name: remember
+-- Ids that were derived from origins.
+INSERT INTO service_ids (authority, origin, id)
+SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[])
+ORDER BY 1, 2
+ON CONFLICT DO NOTHING
+
+-- name: members
+-- The xids of everything in some collections, in order.
+SELECT xid FROM entities WHERE collection = ANY ($1::text[])
+ORDER BY collection, lower(id) COLLATE "C"
+
+-- name: accept
+-- A request to be processed later, unless too many are waiting.
+INSERT INTO service_requests (id, deadline)
+SELECT $1, clock_timestamp() + make_interval(secs => $2)
+WHERE (
+    SELECT count(*) FROM service_requests
+    WHERE state = 'pending' AND deadline > clock_timestamp()
+) < $3
+RETURNING id
+
+-- name: forget
+-- Drop the requests that are too old, and the oldest of those that ended if they are too many.
+DELETE FROM service_requests WHERE at < now() - make_interval(secs => $1) OR id IN (
+    SELECT id FROM service_requests
+    WHERE state <> 'pending' OR deadline <= clock_timestamp()
+    ORDER BY at DESC OFFSET $2
+)
+
+-- name: settle
+-- Say how a request ended, if it is in time.
+UPDATE service_requests SET state = $2, headers = $3::jsonb, body = $4
+WHERE id = $1 AND state = 'pending' AND deadline > clock_timestamp()
+RETURNING id
+
+-- name: interrupt
+-- Give up a request that nobody works on any more; waits for whoever is just ending it.
+UPDATE service_requests SET state = 'failed'
+WHERE id = $1 AND state = 'pending' AND deadline <= clock_timestamp()
+
+-- name: status
+-- How a request is doing.
+SELECT state, headers, body FROM service_requests WHERE id = $1
