@@ -26,8 +26,10 @@ SLOW = {"e2e", "spark"}
 _FORGETFUL = ("fsync", "synchronous_commit", "full_page_writes")
 _numbers = itertools.count()
 
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
-hypothesis.settings.register_profile("dev", deadline=None, max_examples=500)
+# How long anything takes depends on the machine, so it decides no test.
+_UNTIMED = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("ci", derandomize=True, **_UNTIMED)
+hypothesis.settings.register_profile("dev", max_examples=500, **_UNTIMED)
 
 
 def pytest_configure(config: pytest.Config) -> None:
