@@ -11,6 +11,7 @@ from catalog.api import capabilities, discovery, model, openapi, shortself, vali
 from catalog.api.afterwards import AFTERWARDS, Afterwards
 from catalog.api.cache import ANSWERS, AnswerCache
 from catalog.api.crossorigin import share_with_origins
+from catalog.api.documents import document_middleware
 from catalog.api.entities import handle_entity
 from catalog.api.etag import conditional_middleware
 from catalog.api.methods import answer_options, methods_of_route
@@ -30,7 +31,12 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     """
     answer_unparsable_requests()
     app = web.Application(
-        middlewares=[problem_middleware, configuration_middleware, conditional_middleware],
+        middlewares=[
+            problem_middleware,
+            configuration_middleware,
+            conditional_middleware,
+            document_middleware,
+        ],
         client_max_size=context.settings.max_body_bytes,
     )
     app[CONTEXT] = context

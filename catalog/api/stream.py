@@ -11,9 +11,12 @@ import structlog
 from aiohttp import hdrs, web
 
 from catalog.api.etag import REVALIDATE, has_tag, not_modified
-from catalog.model.errors import ServerBusy
+from catalog.context import CONTEXT
+from catalog.model.errors import ServerBusy, TooLarge
 
 _LARGEST_AT_ONCE = 256 * 1024
+# Names the form that an answer gets once it is complete, so that it cannot be streamed.
+WHOLE: web.RequestKey[str] = web.RequestKey("whole", str)
 _LEAST_RATE = 64 * 1024  # bytes per second
 _log = structlog.get_logger()
 
@@ -69,16 +72,24 @@ async def send(
 
     Args:
         tag: of a read that is too large to have its own.
+
+    Raises:
+        TooLarge: the answer is wanted whole, and is larger than a request may be.
     """
+    most = _LARGEST_AT_ONCE
+    if WHOLE in request:
+        most = request.app[CONTEXT].settings.max_body_bytes
     async with contextlib.aclosing(pieces):
         begun, size = [], 0
         async for piece in pieces:
             begun.append(piece)
             size += len(piece)
-            if size > _LARGEST_AT_ONCE:
+            if size > most:
                 break
         else:
             return web.Response(body=b"".join(begun), headers=headers, status=status)
+        if WHOLE in request:
+            raise TooLarge(request.path)
         response = web.StreamResponse(headers=headers, status=status)
         if tag:
             response.headers[hdrs.ETAG] = tag

@@ -14,7 +14,7 @@ from catalog.api.params import Query
 from catalog.api.paths import Target
 from catalog.api.render import Renderer
 from catalog.api.scope import EVERYTHING, Scope
-from catalog.api.stream import SNAPSHOTS, send
+from catalog.api.stream import SNAPSHOTS, WHOLE, send
 from catalog.api.tree import TreeWriter
 from catalog.context import Context
 from catalog.model.configuration import Configuration
@@ -123,5 +123,6 @@ class View:
                 self.configuration.revision,
                 self.context.base_url(self.request),
                 self.request.raw_path,
+                self.request.get(WHOLE, ""),
             )
         )

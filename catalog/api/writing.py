@@ -9,6 +9,7 @@ from aiohttp import hdrs, web
 
 from catalog.api.body import read_body, read_json, read_object
 from catalog.api.configuring import NAMES, becoming_in
+from catalog.api.documents import read_registry
 from catalog.api.headers import forbid_metadata, metadata_from
 from catalog.api.params import read_shape
 from catalog.api.paths import Target
@@ -38,7 +39,8 @@ async def answer_write(
     else:
         if target.resource_type is not None and target.kind in ("resource", "version"):
             forbid_metadata(request)
-        body = await read_object(request)
+        is_registry = target.kind == "registry"
+        body = await (read_registry if is_registry else read_object)(request)
         if target.kind == "registry" and request.method != hdrs.METH_POST:
             body = {name: value for name, value in body.items() if name not in flags.ignore & _SET}
             patch = request.method == hdrs.METH_PATCH

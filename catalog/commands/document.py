@@ -10,16 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from catalog.client import Client, Refused, Violation
+from catalog.documents import migrate as migrations
+from catalog.documents.migrate import Migrated
+from catalog.documents.trail import Rewrite
 from catalog.model.xid import Xid
 from catalog.sourcefile import SourceFileError, read_object_file
 
 # What a Registry has besides its groups (core/spec.md, "Registry Entity"): what a document
 # says of itself, and what its catalog assigned. Some have objects where text should be.
-_ABOUT = frozenset({"description", "documentation", "icon", "labels", "name"})
-_ASSIGNED = frozenset(
+ABOUT = frozenset({"description", "documentation", "icon", "labels", "name"})
+ASSIGNED = frozenset(
     {"capabilities", "createdat", "epoch", "model", "modelsource", "modifiedat"}
     | {"registryid", "self", "shortself", "specversion", "xid"}
 )
+
+
+# They say that names are to be read as those of the newest edition (documents/editions.py).
+_ITSELF = ("specversion", "xid")
 
 
 class DocumentError(Exception):
@@ -33,11 +40,22 @@ class DocumentError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A file's groups, by their plural, and the names of what it says of itself."""
+    """A file's groups, by their plural, and the names of what it says of itself.
+
+    `migrated` is what was done to bring it to the newest edition. `is_strict` documents are
+    imported only if that is nothing.
+    """
 
     path: Path
     groups: Mapping[str, Mapping[str, Any]]
     not_sent: tuple[str, ...]
+    migrated: Migrated
+    is_strict: bool
+
+    @property
+    def refusals(self) -> tuple[Rewrite, ...]:
+        """What only an older edition has."""
+        return self.migrated.older if self.is_strict else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +64,10 @@ class Imported:
 
     file: str
     is_imported: bool
+    document: Document
     counts: Mapping[str, int] = field(default_factory=dict)
     violations: tuple[Violation, ...] = ()
     left_out: tuple[str, ...] = ()
-    not_sent: tuple[str, ...] = ()
 
     @property
     def subjects(self) -> set[str]:
@@ -59,11 +77,26 @@ class Imported:
     def counted(self) -> str:
         return ", ".join(f"{plural} {count}" for plural, count in self.counts.items())
 
+    @property
+    def not_sent(self) -> tuple[str, ...]:
+        return self.document.not_sent
+
     def as_json(self) -> dict[str, Any]:
+        migrated, is_strict = self.document.migrated, self.document.is_strict
         return {
             "file": self.file,
             "imported": self.is_imported,
+            "edition": migrated.found.edition,
+            "reason": migrated.found.reason,
             "counts": dict(self.counts),
+            "older": [_rewrite_as_json(rewrite) for rewrite in self.document.refusals],
+            "rewrites": [
+                _rewrite_as_json(rewrite) for rewrite in ([] if is_strict else migrated.rewrites)
+            ],
+            "notrewritten": [
+                {"pointer": left.pointer, "reason": left.reason, "kept": left.is_kept}
+                for left in ([] if is_strict else migrated.left_out)
+            ],
             "violations": [
                 {"subject": v.subject, "type": v.type, "title": v.title, "detail": v.detail}
                 for v in self.violations
@@ -72,37 +105,55 @@ class Imported:
         }
 
 
-def read_document(path: Path) -> Document:
-    """Read a JSON or YAML file.
+def _rewrite_as_json(rewrite: Rewrite) -> dict[str, Any]:
+    rule = rewrite.rule.text
+    return {"pointer": rewrite.pointer, "old": rewrite.old, "new": rewrite.new, "rule": rule}
+
+
+def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = False) -> Document:
+    """Read a JSON or YAML file of any edition.
+
+    Args:
+        path: the file; its name says whether it is YAML.
+        migrate: rewrite it to the newest edition, instead of taking only that one.
+        keep_unknown: keep what cannot be rewritten as an extension.
 
     Raises:
         DocumentError: it cannot be read, is not an object, or has no groups.
     """
     try:
         source = read_object_file(path)
+        migrated = migrations.migrate(source, keep_unknown=keep_unknown)
     except SourceFileError as error:
         raise DocumentError(error.message, error.hint) from error
-    groups = {name: value for name, value in source.items() if _is_groups(name, value)}
+    taken = migrated.document if migrate else source
+    groups = {name: value for name, value in taken.items() if _is_groups(name, value)}
     if not groups:
         raise DocumentError(
             f"{path} holds no groups.", "It should have messagegroups, schemagroups or endpoints."
         )
-    left = (name for name in source if name not in groups and not _is_assigned(name))
-    return Document(path=path, groups=groups, not_sent=tuple(sorted(left)))
+    left = (name for name in taken if name not in groups and not _is_assigned(name))
+    return Document(
+        path=path,
+        groups=groups,
+        not_sent=tuple(sorted(left)),
+        migrated=migrated,
+        is_strict=not migrate,
+    )
 
 
 def _is_groups(name: str, value: Any) -> bool:
-    if name in _ABOUT or _is_assigned(name) or name.startswith("$"):
+    if name in ABOUT or _is_assigned(name) or name.startswith("$"):
         return False
     return isinstance(value, dict)
 
 
 def _is_assigned(name: str) -> bool:
-    return name in _ASSIGNED or name.endswith(("url", "count"))
+    return name in ASSIGNED or name.endswith(("url", "count", "Url", "Count"))
 
 
 async def import_document(client: Client, document: Document, *, keep_going: bool) -> Imported:
-    """Send a document's groups with one `POST /`.
+    """Send a document's groups with one `POST /`, unless they are of an older edition.
 
     Args:
         client: the node that is to have them.
@@ -113,6 +164,8 @@ async def import_document(client: Client, document: Document, *, keep_going: boo
     Raises:
         ClientError: the node cannot be reached, or refuses for a reason of its own.
     """
+    if document.refusals:
+        return Imported(file=str(document.path), is_imported=False, document=document)
     groups = copy.deepcopy(dict(document.groups))
     violations: list[Violation] = []
     left_out: list[str] = []
@@ -135,7 +188,7 @@ async def import_document(client: Client, document: Document, *, keep_going: boo
         counts=_counts(groups, await client.get("/model")) if is_imported else {},
         violations=tuple(dict.fromkeys(violations)),
         left_out=tuple(left_out) if is_imported else (),
-        not_sent=document.not_sent,
+        document=document,
     )
 
 
@@ -192,9 +245,10 @@ def part_of(document: Mapping[str, Any], path: str) -> dict[str, Any]:
         if not isinstance(part, dict) or not isinstance(part.get(name), dict):
             raise DocumentError(f"There is no {path} in this catalog.")
         part = part[name]
+    itself = {name: document[name] for name in _ITSELF if name in document}
     if len(names) < 3:
-        return {names[0]: part if len(names) == 1 else {names[1]: part}}
+        return {**itself, names[0]: part if len(names) == 1 else {names[1]: part}}
     group = document[names[0]][names[1]]
-    kept = {name: value for name, value in group.items() if not isinstance(value, dict)}
+    kept = {name: value for name, value in group.items() if f"{name}url" not in group}
     resources = part if len(names) == 3 else {names[3]: part}
-    return {names[0]: {names[1]: {**kept, names[2]: resources}}}
+    return {**itself, names[0]: {names[1]: {**kept, names[2]: resources}}}

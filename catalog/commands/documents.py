@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from itertools import groupby
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +22,9 @@ from catalog.commands.console import (
     print_json,
     run,
 )
+from catalog.commands.files import FORMATS, format_of, write_document
+from catalog.commands.imported import show_hints, show_imported
+from catalog.documents.editions import EDITIONS, NEWEST
 
 if TYPE_CHECKING:
     from catalog.commands.document import Imported
@@ -32,6 +35,17 @@ app = typer.Typer()
 @app.command("import")
 def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="xRegistry documents.")],
+    migrate: Annotated[
+        bool,
+        typer.Option("--migrate", help="Rewrite older editions to the newest, and list it."),
+    ] = False,
+    keep_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--keep-unknown",
+            help="Keep what cannot be rewritten, in the extension attribute `older`.",
+        ),
+    ] = False,
     keep_going: Annotated[
         bool,
         typer.Option(
@@ -41,26 +55,47 @@ def import_(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Import xRegistry documents, JSON or YAML, into a node.
+    """Import xRegistry documents of any edition, JSON or YAML, into a node.
 
-    Each file goes in whole or not at all, and every rule that it breaks is reported. The
-    groups of a document are sent; its own name and description stay behind, since the
-    catalog has its own.
+    Files may be .xreg.json, .xreg.yaml, .cereg, .cereg.yaml or .cereg.yml, up to 64 MiB. Each
+    goes in whole or not at all, and every rule that it breaks is reported. The groups of a
+    document are sent; its own name and description stay behind, since the catalog has its own.
+
+    Which edition a document is of, 0.4 to 1.0-rc4, is found by the names that are in it. Only
+    the newest is taken as it is: of another one, each older name is listed with its JSON
+    pointer. With --migrate they are rewritten, and each rewrite is listed; what has no newest
+    form is listed with its reason and left out, or kept with --keep-unknown.
 
     Example: concord import weather.xreg.json traffic.xreg.yaml
 
-    Exit codes: 0 all imported; 1 something breaks a rule; 2 it could not be done.
+    Example: concord import --migrate --keep-unknown crm.cereg
+
+    Exit codes: 0 all imported; 1 something is of an older edition or breaks a rule; 2 it could
+    not be done.
     """
-    results = run(lambda: _import_all(files, url, keep_going=keep_going))
+    reading = Reading(migrate=migrate or keep_unknown, keep_unknown=keep_unknown)
+    results = run(lambda: _import_all(files, url, reading, keep_going=keep_going))
     if as_json:
         print_json([result.as_json() for result in results])
     else:
-        _show(results)
-    if any(result.violations for result in results):
+        for result in results:
+            show_imported(result)
+        show_hints(results)
+    if any(result.violations or result.document.refusals for result in results):
         raise typer.Exit(NO)
 
 
-async def _import_all(files: list[Path], url: str, *, keep_going: bool) -> list[Imported]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How documents of older editions are read."""
+
+    migrate: bool
+    keep_unknown: bool
+
+
+async def _import_all(
+    files: list[Path], url: str, reading: Reading, *, keep_going: bool
+) -> list[Imported]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from catalog.client import Client
@@ -69,7 +104,10 @@ async def _import_all(files: list[Path], url: str, *, keep_going: bool) -> list[
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     results = []
     try:
-        documents = [read_document(file) for file in files]
+        documents = [
+            read_document(file, migrate=reading.migrate, keep_unknown=reading.keep_unknown)
+            for file in files
+        ]
     except DocumentError as error:
         fail(error.message, error.hint)
     async with Client.open(url) as client:
@@ -84,35 +122,6 @@ async def _import_all(files: list[Path], url: str, *, keep_going: bool) -> list[
     return results
 
 
-def _show(results: list[Imported]) -> None:
-    for result in results:
-        if result.is_imported:
-            out.print(f"[green]Imported[/] {cell(result.file)}: {result.counted}.")
-        else:
-            out.print(f"[red]Not imported[/] {cell(result.file)}: nothing of it was written.")
-        _show_violations(result)
-    stayed = sorted({name for result in results for name in result.not_sent})
-    if stayed:
-        err.print(f"Not sent, since they describe the document itself: {', '.join(stayed)}.")
-    if any(not result.is_imported and result.subjects for result in results):
-        err.print("Correct the document, or import the rest of it with --keep-going.")
-
-
-def _show_violations(result: Imported) -> None:
-    if not result.violations:
-        return
-    what = "broke" if result.is_imported else "breaks"
-    out.print(f"What {what} a rule ({len(result.violations)}):")
-    for subject, found in groupby(result.violations, key=lambda violation: violation.subject):
-        out.print(f"  [bold]{cell(subject)}[/]")
-        for violation in found:
-            out.print(f"    {cell(f'{violation.title} {violation.detail}'.strip())}")
-    if result.left_out:
-        out.print(f"Left out ({len(result.left_out)}):")
-        for xid in result.left_out:
-            out.print(f"  {cell(xid)}")
-
-
 @app.command()
 def export(
     path: Annotated[str, typer.Argument(help="What to export; the whole catalog if not given.")] = (
@@ -121,20 +130,44 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
     ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="xreg.json, xreg.yaml, cereg or cereg.yaml; as the file is called, else xreg.json."
+        ),
+    ] = None,
+    edition: Annotated[
+        str, typer.Option(help="rc4, rc3, rc2, rc1, 0.5 or 0.4: what its readers understand.")
+    ] = NEWEST,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Export a catalog, or a part of it, as a document that `concord import` reads.
 
+    Documents of an older edition have its names and shapes. What it cannot express is kept in
+    the extension attribute `rc4attributes`, so that `concord import --migrate` brings back
+    exactly what was exported.
+
     Example: concord export -o catalog.xreg.json
 
-    Example: concord export /messagegroups/weather -o weather.xreg.json
+    Example: concord export /messagegroups/weather -o weather.cereg.yaml
+
+    Example: concord export --format cereg --edition 0.4 -o catalog.cereg
     """
+    written = format or format_of(output)
+    if written not in FORMATS:
+        fail(f"{written} is no format.", f"Name one of {', '.join(FORMATS)}.")
+    if edition not in EDITIONS:
+        fail(f"{edition} is no edition.", f"Name one of {', '.join(EDITIONS)}.")
     document = run(lambda: _export(path, url))
-    if output is None:
+    if output is None and out.is_terminal and (written, edition) == ("xreg.json", NEWEST):
         print_json(document)
         return
+    text = write_document(document, written, edition)
+    if output is None:
+        sys.stdout.buffer.write(text)
+        return
     try:
-        output.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+        output.write_bytes(text)
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}.")
     err.print(f"Wrote {cell(str(output))}.")

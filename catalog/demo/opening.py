@@ -82,9 +82,9 @@ async def import_documents(demo: Demo) -> None:
     for name in _REGIONS:
         for path in sorted((_DATA / name).glob("*.json")):
             began = time.monotonic()
-            imported = await import_document(
-                demo.federation.client(name), read_document(path), keep_going=False
-            )
+            document = read_document(path, migrate=True)
+            client = demo.federation.client(name)
+            imported = await import_document(client, document, keep_going=False)
             seen = "; ".join(violation.title for violation in imported.violations)
             expect(imported.is_imported, f"{path.name} to be imported", seen)
             took = f"{time.monotonic() - began:.2f} s"

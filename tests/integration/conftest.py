@@ -167,7 +167,8 @@ async def start_node(
             yield Node(client, context)
 
 
-async def _new_database(postgres_url: str, template: str) -> AsyncIterator[str]:
+async def new_database(postgres_url: str, template: str) -> AsyncIterator[str]:
+    """Yields one database with nothing in it, and drops it."""
     name = f"{template}_{secrets.token_hex(4)}"
     connection = await asyncpg.connect(postgres_url)
     try:
@@ -181,14 +182,14 @@ async def _new_database(postgres_url: str, template: str) -> AsyncIterator[str]:
 @pytest.fixture
 async def other_database_url(postgres_url: str, template: str) -> AsyncIterator[str]:
     """A second database, for tests about two catalogs."""
-    async for url in _new_database(postgres_url, template):
+    async for url in new_database(postgres_url, template):
         yield url
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_database_url(postgres_url: str, template: str) -> AsyncIterator[str]:
     """A database for all tests of a module: for those that write nothing, or clean up."""
-    async for url in _new_database(postgres_url, template):
+    async for url in new_database(postgres_url, template):
         yield url
 
 

@@ -113,7 +113,7 @@ async def test_no_page_may_use_the_api_unless_the_operator_says_so(node: Node) -
     for method, headers in (("GET", {"Origin": PAGE}), ("OPTIONS", PREFLIGHT)):
         answer = await node.request(method, "/", headers=headers)
         assert not shared(answer.headers)
-        assert "Vary" not in answer.headers
+        assert "Origin" not in answer.headers.getall("Vary", [])
 
 
 @pytest.mark.parametrize("allowed", ["*", f"https://other.example,{PAGE}"])
@@ -149,4 +149,4 @@ async def test_pages_of_other_origins_may_not(database_url: str, origin: str | N
     async with start_node(database_url, cors_origins=PAGE) as node:
         answer = await node.request("GET", "/", headers={"Origin": origin} if origin else {})
         assert not shared(answer.headers)
-        assert answer.headers["Vary"] == "Origin"
+        assert "Origin" in answer.headers.getall("Vary")

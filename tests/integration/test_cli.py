@@ -205,6 +205,102 @@ def test_a_missing_file_is_said_in_one_sentence(concord) -> None:
     assert result.stderr == "Error: /nowhere.json cannot be read: No such file or directory.\n"
 
 
+OLDER = {
+    "definitionGroups": {"g": {"createdBy": "J", "definitions": {"good": {"schemaurl": "/s"}}}},
+}
+
+
+def test_an_older_edition_is_refused_with_what_is_older(concord, node, tmp_path) -> None:
+    path = tmp_path / "older.cereg"
+    path.write_bytes(orjson.dumps({"specversion": "0.4-wip", **OLDER}))
+    result = concord("import", str(path))
+    assert result.exit_code == 1
+    assert node.imported == []
+    assert "edition 0.4" in result.stdout
+    assert "/definitionGroups/g/definitions/good/schemaurl: schemaurl" in result.stdout
+    assert "--migrate" in result.stderr
+
+
+@pytest.mark.parametrize(("option", "kept"), [("--migrate", False), ("--keep-unknown", True)])
+def test_an_older_edition_is_migrated_and_each_rewrite_is_listed(
+    concord, node, tmp_path, option: str, kept: bool
+) -> None:
+    path = tmp_path / "older.cereg.yaml"
+    path.write_text("definitionGroups: {g: {createdBy: J, definitions: {good: {schemaurl: /s}}}}\n")
+    result = concord("import", option, "--json", str(path))
+    assert result.exit_code == 0
+    own = {"older": {"createdBy": "J"}} if kept else {}
+    assert node.imported == [
+        {"messagegroups": {"g": {**own, "messages": {"good": {"dataschemauri": "/s"}}}}}
+    ]
+    [told] = orjson.loads(result.stdout)
+    assert (told["edition"], told["older"]) == ("0.5", [])
+    assert {
+        "pointer": "/definitionGroups/g/definitions/good/schemaurl",
+        "old": "schemaurl",
+        "new": "dataschemauri",
+        "rule": "the schema of a message is its dataschema",
+    } in told["rewrites"]
+    [left] = told["notrewritten"]
+    assert (left["pointer"], left["kept"]) == ("/definitionGroups/g/createdBy", kept)
+    shown = concord("import", option, str(path)).stdout
+    assert "/definitionGroups/g/createdBy: the standard no longer tells" in shown
+    assert "definitionGroups → messagegroups" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("deep.json", "[" * 100, "deeper than 64"),
+        ("deep.yaml", "[" * 100, "deeper than 64"),
+        ("laughs.yaml", "a: &a [x]\nb: [*a, *a]", "alias"),
+        ("code.yaml", "a: !!python/name:os.system", "not valid YAML"),
+    ],
+)
+def test_a_hostile_file_is_refused(concord, node, tmp_path, name, text, reason) -> None:
+    text += "]" * text.count("[") if name.startswith("deep") else ""
+    (tmp_path / name).write_text(text)
+    result = concord("import", str(tmp_path / name))
+    assert result.exit_code == 2
+    assert reason in result.stderr
+    assert node.imported == []
+
+
+def test_a_file_that_is_too_large_is_not_even_read(concord, node, tmp_path) -> None:
+    path = tmp_path / "large.json"
+    with path.open("wb") as file:
+        file.truncate(64 * 1024 * 1024 + 1)
+    result = concord("import", str(path))
+    assert result.exit_code == 2
+    assert "larger than 64 MiB" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "begins"),
+    [
+        ((), "a.json", '{\n  "registryid"'),
+        ((), "a.xreg.yaml", "registryid: r\n"),
+        ((), "a.cereg", '{\n  "$schema": "https://cloudevents.io/schemas/registry",\n'),
+        ((), "a.cereg.yml", "$schema: https://cloudevents.io/schemas/registry\n"),
+        (("--edition", "0.5"), "a.yaml", "specversion: 0.5-wip\n"),
+        (("--format", "xreg.yaml", "--edition", "rc1"), "a.json", "specversion: 1.0-rc1\n"),
+    ],
+)
+def test_an_export_is_of_the_format_and_edition_that_are_asked_for(
+    concord, tmp_path, arguments: tuple[str, ...], name: str, begins: str
+) -> None:
+    path = tmp_path / name
+    assert concord("export", *arguments, "-o", str(path)).exit_code == 0
+    assert path.read_text().startswith(begins)
+
+
+@pytest.mark.parametrize("arguments", [("--format", "xml"), ("--edition", "0.3")])
+def test_there_are_no_other_formats_and_editions(concord, arguments: tuple[str, ...]) -> None:
+    result = concord("export", *arguments)
+    assert result.exit_code == 2
+    assert "Name one of" in result.stderr
+
+
 def test_a_part_is_exported_inside_of_what_it_belongs_to(concord) -> None:
     exported = orjson.loads(concord("export", "/messagegroups/g/messages/a").stdout)
     assert exported == {"messagegroups": {"g": {"name": "G", "messages": {"a": {"name": "A"}}}}}

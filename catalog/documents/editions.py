@@ -1,0 +1,52 @@
+"""The published editions of the document format, and what each calls itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+EDITIONS = ("0.4", "0.5", "rc1", "rc2", "rc3", "rc4")
+NEWEST = "rc4"
+SCHEMA = "https://cloudevents.io/schemas/registry"
+
+SPECVERSIONS = {
+    "0.4": "0.4-wip",
+    "0.5": "0.5-wip",
+    "rc1": "1.0-rc1",
+    "rc2": "1.0-rc2",
+    "rc3": "1.0-rc3",
+    "rc4": "1.0-rc4",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The edition that a document is of, and how one can tell."""
+
+    edition: str
+    reason: str
+
+
+def stated_edition(document: Mapping[str, Any]) -> str | None:
+    """The edition that a document says it is of, which published documents often get wrong."""
+    stated = document.get("specversion", document.get("specVersion"))
+    return next((name for name, known in SPECVERSIONS.items() if _is_same(stated, known)), None)
+
+
+def _is_same(stated: Any, known: str) -> bool:
+    return isinstance(stated, str) and stated.lower() in (known, known.removesuffix("-wip"))
+
+
+def is_certainly_newest(document: Mapping[str, Any]) -> bool:
+    """Whether no older names can be meant: a catalog of the newest edition wrote the document.
+
+    Only there both are at the root: older editions have other version numbers, and hand-written
+    documents no `xid`.
+    """
+    return document.get("xid") == "/" and stated_edition(document) == NEWEST
+
+
+def oldest(editions: list[str]) -> str | None:
+    """The oldest of some editions."""
+    return min(editions, key=EDITIONS.index, default=None)

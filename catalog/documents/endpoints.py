@@ -1,0 +1,118 @@
+"""Older names and shapes of endpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catalog.documents.attributes import rewrite_entity
+from catalog.documents.formats import family, rewrite_format, rewrite_protocol
+from catalog.documents.references import rewrite_references
+from catalog.documents.trail import Part, Rule
+
+_AMQP_DASHES = frozenset(
+    {"link-properties", "connection-properties", "distribution-mode", "connection-capabilities"}
+    | {"node-capabilities", "source-filters", "terminus-durability", "expiry-policy"}
+    | {"sender-settle-mode", "receiver-settle-mode"}
+)
+_OPTIONS = {
+    "amqp": {
+        old: name
+        for name in _AMQP_DASHES
+        for old in (name.replace("-", ""), name.replace("-", "_"))
+    },
+    "mqtt": {
+        "clean-session": "cleansession",
+        "will-topic": "willtopic",
+        "will-message": "willmessage",
+    },
+    "kafka": {"consumer-group": "consumergroup"},
+}
+
+_USAGE = Rule("usage is an array", "rc1")
+_GROUPS = Rule("definition groups are called message groups", "0.5")
+_CONFIG = Rule("the configuration of an endpoint is its protocol and protocoloptions", "0.5")
+_STRICT = Rule("strict is called deployed", "0.5")
+_DEPLOYED = Rule("an endpoint is deployed unless it says otherwise; it was not", "0.5")
+_ADDRESS = Rule("each address of an endpoint is an object with a uri", "0.5")
+_INSIDE = Rule("addresses, options and deployed belong to protocoloptions", "rc3")
+_NESTED = Rule("options are members of protocoloptions", "rc3")
+_AUTHORIZATION = Rule("authorization is an array", "rc3")
+_NAMES = Rule("protocol options have the names of the standard", "rc3")
+_CLEAN = Rule("what MQTT 5 calls clean start is called cleanstart", "rc3")
+
+
+def rewrite_endpoint(part: Part, key: str) -> None:
+    """Rewrite an endpoint without its messages."""
+    if isinstance(usage := part.members.get("usage"), str):
+        part.set("usage", [usage], _USAGE)
+    _rewrite_config(part)
+    rewrite_format(part)
+    for name in ("definitionGroups", "definitiongroups"):
+        part.rename(name, "messagegroups", _GROUPS)
+    rewrite_references(part, "messagegroups")
+    _rewrite_outside(part)
+    if (options := part.inside("protocoloptions")) is not None:
+        _rewrite_options(options, part.members.get("protocol"))
+    rewrite_entity(part, key, "endpoint")
+
+
+def _rewrite_config(part: Part) -> None:
+    config = part.inside("config")
+    options = part.opened("protocoloptions") if config is not None else None
+    if config is None or options is None:
+        part.leave_out("config", "it is no object, or protocoloptions is none")
+        return
+    config.move("protocol", part, "protocol", _CONFIG)
+    rewrite_protocol(part)
+    if not isinstance(config.members.get("strict", False), bool):
+        config.leave_out("strict", "it is neither true nor false")
+    config.move("strict", options, "deployed", _STRICT)
+    if "deployed" not in options.members:
+        options.set("deployed", False, _DEPLOYED)
+    _flatten(config, options, _CONFIG)
+    for name in list(config.members):
+        config.move(name, options, name, _CONFIG)
+    if not config.members:
+        part.drop("config", _CONFIG)
+    else:
+        part.leave_out("config", "something in it is at its new place already")
+
+
+def _rewrite_outside(part: Part) -> None:
+    """Some wrote what belongs to the protocol into the endpoint itself."""
+    found = {"endpoints": list, "deployed": bool}
+    names = [name for name, kind in found.items() if isinstance(part.members.get(name), kind)]
+    if names and (options := part.opened("protocoloptions")) is not None:
+        for name in names:
+            part.move(name, options, name, _INSIDE)
+
+
+def _rewrite_options(options: Part, protocol: Any) -> None:
+    _flatten(options, options, _NESTED)
+    if isinstance(addresses := options.members.get("endpoints"), list):
+        options.set("endpoints", [_address(item) for item in addresses], _ADDRESS)
+    if isinstance(authorization := options.members.get("authorization"), dict):
+        options.set("authorization", [authorization], _AUTHORIZATION)
+    for old, new in _OPTIONS.get(family(protocol), {}).items():
+        options.rename(old, new, _NAMES)
+    if isinstance(protocol, str) and protocol.lower() in ("mqtt", "mqtt/5.0"):
+        options.rename("cleansession", "cleanstart", _CLEAN)
+    rewrite_references(options, "willmessage")
+
+
+def _flatten(holder: Part, options: Part, rule: Rule) -> None:
+    nested = holder.inside("options")
+    if nested is None:
+        return
+    for name in list(nested.members):
+        nested.move(name, options, name, rule)
+    if not nested.members:
+        holder.drop("options", rule)
+
+
+def _address(item: Any) -> Any:
+    if isinstance(item, str):
+        return {"uri": item}
+    if isinstance(item, dict) and "url" in item and "uri" not in item:
+        return {("uri" if name == "url" else name): value for name, value in item.items()}
+    return item

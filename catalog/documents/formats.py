@@ -1,0 +1,48 @@
+"""The `format` of early editions, which named the envelope or the protocol of messages."""
+
+from __future__ import annotations
+
+from catalog.documents.trail import Part, Rule
+
+_PROTOCOLS = {
+    "amqp": "AMQP/1.0",
+    "http": "HTTP",
+    "http/1.1": "HTTP",
+    "http/2": "HTTP",
+    "http/3": "HTTP",
+    "mqtt": "MQTT/5.0",
+}
+_FAMILIES = frozenset({"amqp", "http", "kafka", "mqtt", "nats"})
+_FORMAT = Rule("the format of a message is its envelope, or its protocol", "0.5")
+_PROTOCOL = Rule("protocols have the names of the standard", "0.5")
+
+
+def rewrite_format(part: Part) -> None:
+    """Rewrite the `format` of an endpoint, message group or message."""
+    value = part.members.get("format")
+    if not isinstance(value, str):
+        return
+    if value.lower().startswith("cloudevents"):
+        part.rename("format", "envelope", _FORMAT)
+    elif family(value) in _FAMILIES:
+        part.rename("format", "protocol", _FORMAT)
+        if "format" not in part.members:
+            rewrite_protocol(part)
+
+
+def rewrite_protocol(part: Part) -> None:
+    """Give a protocol the name that its options are defined for."""
+    value = part.members.get("protocol")
+    if isinstance(value, str):
+        part.set("protocol", _newest(value), _PROTOCOL)
+
+
+def family(protocol: object) -> str:
+    """What a protocol is called without its version."""
+    return protocol.partition("/")[0].lower() if isinstance(protocol, str) else ""
+
+
+def _newest(protocol: str) -> str:
+    if family(protocol) in ("kafka", "nats"):
+        return family(protocol).upper()
+    return _PROTOCOLS.get(protocol.lower(), protocol)
