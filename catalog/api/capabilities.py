@@ -6,7 +6,7 @@ from aiohttp import hdrs, web
 
 from catalog.api.body import read_object
 from catalog.api.configuring import reconfigure
-from catalog.api.headers import CORRELATION_ID, CURSOR
+from catalog.api.headers import traces
 from catalog.api.responses import json_response
 from catalog.context import CONTEXT
 from catalog.model.offering import describe
@@ -29,7 +29,7 @@ async def put_capabilities(request: web.Request) -> web.Response:
     )
     return json_response(
         configuration.capabilities.as_json(),
-        headers={CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)},
+        headers=traces(outcome),
     )
 
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from catalog.model.errors import ExtraXregistryHeader, HeaderError, TooLarge
 from catalog.model.moment import format_time
 from catalog.model.schema import Attribute, ResourceType
+from catalog.registry.write import Outcome
 
 PREFIX = "xRegistry-"
 CORRELATION_ID = "xRegistry-xregcorrelationid"
@@ -27,6 +28,11 @@ _LARGEST_VALUE = 8_000
 _LARGEST_TOGETHER = 32_000
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
+
+
+def traces(outcome: Outcome) -> dict[str, str]:
+    """What tells of a write which interaction it was, and where the log shows it."""
+    return {CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)}
 
 
 def encode_header(value: str) -> str:

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from catalog.api.body import read_object
 from catalog.api.configuring import reconfigure
-from catalog.api.headers import CORRELATION_ID, CURSOR
+from catalog.api.headers import traces
 from catalog.api.inline import Inline
 from catalog.api.params import read_query
 from catalog.api.paths import Target
@@ -41,7 +41,7 @@ async def put_modelsource(request: web.Request) -> web.Response:
     configuration, outcome = await reconfigure(request, modelsource=source)
     return json_response(
         configuration.model.source,
-        headers={CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)},
+        headers=traces(outcome),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from catalog.api.headers import CORRELATION_ID, CURSOR
+from catalog.api.headers import traces
 from catalog.api.paths import Target
 from catalog.api.reading import answer_document, answer_owner, read_one, shown, version_shown
 from catalog.api.responses import JSON, json_response
@@ -27,7 +27,7 @@ async def answer_written(
     view: View, interaction: Interaction, outcome: Outcome
 ) -> web.StreamResponse:
     """The one entity that a request is directed to, or those of a collection in it."""
-    request, target, headers = view.request, view.target, _headers(outcome)
+    request, target, headers = view.request, view.target, traces(outcome)
     if target.kind == "collection" or (
         request.method == hdrs.METH_POST and target.kind in ("registry", "group")
     ):
@@ -91,11 +91,7 @@ def _by_collection(written: Iterable[Xid]) -> dict[str, list[str]]:
 
 
 def answer_deleted(outcome: Outcome) -> web.Response:
-    return web.Response(status=204, headers=_headers(outcome))
-
-
-def _headers(outcome: Outcome) -> dict[str, str]:
-    return {CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)}
+    return web.Response(status=204, headers=traces(outcome))
 
 
 def _places(base: str, target: Target, outcome: Outcome, status: int) -> dict[str, str]:

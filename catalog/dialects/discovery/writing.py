@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from catalog.api.headers import traces
 from catalog.api.responses import JSON, to_json
 from catalog.dialects.discovery.events import Json
 from catalog.dialects.discovery.membership import Held
@@ -144,9 +145,8 @@ class ServiceWrite:
                 shown[endpoint.xid] = show(endpoint, self._held[endpoint.xid], self.catalog)
         results = [shown[str(self._xids[each.id.lower()])] for each in self.operations]
         created = frozenset(id for id in self._xids if not self._was_service(id))
-        self.answer = self.answering(
-            Written(services=results, created=created, base=self.catalog.base)
-        )
+        answer = self.answering(Written(services=results, created=created, base=self.catalog.base))
+        self.answer = replace(answer, headers={**answer.headers, **traces(outcome)})
         if self.id is not None and not await services.settle(
             connection, self.id, "done", self.answer.headers, self.answer.body
         ):

@@ -9,7 +9,9 @@ from typing import Any
 from aiohttp import web
 
 from catalog.api.body import read_object
+from catalog.api.headers import traces
 from catalog.api.responses import json_response
+from catalog.api.written import answer_deleted
 from catalog.context import CONTEXT, Context
 from catalog.dialects.messagecatalog.addressed import (
     MESSAGES,
@@ -92,7 +94,8 @@ async def put_group(request: web.Request) -> web.Response:
     outcome = await _apply(context, configuration, interaction)
     group = outcome.after[str(xid)]
     assert isinstance(group, Entity), "it was just written"
-    return json_response(show_group(group), status=201 if held is None else 200)
+    status = 201 if held is None else 200
+    return json_response(show_group(group), status=status, headers=traces(outcome))
 
 
 def _check_same_format(subject: str, body: Mapping[str, Any], held: Mapping[str, Any]) -> None:
@@ -200,7 +203,7 @@ def _answer(request: web.Request, context: Context, outcome: Outcome, xid: Xid) 
     assert isinstance(resource, Entity), "it was just written"
     location = f"{context.base_url(request)}{path_of(version.path) or ROOT}"
     body = show_version(version, resource, context.database.node.authority)
-    return json_response(body, status=201, headers={"Location": location})
+    return json_response(body, status=201, headers={"Location": location, **traces(outcome)})
 
 
 async def delete_group(request: web.Request) -> web.Response:
@@ -230,8 +233,7 @@ async def delete_definitions(request: web.Request) -> web.Response:
     interaction = Interaction(at=group, path=request.path, is_collection=True)
     doomed: dict[str, Any] = {id: {} for id in ids}
     interaction.delete_from(configuration.model, group, MESSAGES, doomed)
-    await _apply(context, configuration, interaction)
-    return web.Response(status=204)
+    return answer_deleted(await _apply(context, configuration, interaction))
 
 
 async def _delete(request: web.Request, xid: Xid) -> web.Response:
@@ -239,8 +241,7 @@ async def _delete(request: web.Request, xid: Xid) -> web.Response:
     configuration = _writable(request, context)
     interaction = Interaction(at=xid, path=request.path)
     interaction.delete(xid, None)
-    await _apply(context, configuration, interaction)
-    return web.Response(status=204)
+    return answer_deleted(await _apply(context, configuration, interaction))
 
 
 def _writable(request: web.Request, context: Context) -> Configuration:

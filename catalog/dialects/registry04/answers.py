@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from aiohttp import hdrs, web
 
-from catalog.api.headers import CORRELATION_ID, CURSOR, encode_url
+from catalog.api.headers import encode_url
 from catalog.api.responses import JSON, json_response, to_json
 from catalog.context import CONTEXT
 from catalog.dialects.registry04.headers import PREFIX, headers_of
@@ -15,7 +15,6 @@ from catalog.dialects.registry04.reading import Page, load_document, load_versio
 from catalog.dialects.registry04.show import Json, Show
 from catalog.model.entity import Entity
 from catalog.registry import read
-from catalog.registry.write import Outcome
 from catalog.store.database import Connection
 
 _ANY = "application/octet-stream"
@@ -29,11 +28,6 @@ def show_for(request: web.Request) -> Show:
         base=context.base_url(request),
         authority=context.database.node.authority,
     )
-
-
-def traces(outcome: Outcome) -> dict[str, str]:
-    """The headers that tell of a write what it was, and where the log shows it."""
-    return {CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)}
 
 
 def is_asked(request: web.Request, flag: str) -> bool:

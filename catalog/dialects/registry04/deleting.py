@@ -9,13 +9,13 @@ from typing import Any
 from aiohttp import web
 
 from catalog.api.body import read_json
+from catalog.api.headers import traces
 from catalog.api.responses import json_response
 from catalog.context import CONTEXT
 from catalog.dialects.registry04.answers import (
     load_group,
     load_resource_answer,
     show_for,
-    traces,
 )
 from catalog.dialects.registry04.place import Place, place_of
 from catalog.dialects.registry04.reading import load_resource, load_version

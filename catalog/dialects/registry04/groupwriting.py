@@ -8,8 +8,9 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from catalog.api.body import read_object
+from catalog.api.headers import traces
 from catalog.context import CONTEXT
-from catalog.dialects.registry04.answers import group_answer, show_for, traces
+from catalog.dialects.registry04.answers import group_answer, show_for
 from catalog.dialects.registry04.nested import native_resources
 from catalog.dialects.registry04.place import Place, place_of
 from catalog.dialects.registry04.rules import check_body, group_attributes, without_implied_name

@@ -9,8 +9,9 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from catalog.api.body import read_body, read_object
+from catalog.api.headers import traces
 from catalog.context import CONTEXT
-from catalog.dialects.registry04.answers import is_asked, show_for, traces, version_answer
+from catalog.dialects.registry04.answers import is_asked, show_for, version_answer
 from catalog.dialects.registry04.headers import PREFIX, Headers, read_headers
 from catalog.dialects.registry04.nested import native_document, new_meta
 from catalog.dialects.registry04.place import Place, Types, place_of
