@@ -16,7 +16,7 @@ import uvloop
 from rich.console import Console
 from rich.markup import escape
 
-from benchmarks import bootstrap, export, find, get, imports, put, to_replica, to_sink
+from benchmarks import bootstrap, dialects, export, find, get, imports, put, to_replica, to_sink
 from benchmarks.figure import Figure
 from benchmarks.machine import facts, is_busy
 from benchmarks.size import FULL, QUICK, Size
@@ -30,6 +30,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "put": put.run,
     "import": imports.run,
     "export": export.run,
+    "dialects": dialects.run,
     "bootstrap": bootstrap.run,
     "sink": to_sink.run,
     "replica": to_replica.run,

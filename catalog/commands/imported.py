@@ -5,13 +5,15 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from catalog.commands.console import cell, err, out
 
 if TYPE_CHECKING:
     from catalog.commands.document import Imported
     from catalog.documents.trail import Rewrite
 
-_WIDEST = 60
+_WIDEST = 100
 
 
 def show_imported(result: Imported) -> None:
@@ -57,8 +59,11 @@ def _show_migration(result: Imported) -> None:
 
 
 def _show_rewrites(rewrites: tuple[Rewrite, ...]) -> None:
-    for rule, found in groupby(rewrites, key=lambda rewrite: rewrite.rule):
-        out.print(f"  [bold]{cell(rule.text)}[/]")
+    by_rule: dict[str, list[Rewrite]] = {}
+    for rewrite in rewrites:
+        by_rule.setdefault(rewrite.rule.text, []).append(rewrite)
+    for rule, found in by_rule.items():
+        out.print(f"  [bold]{cell(rule)}[/]")
         for rewrite in found:
             out.print(f"    {cell(rewrite.pointer)}: {_short(rewrite.old)} → {_short(rewrite.new)}")
 
@@ -66,7 +71,7 @@ def _show_rewrites(rewrites: tuple[Rewrite, ...]) -> None:
 def _short(value: Any) -> str:
     if value is None:
         return "nothing"
-    text = cell(value)
+    text = cell(value if isinstance(value, str) else orjson.dumps(value).decode())
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}…"
 
 

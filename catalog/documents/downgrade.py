@@ -20,6 +20,10 @@ _DERIVED = frozenset(
     {"self", "shortself", "xid", "metaurl", "versionsurl", "versionscount", "defaultversionurl"}
     | {"messagesurl", "messagescount", "schemasurl", "schemascount"}
 )
+_ROOT_DERIVED = frozenset({"specversion", "self", "shortself", "xid"}).union(
+    *({f"{plural}url", f"{plural}count"} for plural in _RESOURCES)
+)
+_CONFIGURATION = frozenset({"capabilities", "model", "modelsource"})
 # What of its default version a resource does not show.
 _OF_VERSIONS = frozenset(
     {
@@ -49,13 +53,16 @@ def downgrade(document: Mapping[str, Any], edition: str) -> Members:
     if edition == NEWEST:
         return dict(document)
     written: Members = {"specversion": SPECVERSIONS[edition]}
+    left_out = _ROOT_DERIVED | (_CONFIGURATION if edition in ("0.4", "0.5") else frozenset())
     for name, value in document.items():
         if name in _RESOURCES and isinstance(value, dict):
             plural = _CAMEL.get(name, name) if edition == "0.4" else name
             written[plural] = {
                 key: _group(name, key, group, edition) for key, group in value.items()
             }
-        elif name not in ("specversion", "xid"):
+        elif name == "registryid" and edition == "0.4":
+            written["id"] = value
+        elif name not in left_out:
             written[name] = value
     return written
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
+
 from aiohttp import web
 
 from catalog.api.params import read_page
@@ -21,7 +24,7 @@ from catalog.dialects.registry04.show import Json, latest_version
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.registry import read
-from catalog.store.database import Connection
+from catalog.store.database import Connection, Database
 
 
 async def get_registry(request: web.Request) -> web.Response:
@@ -126,11 +129,20 @@ async def get_version(request: web.Request) -> web.Response:
 async def _get_version(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     place = place_of(request, context.model)
-    async with context.database.snapshot() as connection:
-        if not is_asked(request, "meta"):
+    if not is_asked(request, "meta"):
+        async with _connection(context.database, place) as connection:
             return redirected(await load_resource_answer(connection, request, place), place)
+    async with context.database.pool.acquire() as connection:
         _, version = await load_version(connection, place)
     return json_response(show_for(request).version(version, place.types))
+
+
+@contextlib.asynccontextmanager
+async def _connection(database: Database, place: Place) -> AsyncIterator[Connection]:
+    """A snapshot where a document is read that has to be that of its metadata."""
+    has_document = place.types.has_document
+    async with database.snapshot() if has_document else database.pool.acquire() as connection:
+        yield connection
 
 
 async def get_versions(request: web.Request) -> web.Response:
