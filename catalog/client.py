@@ -238,9 +238,13 @@ class Client:
         """The whole catalog as a document that can be imported."""
         return await self.get("/export")
 
-    async def import_groups(self, groups: Mapping[str, Any]) -> Any:
-        """Create or replace groups and all below them, all or nothing (`POST /`)."""
-        return await self.post("/", groups)
+    async def import_groups(self, groups: Mapping[str, Any], *, overwrite: bool = False) -> Any:
+        """Create or replace groups and all below them, all or nothing (`POST /`).
+
+        Args:
+            overwrite: whatever epochs the entities have.
+        """
+        return await self.post("/?ignore=epoch" if overwrite else "/", groups)
 
     async def subscriptions(self) -> list[dict[str, Any]]:
         return await self._listed("/subscriptions", "subscriptions")

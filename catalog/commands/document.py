@@ -152,7 +152,9 @@ def _is_assigned(name: str) -> bool:
     return name in ASSIGNED or name.endswith(("url", "count", "Url", "Count"))
 
 
-async def import_document(client: Client, document: Document, *, keep_going: bool) -> Imported:
+async def import_document(
+    client: Client, document: Document, *, keep_going: bool, overwrite: bool = False
+) -> Imported:
     """Send a document's groups with one `POST /`, unless they are of an older edition.
 
     Args:
@@ -160,6 +162,7 @@ async def import_document(client: Client, document: Document, *, keep_going: boo
         document: what to import.
         keep_going: leave out what the node objects to and send the rest, until the node
             objects to nothing more, or to something that cannot be left out.
+        overwrite: replace what has another epoch than the document says, too.
 
     Raises:
         ClientError: the node cannot be reached, or refuses for a reason of its own.
@@ -172,7 +175,7 @@ async def import_document(client: Client, document: Document, *, keep_going: boo
     is_imported = False
     while not is_imported:
         try:
-            await client.import_groups(groups)
+            await client.import_groups(groups, overwrite=overwrite)
             is_imported = True
         except Refused as refused:
             if refused.problem.status != 400:

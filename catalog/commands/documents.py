@@ -52,6 +52,10 @@ def import_(
             "--keep-going", help="Leave out what breaks a rule, import the rest, list both."
         ),
     ] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace what is there, whatever epochs a document has."),
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -74,7 +78,9 @@ def import_(
     not be done.
     """
     reading = Reading(migrate=migrate or keep_unknown, keep_unknown=keep_unknown)
-    results = run(lambda: _import_all(files, url, reading, keep_going=keep_going))
+    results = run(
+        lambda: _import_all(files, url, reading, keep_going=keep_going, overwrite=overwrite)
+    )
     if as_json:
         print_json([result.as_json() for result in results])
     else:
@@ -94,7 +100,7 @@ class Reading:
 
 
 async def _import_all(
-    files: list[Path], url: str, reading: Reading, *, keep_going: bool
+    files: list[Path], url: str, reading: Reading, *, keep_going: bool, overwrite: bool
 ) -> list[Imported]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -117,7 +123,11 @@ async def _import_all(
             task = progress.add_task("Importing", total=len(files))
             for document in documents:
                 progress.update(task, description=f"Importing {document.path.name}")
-                results.append(await import_document(client, document, keep_going=keep_going))
+                results.append(
+                    await import_document(
+                        client, document, keep_going=keep_going, overwrite=overwrite
+                    )
+                )
                 progress.advance(task)
     return results
 

@@ -38,6 +38,8 @@ def show_hints(results: list[Imported]) -> None:
         err.print("Have what is of an older edition rewritten with --migrate.")
     if any(not result.is_imported and result.subjects for result in results):
         err.print("Correct the document, or import the rest of it with --keep-going.")
+    if any(v.type.endswith("#mismatched_epoch") for each in results for v in each.violations):
+        err.print("What has another epoch is replaced with --overwrite.")
 
 
 def _show_refusals(result: Imported) -> None:
