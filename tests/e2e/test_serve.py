@@ -19,6 +19,8 @@ async def test_a_node_without_configuration_serves_the_default_model(tmp_path: P
         root = await client.get("/")
         assert root["specversion"] == "1.0-rc4"
         assert {"endpointsurl", "messagegroupsurl", "schemagroupsurl"} <= root.keys()
+        for dialect in ("/messagecatalog", "/services", "/registry/0.4", "/subscriptions"):
+            assert (await client.request("GET", dialect)).is_json
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
