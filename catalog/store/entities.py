@@ -198,7 +198,11 @@ async def numbers_of_deleted_versions(
 
 async def load_shown(connection: Connection, xids: Iterable[str]) -> list[Shown]:
     """Those of these resources that exist, with what a GET of each shows."""
-    rows = await connection.fetch(_queries.load_shown, list(xids))
+    wanted = list(xids)
+    if len(wanted) == 1:
+        rows = await connection.fetch(_queries.load_one_shown, wanted[0])
+    else:
+        rows = await connection.fetch(_queries.load_shown, wanted)
     return [_shown_from(row) for row in rows]
 
 

@@ -42,15 +42,11 @@ ORDER BY root.position, e.xid
 
 -- name: load_shown
 -- Resources, each with its default version and its number of versions.
-SELECT r.xid, r.kind, r.authority, r.origin, r.epoch, r.attributes, r.createdat, r.modifiedat,
-    r.digest, r.document_sha256,
-    v.xid AS v_xid, v.epoch AS v_epoch, v.attributes AS v_attributes, v.createdat AS v_createdat,
-    v.modifiedat AS v_modifiedat, v.digest AS v_digest, v.document_sha256 AS v_document_sha256,
-    v.authority AS v_authority, v.origin AS v_origin,
-    (SELECT count(*) FROM entities c WHERE c.collection = r.xid || '/versions') AS versionscount
-FROM entities r
-LEFT JOIN entities v ON v.xid = r.xid || '/versions/' || (r.attributes ->> 'defaultversionid')
-WHERE r.xid = ANY ($1::text[])
+SELECT * FROM resources_shown WHERE xid = ANY ($1::text[])
+
+-- name: load_one_shown
+-- The same of one: for a list of any length, PostgreSQL would plan each time.
+SELECT * FROM resources_shown WHERE xid = $1
 
 -- name: page
 -- One page of a collection in the order of ids, after one id.
@@ -61,20 +57,15 @@ LIMIT $3
 
 -- name: page_resources
 -- One page of resources, each with its default version and its number of versions.
-SELECT r.xid, r.kind, r.authority, r.origin, r.epoch, r.attributes, r.createdat, r.modifiedat,
-    r.digest, r.document_sha256,
-    v.xid AS v_xid, v.epoch AS v_epoch, v.attributes AS v_attributes, v.createdat AS v_createdat,
-    v.modifiedat AS v_modifiedat, v.digest AS v_digest, v.document_sha256 AS v_document_sha256,
-    v.authority AS v_authority, v.origin AS v_origin,
-    (SELECT count(*) FROM entities c WHERE c.collection = r.xid || '/versions') AS versionscount
+SELECT shown.*
 FROM (
-    SELECT * FROM entities
+    SELECT xid FROM entities
     WHERE collection = $1 AND lower(id) COLLATE "C" > $2
     ORDER BY lower(id) COLLATE "C"
     LIMIT $3
-) AS r
-LEFT JOIN entities v ON v.xid = r.xid || '/versions/' || (r.attributes ->> 'defaultversionid')
-ORDER BY lower(r.id) COLLATE "C"
+) AS page
+JOIN resources_shown shown USING (xid)
+ORDER BY lower(shown.id) COLLATE "C"
 
 -- name: load_ids
 -- The ids of everything in a collection.
