@@ -50,7 +50,7 @@ async def _compare(name: str, size: Size, url: str, bare_url: str, streams: Stre
         unit="requests/s",
         value=middle(rates[url]),
         baseline=middle(rates[bare_url]),
-        aim=Aim(bound=0.3, of_ratio=True),
+        aim=Aim(bound=0.5, of_ratio=True),
         note=f"{size.connections} connections, each in groups of its own; "
         f"{spread(rates[url], rates[bare_url])}",
     )
