@@ -60,6 +60,7 @@ def _read_binary(message: Message, payload: bytes) -> None:
         raise Mismatch(f"it is no binary {name}: {error}") from error
     for part in _parts(message):
         numbers = part.DESCRIPTOR.fields_by_number
+        # Its stub does not tell that it can be gone through.
         unknown: Iterable[Any] = UnknownFieldSet(part)  # type: ignore[assignment]
         for field in unknown:
             # An enum's value that is not known is kept here, too, with the wire type of enums.

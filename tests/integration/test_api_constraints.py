@@ -117,8 +117,10 @@ async def test_a_group_can_demand_more_than_its_type(node: Node) -> None:
         ({"files.shape.size": {"enum": [1, 2]}}, "enum", "shape.size"),
     ):
         await refused(node, "PATCH", "/dirs/d", {"constraints": constraints}, kind, path)
-    fitting = {"files.shape.size": {"enum": [5, 6]}, "files.color": {"enum": ["blue"]}}
-    fitting["files.color"]["default"] = "blue"  # type: ignore[assignment]
+    fitting = {
+        "files.shape.size": {"enum": [5, 6]},
+        "files.color": {"enum": ["blue"], "default": "blue"},
+    }
     answer = await node.send("PATCH", "/dirs/d", {"constraints": fitting})
     assert answer.status == 200, answer.body
     await refused(node, "PATCH", FILE, {"shape": {"size": 7}}, "enum", "shape.size")

@@ -117,7 +117,7 @@ async def _settle(node: Node) -> None:
         SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint > max(txid) FROM changes"""
     async with asyncio.timeout(60):
         while not await node.context.database.pool.fetchval(is_settled):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # between two looks
 
 
 async def test_writes_ignore_what_the_client_has(node: Node) -> None:

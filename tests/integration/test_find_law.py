@@ -381,12 +381,12 @@ async def test_what_is_not_refused_is_understood_by_the_database(
     database: Database, texts: list[str], sort: str
 ) -> None:
     """No value becomes more than a value, whatever characters it has."""
-    aim = {"groups": "dirs", "resources": "files"}
+    aim: dict[str, Any] = {"groups": "dirs", "resources": "files"}
     filters = order = None
     with contextlib.suppress(BadFilter):
-        filters = parse_filters(texts, MODEL, **aim)  # type: ignore[arg-type]
+        filters = parse_filters(texts, MODEL, **aim)
     with contextlib.suppress(BadSort):
-        order = parse_sort(sort, MODEL, **aim)  # type: ignore[arg-type]
+        order = parse_sort(sort, MODEL, **aim)
     owner = Xid.parse("/dirs/a")
     seen = {"name": "a", "size": 1, "when": "2024-01-01T00:00:00Z", "ext": {"a": [1, "x"]}}
     async with database.transaction() as connection:

@@ -30,7 +30,7 @@ DELETED = {
         }
     },
 }
-STORED = {
+STORED: dict[str, Any] = {
     "id": "com.example.storage.object.created",
     "description": "Raised when an object has been created",
     "format": "CloudEvents",
@@ -62,7 +62,7 @@ INLINED = {
     **STORED,
     "definition": {
         "attributes": {
-            **STORED["definition"]["attributes"],  # type: ignore[index]
+            **STORED["definition"]["attributes"],
             "dataschema": {"schematype": "JSON", "schema": SCHEMA},
         }
     },

@@ -14,8 +14,8 @@ ROOT = "/registry/0.4"
 GROUP = f"{ROOT}/schemaGroups/g"
 SCHEMAS = f"{GROUP}/schemas"
 SCHEMA = f"{SCHEMAS}/s"
-FIRST = {"type": "object", "properties": {"a": {"type": "string"}}}
-SECOND = {**FIRST, "properties": {**FIRST["properties"], "b": {"type": "integer"}}}  # type: ignore[dict-item]
+FIRST: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
+SECOND = {**FIRST, "properties": {**FIRST["properties"], "b": {"type": "integer"}}}
 BREAKING = {"type": "object", "properties": {"a": {"type": "integer"}}}
 FORMAT = {"Registry_format": "JsonSchema/draft-07"}
 

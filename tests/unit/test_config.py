@@ -89,4 +89,4 @@ def test_a_registry_id_that_is_no_id_is_refused(id: str) -> None:
 @pytest.mark.parametrize("urls", ["nowhere", "https://a.example,b"])
 def test_a_registry_that_is_no_url_is_refused(urls: str) -> None:
     with pytest.raises(ValidationError):
-        Settings(registries=urls)  # type: ignore[arg-type]
+        Settings.model_validate({"registries": urls})

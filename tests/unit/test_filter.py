@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,8 +48,8 @@ MODEL = load_model(
 )
 
 
-def clause(text: str, **aim: str) -> Clause:
-    [found] = parse_filters([text], MODEL, **aim).clauses  # type: ignore[arg-type]
+def clause(text: str, **aim: Any) -> Clause:
+    [found] = parse_filters([text], MODEL, **aim).clauses
     return found
 
 
@@ -260,8 +262,9 @@ def test_a_nested_collection_gets_what_restricts_it() -> None:
     assert filters.below("dirs") == ["name=x", r"files.labels['a.b']=a\,b,size>1"]
     assert filters.below("boxes") == ["name=z"]
     assert filters.below("dirs", "files") == [r"labels['a.b']=a\,b"]
-    for depth, aim in ((1, {"groups": "dirs"}), (2, {"groups": "dirs", "resources": "files"})):
-        inner = parse_filters(filters.below(*("dirs", "files")[:depth]), MODEL, **aim)  # type: ignore[arg-type]
+    aims: list[dict[str, Any]] = [{"groups": "dirs"}, {"groups": "dirs", "resources": "files"}]
+    for aim in aims:
+        inner = parse_filters(filters.below(*aim.values()), MODEL, **aim)
         assert inner.clauses[-1].expressions[0].condition == r"=a\,b"
 
 

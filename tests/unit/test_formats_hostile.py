@@ -131,7 +131,7 @@ async def test_a_check_that_ends_its_process_is_answered_and_the_next_one_is_mad
         asked = asyncio.create_task(comparison)
         async with asyncio.timeout(5):
             while not workers():
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)  # between two looks
         workers()[0].kill()
         assert await asked == "the check came to an unexpected end"
         assert await checker.validate("Avro", b'"long"') == ""
