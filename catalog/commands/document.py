@@ -149,7 +149,8 @@ def _is_groups(name: str, value: Any) -> bool:
 
 
 def _is_assigned(name: str) -> bool:
-    return name in ASSIGNED or name.endswith(("url", "count", "Url", "Count"))
+    name = name.lower()
+    return name in ASSIGNED or name.endswith(("url", "count"))
 
 
 async def import_document(

@@ -25,3 +25,10 @@ async def test_what_has_another_epoch_is_replaced_only_if_that_is_asked_for(
         forced = await import_document(client, document, keep_going=False, overwrite=True)
         assert forced.is_imported
     assert (await node.get("/messagegroups/g"))["epoch"] == 2
+
+
+def test_nothing_is_said_of_what_a_catalog_assigns_in_whatever_case(tmp_path: Path) -> None:
+    path = tmp_path / "old.cereg"
+    said = {"specVersion": "0.4-wip", "endpointsURL": "#", "endpointsCount": 0, "description": "x"}
+    path.write_bytes(orjson.dumps({**said, "schemaGroups": {"g": {}}}))
+    assert read_document(path, migrate=True).not_sent == ("description",)
