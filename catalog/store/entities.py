@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from asyncpg.exceptions import PostgresError
+from asyncpg.exceptions import LockNotAvailableError, PostgresError
 
 from catalog.model.change import Change
 from catalog.model.digest import bucket
@@ -22,7 +22,7 @@ _queries = Queries("entities")
 
 
 class MustBeginAgain(Exception):
-    """What an interaction touches changed while it waited for its locks."""
+    """What an interaction touches changed while it waited for its locks, or it waited too long."""
 
 
 class ConfigurationChanged(Exception):
@@ -31,6 +31,7 @@ class ConfigurationChanged(Exception):
 
 _REASONS: Mapping[str, type[Exception]] = {
     "CC001": MustBeginAgain,
+    LockNotAvailableError.sqlstate: MustBeginAgain,
     "CC002": ConfigurationChanged,
 }
 
@@ -50,6 +51,17 @@ class Touched:
     groups_exclusive: bool = False
     catalog_exclusive: bool = False
     revision: int | None = None
+
+    def __or__(self, other: Touched) -> Touched:
+        """Both, of the same revision."""
+        return Touched(
+            groups=self.groups | other.groups,
+            resources=self.resources | other.resources,
+            registry_exclusive=self.registry_exclusive or other.registry_exclusive,
+            groups_exclusive=self.groups_exclusive or other.groups_exclusive,
+            catalog_exclusive=self.catalog_exclusive or other.catalog_exclusive,
+            revision=self.revision,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +134,15 @@ def _shown_from(row: Mapping[str, Any]) -> Shown:
     )
 
 
-async def lock_and_load(connection: Connection, touched: Touched) -> Locked:
+async def lock_and_load(
+    connection: Connection, touched: Touched, *, patience_seconds: float = 0
+) -> Locked:
     """Lock what is touched, then load it: the registry, the groups, the resources, and
     every version of these resources.
+
+    Args:
+        patience_seconds: how long to wait for a lock, then and for the rest of the
+            transaction; 0 is for ever.
 
     Raises:
         MustBeginAgain: roll back, and come again with everything exclusive.
@@ -139,6 +157,7 @@ async def lock_and_load(connection: Connection, touched: Touched) -> Locked:
             touched.groups_exclusive,
             touched.catalog_exclusive,
             touched.revision,
+            f"{patience_seconds:.3f}s",
         )
     except PostgresError as error:
         reason = _REASONS.get(getattr(error, "sqlstate", None) or "")
@@ -245,35 +264,39 @@ async def load_documents(connection: Connection, xids: Iterable[str]) -> dict[st
     return {row["xid"]: row["body"] for row in rows}
 
 
-async def write(connection: Connection, write: Write) -> Position:
-    """Write everything of an interaction; the caller commits.
+async def write(connection: Connection, *writes: Write) -> Position:
+    """Write everything of some interactions, in their order; the caller commits.
 
     Returns:
-        where the change log will show it.
+        where the change log will show them.
     """
-    if write.tombstones:
-        await connection.execute(_queries.bury, *_tombstone_columns(write.tombstones))
-    if write.revived:
+    tombstones = [tombstone for write in writes for tombstone in write.tombstones]
+    if tombstones:
+        await connection.execute(_queries.bury, *_tombstone_columns(tombstones))
+    revived = [origin for write in writes for origin in write.revived]
+    if revived:
         await connection.execute(
-            _queries.revive, [o.authority for o in write.revived], [o.xid for o in write.revived]
+            _queries.revive, [o.authority for o in revived], [o.xid for o in revived]
         )
-    txid = await connection.fetchval(
-        _queries.write,
-        write.interaction,
-        write.at,
-        _entity_rows(write.entities),
-        _change_rows(write.changes),
-    )
-    if resources := _relisted(write):
+    entities = _last_states(writes)
+    txid = await connection.fetchval(_queries.write, _entity_rows(entities), _change_rows(writes))
+    if resources := _relisted(entities, writes):
         await connection.execute(_queries.relist, *_default_columns(resources))
-    documents = [e for e in write.entities if e.document is not None]
+    documents = [e for e in entities if e.document is not None]
     if documents:
         await connection.execute(
             _queries.write_documents, [e.xid for e in documents], [e.document for e in documents]
         )
-    if write.dropped_documents:
-        await connection.execute(_queries.drop_documents, list(write.dropped_documents))
+    if dropped := [xid for write in writes for xid in write.dropped_documents]:
+        await connection.execute(_queries.drop_documents, dropped)
     return Position.end_of(txid)
+
+
+def _last_states(writes: Sequence[Write]) -> Sequence[Entity]:
+    """Each entity once, as the last that writes it leaves it."""
+    if len(writes) == 1:
+        return writes[0].entities
+    return list({entity.xid: entity for write in writes for entity in write.entities}.values())
 
 
 def _entity_rows(entities: Sequence[Entity]) -> str:
@@ -318,13 +341,13 @@ def _is_listed(entity: Entity, defaults: Mapping[str, str]) -> bool | None:
     return None if default is None else entity.xid == default
 
 
-def _relisted(write: Write) -> list[Entity]:
+def _relisted(entities: Sequence[Entity], writes: Sequence[Write]) -> list[Entity]:
     """The resources with a version that is not written but may begin or cease to be listed."""
-    written = {entity.xid for entity in write.entities}
-    created = {change.xid for change in write.changes if change.action == "created"}
+    written = {entity.xid for entity in entities}
+    created = {c.xid for write in writes for c in write.changes if c.action == "created"}
     return [
         entity
-        for entity in write.entities
+        for entity in entities
         if entity.kind == "resource"
         and not (entity.xid in created and _default_version(entity) in written)
     ]
@@ -355,10 +378,12 @@ def _tombstone_columns(tombstones: Sequence[Tombstone]) -> list[list[Any]]:
     ]
 
 
-def _change_rows(changes: Sequence[Change]) -> str:
+def _change_rows(writes: Sequence[Write]) -> str:
     return orjson.dumps(
         [
             {
+                "interaction": write.interaction,
+                "at": write.at,
                 "xid": change.xid,
                 "kind": change.kind,
                 "action": change.action,
@@ -369,6 +394,7 @@ def _change_rows(changes: Sequence[Change]) -> str:
                 "changed": change.changed,
                 "deprecation": change.deprecation,
             }
-            for change in changes
+            for write in writes
+            for change in write.changes
         ]
     ).decode()

@@ -1,7 +1,8 @@
 -- name: lock_and_load
--- Lock what an interaction touches, then read it.
+-- Lock what an interaction touches, then read it; the patience has to be known by then.
 SELECT (entity).*, is_referred, has_lived
-FROM lock_and_load($1, $2, $3, $4, $5, $6)
+FROM set_config('lock_timeout', $7, true) AS patience
+CROSS JOIN LATERAL lock_and_load($1, $2, $3, $4, $5, CASE WHEN patience <> '' THEN $6::bigint END)
 
 -- name: load
 -- Entities by xid, without their documents.
@@ -89,13 +90,14 @@ SELECT xid, body FROM documents WHERE xid = ANY ($1::text[])
 WITH logged AS (
     INSERT INTO changes (
         interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation)
-    SELECT $1, $2, c.xid, c.kind, c.action, c.authority, c.origin, c.epoch,
+    SELECT c.interaction, c.at, c.xid, c.kind, c.action, c.authority, c.origin, c.epoch,
         decode(c.digest, 'hex'), c.changed, c.deprecation
-    FROM ROWS FROM (json_to_recordset($4::json) AS (
-        xid text, kind text, action text, authority text, origin text, epoch bigint, digest text,
+    FROM ROWS FROM (json_to_recordset($2::json) AS (
+        interaction text, at timestamptz, xid text, kind text, action text, authority text, origin text, epoch bigint, digest text,
         changed text[], deprecation text[]
     )) WITH ORDINALITY AS c (
-        xid, kind, action, authority, origin, epoch, digest, changed, deprecation, position)
+        interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation,
+        position)
     ORDER BY c.position
 ), kept AS (
     INSERT INTO entities (
@@ -105,7 +107,7 @@ WITH logged AS (
         e.createdat, e.modifiedat, decode(e.document_sha256, 'hex'), decode(e.digest, 'hex'),
         e.fingerprint, e.bucket,
         CASE WHEN listed.here THEN e.listing END, CASE WHEN listed.here THEN e.listing_id END
-    FROM json_to_recordset($3::json) AS e (
+    FROM json_to_recordset($1::json) AS e (
         xid text, collection text, id text, kind text, authority text, origin text, epoch bigint,
         attributes jsonb, createdat timestamptz, modifiedat timestamptz, document_sha256 text,
         digest text, fingerprint bigint, bucket integer, listing text, listing_id text,
