@@ -12,6 +12,7 @@ from catalog.model.capabilities import Capabilities, offered_with
 from catalog.model.capabilityupdate import stored_capabilities
 from catalog.model.configuration import Configuration, model_of
 from catalog.model.schema import Model
+from catalog.registry.write import Writer
 from catalog.store.configuration import read_stored
 from catalog.store.database import Database
 
@@ -35,6 +36,10 @@ class Context:
     public_base: str
     offered: Capabilities = OFFERED_HERE
     checker: Checker = field(default_factory=Checker)
+    writer: Writer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer = Writer(self.database, self.checker)
 
     @property
     def model(self) -> Model:

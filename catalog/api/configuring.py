@@ -14,7 +14,7 @@ from catalog.model.configuration import ABSENT, Absent, Configuration, reconfigu
 from catalog.model.errors import CapabilityError, InvalidAttribute
 from catalog.model.interaction import Interaction, RegistryUpsert
 from catalog.registry.configure import Becoming
-from catalog.registry.write import Outcome, apply_interaction
+from catalog.registry.work import Outcome
 
 NAMES = ("capabilities", "modelsource")
 # A change of the model looks at every entity of the types that differ.
@@ -104,9 +104,7 @@ async def reconfigure(request: web.Request, **wanted: Any) -> tuple[Configuratio
         base = context.base_url(request)
         becoming = await becoming_of(context, configuration, base=base, **wanted)
         touching = Interaction(registry=RegistryUpsert(body=None, patch=True))
-        outcome = await apply_interaction(
-            context.database, configuration, touching, becoming, checker=context.checker
-        )
+        outcome = await context.writer.apply(configuration, touching, becoming)
     if becoming is not None:
         context.adopt(becoming.configuration)
         configuration = becoming.configuration

@@ -13,7 +13,7 @@ from aiohttp import web
 from catalog.model.errors import ExtraXregistryHeader, HeaderError, TooLarge
 from catalog.model.moment import format_time
 from catalog.model.schema import Attribute, ResourceType
-from catalog.registry.write import Outcome
+from catalog.registry.work import Outcome
 
 PREFIX = "xRegistry-"
 CORRELATION_ID = "xRegistry-xregcorrelationid"

@@ -20,7 +20,6 @@ from catalog.context import Context
 from catalog.model.errors import DetailsRequired, ExtraXregistryHeader
 from catalog.model.interaction import Document, Interaction
 from catalog.model.schema import Model
-from catalog.registry.write import apply_interaction
 from catalog.store import entities as store
 
 _SET = frozenset(NAMES)
@@ -53,9 +52,7 @@ async def answer_write(
     if flags.default is not None:
         interaction.choose_default(flags.default, creates_one=_creates_one(request, target))
     query = read_shape(request, target, configuration.capabilities, after.model)
-    outcome = await apply_interaction(
-        context.database, configuration, interaction, becoming, checker=context.checker
-    )
+    outcome = await context.writer.apply(configuration, interaction, becoming)
     if becoming is not None:
         context.adopt(becoming.configuration)
     view = View(
@@ -151,9 +148,7 @@ async def answer_delete(request: web.Request, context: Context, target: Target) 
     else:
         doomed = await read_json(request) if request.can_read_body else await _all(context, target)
         interaction.delete_from(configuration.model, target.xid, target.plural, doomed)
-    outcome = await apply_interaction(
-        context.database, configuration, interaction, checker=context.checker
-    )
+    outcome = await context.writer.apply(configuration, interaction)
     return answer_deleted(outcome)
 
 

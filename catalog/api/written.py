@@ -20,7 +20,7 @@ from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid, collection_of
 from catalog.registry import read
 from catalog.registry.known import Known
-from catalog.registry.write import Outcome
+from catalog.registry.work import Outcome
 
 
 async def answer_written(

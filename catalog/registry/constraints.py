@@ -103,11 +103,11 @@ class ConstraintCheck:
 
     async def _check_group(self, draft: Draft) -> None:
         """All resources of a group whose own constraints, or what they refer to, changed."""
+        if draft.before is None or draft.attributes == draft.before.attributes:
+            return
         rules = self.plan.rules_of(draft.xid)
         kind = self.plan.model.groups[draft.xid.groups]
-        if draft.before is None or not rules.differ_from(
-            GroupRules.of(kind, draft.xid, draft.before.attributes)
-        ):
+        if not rules.differ_from(GroupRules.of(kind, draft.xid, draft.before.attributes)):
             return
         rows = await store.load_subtrees(self.connection, [str(draft.xid)])
         versions = _by_resource(rows)

@@ -91,6 +91,10 @@ class FormatCheck:
             for draft in resource.versions:
                 if self._is_due(draft, resource.kind):
                     due += [draft] * self._can_be_checked(draft, resource.kind)
+        if due:
+            await self._validate(due)
+
+    async def _validate(self, due: Sequence[Draft]) -> None:
         await self.contents.load(due)
         answers = await gather(
             [self.checker.validate(d.attributes["format"], self.contents.of(d)) for d in due]

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from catalog.registry.write import Writer
 from tests.integration.conftest import SPEC, Node, assert_problem, start_node
 
 CHECKED = {"validateformat": True, "validatecompatibility": True}
@@ -77,7 +78,7 @@ class Spy:
 @pytest.fixture
 def spy(node: Node) -> Spy:
     spy = Spy()
-    node.context.checker = spy  # type: ignore[assignment]  # all that is used of one
+    node.context.writer = Writer(node.database, spy)
     return spy
 
 

@@ -12,7 +12,6 @@ from catalog.model.entity import Entity
 from catalog.model.errors import NotFound
 from catalog.model.interaction import GroupUpsert, Interaction
 from catalog.model.xid import Xid
-from catalog.registry.write import apply_interaction
 from catalog.store.entities import Write, write
 from tests.integration.conftest import Answer, Node, assert_problem, start_node
 
@@ -465,9 +464,7 @@ async def test_a_group_that_goes_meanwhile_is_not_brought_back(node: Node) -> No
     interaction.groups = [GroupUpsert(xid=xid.group, body=None, must_exist=True)]
     before = await node.state()
     with pytest.raises(NotFound):
-        await apply_interaction(
-            node.database, node.context.configuration, interaction, checker=node.context.checker
-        )
+        await node.context.writer.apply(node.context.configuration, interaction)
     assert await node.state() == before
 
 

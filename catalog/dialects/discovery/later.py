@@ -22,7 +22,6 @@ from catalog.model.errors import (
     ServerError,
     XRegistryError,
 )
-from catalog.registry.write import apply_composed
 from catalog.store import services
 from catalog.store.database import DatabaseFailure
 from catalog.store.entities import ConfigurationChanged
@@ -89,9 +88,7 @@ async def _do(context: Context, work: ServiceWrite) -> XRegistryError | None:
     """Why it could not be done, if so."""
     try:
         async with asyncio.timeout(context.settings.request_timeout_seconds):
-            await apply_composed(
-                context.database, work.catalog.configuration, work, checker=context.checker
-            )
+            await context.writer.apply_composed(work.catalog.configuration, work)
     except XRegistryError as refusal:
         return refusal
     except ConfigurationChanged:

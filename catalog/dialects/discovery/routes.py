@@ -38,7 +38,6 @@ from catalog.dialects.discovery.writing import (
 )
 from catalog.dialects.serving import bounded
 from catalog.model.errors import BadRequest, NotFound
-from catalog.registry.write import apply_composed
 from catalog.store import services
 
 
@@ -161,7 +160,7 @@ async def _write(
     )
     if prefers_later(request):
         return await accept(request, work)
-    await apply_composed(context.database, catalog.configuration, work, checker=context.checker)
+    await context.writer.apply_composed(catalog.configuration, work)
     assert work.answer is not None, "it was done"
     answer = work.answer
     return web.Response(status=answer.status, headers=answer.headers, body=answer.body)

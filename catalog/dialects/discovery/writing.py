@@ -27,7 +27,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import InvalidAttribute, RequestInterrupted
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid
-from catalog.registry.write import Outcome
+from catalog.registry.work import Outcome
 from catalog.store import entities, services
 from catalog.store.database import Connection
 

@@ -46,7 +46,7 @@ from catalog.model.errors import (
 )
 from catalog.model.interaction import GroupUpsert, Interaction, ResourceUpsert, VersionUpsert
 from catalog.model.xid import Xid
-from catalog.registry.write import Outcome, apply_interaction
+from catalog.registry.work import Outcome
 from catalog.store import entities as store
 
 _MOST_ATTEMPTS = 20
@@ -256,6 +256,4 @@ def _writable(request: web.Request, context: Context) -> Configuration:
 async def _apply(
     context: Context, configuration: Configuration, interaction: Interaction
 ) -> Outcome:
-    return await apply_interaction(
-        context.database, configuration, interaction, checker=context.checker
-    )
+    return await context.writer.apply(configuration, interaction)

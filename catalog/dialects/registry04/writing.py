@@ -23,7 +23,7 @@ from catalog.model.errors import (
 )
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Attribute
-from catalog.registry.write import Outcome, apply_interaction
+from catalog.registry.work import Outcome
 
 # No entity has this epoch, so that what comes with it can only be new.
 NEVER = 2**62
@@ -37,9 +37,7 @@ async def apply(request: web.Request, interaction: Interaction) -> Outcome:
     """
     context = request.app[CONTEXT]
     with incompatibility_is_conflict():
-        return await apply_interaction(
-            context.database, context.configuration, interaction, checker=context.checker
-        )
+        return await context.writer.apply(context.configuration, interaction)
 
 
 async def read_optional_object(request: web.Request) -> Json:

@@ -1,0 +1,265 @@
+"""What interactions do to the catalog inside a transaction: load, decide, write."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from catalog.model.change import Change, changes_between
+from catalog.model.configuration import Configuration
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.interaction import Interaction
+from catalog.model.xid import Xid
+from catalog.registry.checks import Checks
+from catalog.registry.configure import Becoming, configure
+from catalog.registry.plan import Plan
+from catalog.registry.steps import Steps
+from catalog.registry.validation import Checker
+from catalog.registry.xref import target_in
+from catalog.store import entities as store
+from catalog.store.changes import Position
+from catalog.store.database import Connection
+from catalog.store.entities import Locked, Touched, Write
+
+# Beyond so many locks it is cheaper, for everybody, to take the catalog whole.
+_MOST_LOCKS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What an interaction did.
+
+    `position` is where the change log shows it: a reader of the log that has come this
+    far has seen everything of it. `overlooked` are read-only entities that it left alone.
+    """
+
+    interaction: str
+    at: datetime
+    position: Position
+    before: Mapping[str, Entity]
+    after: Mapping[str, Entity | Tombstone]
+    changes: list[Change]
+    overlooked: frozenset[str] = frozenset()
+
+    def is_new(self, xid: Xid) -> bool:
+        return str(xid) not in self.before and isinstance(self.after.get(str(xid)), Entity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What an interaction is going to do, since nothing speaks against it."""
+
+    write: Write
+    before: Mapping[str, Entity]
+    after: Mapping[str, Entity | Tombstone]
+    overlooked: frozenset[str]
+
+    def done(self, position: Position) -> Outcome:
+        return Outcome(
+            interaction=self.write.interaction,
+            at=self.write.at,
+            position=position,
+            before=self.before,
+            after=self.after,
+            changes=list(self.write.changes),
+            overlooked=self.overlooked,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Work:
+    """One transaction: each interaction is decided on what the ones before it leave.
+
+    Args:
+        configuration: the one that all of them were read with.
+        becoming: the configuration that the only one asks for, which it was read with.
+        checker: knows the formats of documents.
+    """
+
+    connection: Connection
+    authority: str
+    configuration: Configuration
+    checker: Checker
+    becoming: Becoming | None = None
+    _locked: Locked = field(init=False)
+    _is_exclusive: bool = field(init=False)
+    # By the group or the resource that a row is of.
+    _held: dict[str, dict[str, Entity]] = field(init=False, default_factory=dict)
+    _decisions: list[Decision] = field(init=False, default_factory=list)
+
+    async def load(self, touched: Touched, *, patience_seconds: float = 0) -> None:
+        """Lock what interactions touch, and read it.
+
+        Raises:
+            MustBeginAgain, ConfigurationChanged: as `lock_and_load`.
+        """
+        self._locked = await store.lock_and_load(
+            self.connection, touched, patience_seconds=patience_seconds
+        )
+        self._is_exclusive = touched.catalog_exclusive
+        for entity in self._locked.entities.values():
+            self._held.setdefault(_owner(entity), {})[entity.xid] = entity
+
+    async def decide(self, interaction: Interaction, touched: Touched) -> Decision:
+        """What an interaction is to write, which is done once it is kept.
+
+        Args:
+            touched: by this one; it was loaded, alone or with more.
+
+        Raises:
+            XRegistryError: it is refused, with every violation found.
+            MustBeginAgain: it has to be alone, with the catalog locked as a whole.
+        """
+        id, now = uuid.uuid4().hex, datetime.now(UTC)
+        before = await self._before(interaction, touched)
+        plan = Plan(
+            self._configuration_after.model,
+            before,
+            authority=self.authority,
+            now=now,
+            referred=await _load_referred(self.connection, interaction, before),
+        )
+        steps = await self._take_steps(plan, interaction, before)
+        await self._check(plan, steps)
+        tombstones = await self._earlier_lives(plan)
+        planned = plan.finish(tombstones)
+        changes = changes_between({**plan.referred, **before}, planned.after, plan.model)
+        if self.becoming is not None:
+            changes = self.becoming.noted_in(changes, self.configuration)
+        return Decision(
+            write=Write(
+                interaction=id,
+                at=now,
+                entities=[e for e in planned.after.values() if isinstance(e, Entity)],
+                tombstones=[t for t in planned.after.values() if isinstance(t, Tombstone)],
+                changes=changes,
+                dropped_documents=planned.dropped_documents,
+                revived=list(tombstones),
+            ),
+            before=before,
+            after=planned.after,
+            overlooked=frozenset(steps.overlooked),
+        )
+
+    def keep(self, decision: Decision) -> None:
+        """Let the next interaction, which touches other resources, find this one done."""
+        self._decisions.append(decision)
+        for entity in decision.write.entities:
+            if entity.kind in ("registry", "group"):
+                self._held[entity.xid] = {entity.xid: entity}
+
+    async def write(self) -> list[Outcome]:
+        """Write what was kept, in this order; the caller commits and announces it.
+
+        Raises:
+            XRegistryError: the configuration is refused.
+        """
+        writes = [decision.write for decision in self._decisions]
+        position = await store.write(self.connection, *writes)
+        if self.becoming is not None:
+            [only] = writes
+            await configure(
+                self.connection,
+                self.configuration,
+                self.becoming,
+                checker=self.checker,
+                interaction=only.interaction,
+                now=only.at,
+            )
+        return [decision.done(position) for decision in self._decisions]
+
+    @property
+    def _configuration_after(self) -> Configuration:
+        return self.configuration if self.becoming is None else self.becoming.configuration
+
+    async def _before(self, interaction: Interaction, touched: Touched) -> dict[str, Entity]:
+        before: dict[str, Entity] = {}
+        for owner in ("/", *touched.groups, *touched.resources):
+            before |= self._held.get(owner, {})
+        return before | await _load_below(self.connection, interaction)
+
+    async def _take_steps(
+        self, plan: Plan, interaction: Interaction, before: Mapping[str, Entity]
+    ) -> Steps:
+        numbers = await _load_numbers(self.connection, plan.authority, interaction, before)
+        steps = Steps(plan, interaction, numbers)
+        steps.run()
+        return steps
+
+    async def _check(self, plan: Plan, steps: Steps) -> None:
+        checks = Checks(self.connection, plan, self._configuration_after.capabilities, self.checker)
+        await checks.run(
+            steps.resources,
+            is_exclusive=self._is_exclusive,
+            is_referred=self._locked.is_referred,
+        )
+
+    async def _earlier_lives(self, plan: Plan) -> dict[Origin, Tombstone]:
+        created = plan.created() if self._locked.has_lived else []
+        return await store.load_tombstones(self.connection, created) if created else {}
+
+
+def touched_by(interaction: Interaction, revision: int) -> Touched:
+    """What an interaction is about to write.
+
+    Args:
+        revision: of the configuration that it was read with.
+    """
+    written = [upsert.xid for upsert in interaction.resources]
+    targets = [xid for upsert in interaction.resources if (xid := target_in(upsert.meta))]
+    deleted = [delete.xid for delete in interaction.deletes]
+    groups = {str(upsert.xid) for upsert in interaction.groups}
+    groups |= {str(xid.group) for xid in (*deleted, *targets)}
+    resources = {str(xid.resource) for xid in (*written, *deleted, *targets) if xid.rid}
+    return Touched(
+        groups=frozenset(groups),
+        resources=frozenset(resources),
+        registry_exclusive=interaction.registry is not None
+        or any(xid.kind == "group" for xid in deleted),
+        groups_exclusive=any(upsert.body is not None for upsert in interaction.groups)
+        or bool(deleted),
+        catalog_exclusive=len(groups) + len(resources) > _MOST_LOCKS,
+        revision=revision,
+    )
+
+
+def _owner(entity: Entity) -> str:
+    return entity.xid.rsplit("/", 2)[0] if entity.kind == "version" else entity.xid
+
+
+async def _load_below(connection: Connection, interaction: Interaction) -> dict[str, Entity]:
+    """Everything below the groups that will be deleted (resources bring their versions)."""
+    groups = [str(delete.xid) for delete in interaction.deletes if delete.xid.kind == "group"]
+    rows = await store.load_subtrees(connection, groups) if groups else []
+    return {row.xid: row for row in rows}
+
+
+async def _load_referred(
+    connection: Connection, interaction: Interaction, before: Mapping[str, Entity]
+) -> dict[str, Entity]:
+    """What those resources show that are cross references now and will be written."""
+    written = (before.get(str(upsert.xid)) for upsert in interaction.resources)
+    xrefs = {xref for each in written if each is not None and (xref := each.attributes.get("xref"))}
+    if not xrefs:
+        return {}
+    targets = await store.load(connection, xrefs)
+    defaults = [
+        f"{xid}/versions/{target.attributes.get('defaultversionid')}"
+        for xid, target in targets.items()
+    ]
+    return targets | await store.load(connection, defaults)
+
+
+async def _load_numbers(
+    connection: Connection, authority: str, interaction: Interaction, before: Mapping[str, Entity]
+) -> dict[str, list[range]]:
+    """The numbers of deleted versions, of the resources that may get one with a new number."""
+    resources = [
+        str(upsert.xid)
+        for upsert in interaction.resources
+        if (held := before.get(str(upsert.xid))) is not None
+        and ("xref" in held.attributes or any(not each.vid for each in upsert.versions))
+    ]
+    return await store.numbers_of_deleted_versions(connection, authority, resources)
