@@ -54,6 +54,13 @@ class Capabilities:
         )
         return tuple(dict.fromkeys(found))
 
+    def checks_more_than(self, other: Capabilities) -> bool:
+        """Whether anything is to be checked that `other` may leave alone."""
+        return not {*self.formats} <= {*other.formats} or any(
+            not {*rules} <= {*other.compatibilities.get(format, ())}
+            for format, rules in self.compatibilities.items()
+        )
+
     def as_json(self) -> dict[str, Any]:
         """The map that clients see."""
         return {

@@ -24,16 +24,25 @@ class Checks:
     Args:
         capabilities: say which formats and which compatibility rules are checked at all.
         checker: knows the formats of documents.
+        tries_again: check also what is unchanged and could not be checked so far.
     """
 
     def __init__(
-        self, connection: Connection, plan: Plan, capabilities: Capabilities, checker: Checker
+        self,
+        connection: Connection,
+        plan: Plan,
+        capabilities: Capabilities,
+        checker: Checker,
+        *,
+        tries_again: bool = False,
     ) -> None:
         contents = Contents(connection)
         self.plan = plan
         self.connection = connection
-        self.formats = FormatCheck(plan, contents, capabilities, checker)
-        self.compatibility = CompatibilityCheck(plan, contents, capabilities, checker)
+        self.formats = FormatCheck(plan, contents, capabilities, checker, tries_again=tries_again)
+        self.compatibility = CompatibilityCheck(
+            plan, contents, capabilities, checker, tries_again=tries_again
+        )
 
     async def run(
         self, resources: Collection[ResourcePlan], *, is_exclusive: bool, is_referred: bool

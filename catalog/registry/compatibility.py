@@ -16,7 +16,15 @@ from catalog.registry.contents import Contents, has_new_content
 from catalog.registry.draft import Draft
 from catalog.registry.plan import Plan
 from catalog.registry.resources import ResourcePlan
-from catalog.registry.validation import COMPATIBILITY, FORMAT, Checker, Direction, gather, note
+from catalog.registry.validation import (
+    COMPATIBILITY,
+    FORMAT,
+    Checker,
+    Direction,
+    gather,
+    is_open,
+    note,
+)
 
 _DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
     "backward": ("backward",),
@@ -44,12 +52,19 @@ class CompatibilityCheck:
     """Step 9 of core/spec.md, "Resource Processing Algorithm", for a whole interaction."""
 
     def __init__(
-        self, plan: Plan, contents: Contents, capabilities: Capabilities, checker: Checker
+        self,
+        plan: Plan,
+        contents: Contents,
+        capabilities: Capabilities,
+        checker: Checker,
+        *,
+        tries_again: bool,
     ) -> None:
         self.plan = plan
         self.contents = contents
         self.capabilities = capabilities
         self.checker = checker
+        self.tries_again = tries_again
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
         """Note what is compatible; what is not becomes a violation of the plan."""
@@ -67,7 +82,7 @@ class CompatibilityCheck:
         due: list[_Comparison] = []
         checked: list[Draft] = []
         lines = _Lines(resource, transitive=wanted.endswith("_transitive"))
-        for draft in lines.concerned():
+        for draft in lines.concerned(self._open_in(resource)):
             if "format" not in draft.attributes:
                 note(self.plan, draft, COMPATIBILITY, None)
             elif reason := self._obstacle(draft, lines, wanted):
@@ -82,6 +97,11 @@ class CompatibilityCheck:
             )
         for draft in checked:
             note(self.plan, draft, COMPATIBILITY, "")
+
+    def _open_in(self, resource: ResourcePlan) -> set[str]:
+        """The ids of the versions that are to be tried again."""
+        drafts = resource.versions if self.tries_again else []
+        return {draft.xid.vid for draft in drafts if is_open(self.plan, draft, COMPATIBILITY)}
 
     def _obstacle(self, draft: Draft, lines: _Lines, rule: str) -> str:
         """Why a version cannot be compared at all; empty if it can."""
@@ -144,17 +164,17 @@ class _Lines:
         old_rule = old.attributes.get("compatibility") if old is not None else None
         self._is_new_rule = meta.attributes.get("compatibility") != old_rule
 
-    def concerned(self) -> list[Draft]:
-        """The versions that anything changed for, be it in what they descend from."""
+    def concerned(self, again: Collection[str]) -> list[Draft]:
+        """The versions that anything changed for, be it in what they descend from, and `again`."""
         if self._is_new_rule:
             return [*self.versions.values()]
         changed = {vid for vid in self.versions if self._is_changed(vid)}
-        if not changed:
+        if not changed and not again:
             return []
         return [
             draft
             for vid, draft in self.versions.items()
-            if not changed.isdisjoint((vid, *self._line(vid, self._now)))
+            if vid in again or not changed.isdisjoint((vid, *self._line(vid, self._now)))
         ]
 
     def _is_changed(self, vid: str) -> bool:

@@ -2,7 +2,8 @@
 
 Source: core/spec.md, "formatvalidated Attribute" and "compatibilityvalidated Attribute",
 core/model.md, "validateformat", "validatecompatibility" and "strictvalidation". Only what an
-interaction changed is checked: what was valid before stays so.
+interaction changed is checked: what was valid before stays so, and a changed configuration
+lets what could not be checked be tried again.
 """
 
 from __future__ import annotations
@@ -73,16 +74,28 @@ def note(plan: Plan, draft: Draft, name: str, verdict: str | None) -> None:
         plan.touch(draft.xid)
 
 
+def is_open(plan: Plan, draft: Draft, name: str) -> bool:
+    """Whether a check that this node answers for could not be made so far."""
+    return draft.attributes.get(name) is False and not plan.is_replica(draft.xid)
+
+
 class FormatCheck:
     """Step 6 of core/spec.md, "Resource Processing Algorithm", for a whole interaction."""
 
     def __init__(
-        self, plan: Plan, contents: Contents, capabilities: Capabilities, checker: Checker
+        self,
+        plan: Plan,
+        contents: Contents,
+        capabilities: Capabilities,
+        checker: Checker,
+        *,
+        tries_again: bool,
     ) -> None:
         self.plan = plan
         self.contents = contents
         self.capabilities = capabilities
         self.checker = checker
+        self.tries_again = tries_again
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
         """Note what is valid; what is not becomes a violation of the plan."""
@@ -112,7 +125,8 @@ class FormatCheck:
         says, has_format = FORMAT in draft.attributes, "format" in draft.attributes
         is_wanted = kind.validateformat and has_format
         if is_wanted and says:
-            return has_new_content(draft, kind)
+            is_due = self.tries_again and is_open(self.plan, draft, FORMAT)
+            return is_due or has_new_content(draft, kind)
         if says and not is_wanted:
             note(self.plan, draft, FORMAT, None)
         return is_wanted

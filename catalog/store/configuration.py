@@ -69,6 +69,19 @@ async def resources_of_type(
         yield batch
 
 
+async def unchecked_resources(
+    connection: Connection, groups: str, resources: str, authority: str
+) -> AsyncIterator[list[Entity]]:
+    """An authority's resources of a type some of whose versions could not be checked.
+
+    They come in batches; the transaction must not end meanwhile.
+    """
+    bounds = (f"/{groups}/", f"/{groups}0")
+    arguments = (*bounds, resources, authority)
+    async for batch in _batches(connection, _queries.unchecked_resources, *arguments):
+        yield batch
+
+
 async def _batches(
     connection: Connection, statement: str, *arguments: str
 ) -> AsyncIterator[list[Entity]]:

@@ -17,3 +17,17 @@ SELECT * FROM entities WHERE collection = $1 ORDER BY lower(id) COLLATE "C"
 SELECT * FROM entities
 WHERE xid > $1 AND xid < $2 AND kind = 'resource' AND split_part(xid, '/', 4) = $3
 ORDER BY xid
+
+-- name: unchecked_resources
+-- An authority's resources of one type that have a version which could not be checked.
+SELECT r.* FROM entities r
+WHERE r.xid > $1 AND r.xid < $2 AND r.kind = 'resource' AND split_part(r.xid, '/', 4) = $3
+  AND r.authority = $4
+  AND EXISTS (
+    SELECT FROM entities v
+    WHERE v.collection = r.xid || '/versions'
+      AND 'false' IN (
+        v.attributes ->> 'formatvalidated', v.attributes ->> 'compatibilityvalidated'
+      )
+  )
+ORDER BY r.xid
