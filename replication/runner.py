@@ -13,36 +13,19 @@ import structlog
 
 from catalog.context import Context
 from catalog.events.backoff import Backoff
-from catalog.model.entity import Origin
 from catalog.store import links
-from catalog.store.database import wait_for
-from catalog.store.links import Link, LinkReplaced
-from replication.link import may_bring
+from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
+from replication.bell import Bell
+from replication.conflicts import retry_conflicts
 from replication.listen import ensure_subscription
-from replication.pull import Brought, Flow, apply_by, apply_lines, bootstrap, pull_once
+from replication.pull import Flow, bootstrap, pull_once
 from replication.remote import CursorExpired, Rejected, Remote, RemoteError
-from replication.wire import MOST_ORIGINS, is_scope
 
 _log = structlog.get_logger(__name__)
 
 _LONG_POLL_SECONDS = 20.0
 # A source that does not hold back its answer must not be asked without end.
 _SHORTEST_POLL_SECONDS = 0.5
-
-
-class Bell:
-    """Wakes a runner that waits, or one that is about to."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def ring(self) -> None:
-        self._event.set()
-
-    async def wait(self, timeout_seconds: float) -> None:
-        """Wait for a ring since the last wait, but not longer than that."""
-        await wait_for(self._event, timeout_seconds)
-        self._event.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +75,12 @@ class Runner:
         self._remote = means.remote(link)
         self._failures = link.failures
         self._retried_at = -means.context.settings.pull_interval_seconds
+        self._asked = self._answered = 0
+
+    def reconsider(self) -> None:
+        """Try soon again what could not be applied."""
+        self._asked += 1
+        self.bell.ring()
 
     async def run(self) -> None:
         """Follow the source; after a failure, come back later and later."""
@@ -181,33 +170,28 @@ class Runner:
     async def _poll(self, flow: Flow, cursor: str, seconds: float) -> str:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        brought: Brought = await pull_once(flow, cursor, wait_seconds=seconds)
+        brought = await self.bell.during(pull_once(flow, cursor, wait_seconds=seconds))
+        if brought is None:
+            return cursor
         if not brought.copies and loop.time() - began < _SHORTEST_POLL_SECONDS:
             await self._means.timing.sleep(min(seconds, _SHORTEST_POLL_SECONDS))
         return brought.cursor
 
     async def _retry_conflicts(self, flow: Flow) -> None:
-        """Fetch again what could not be applied: its place may have become free since."""
-        now = asyncio.get_running_loop().time()
-        if now - self._retried_at < self._means.context.settings.pull_interval_seconds:
+        """Fetch again what could not be applied: what was in its way may be gone.
+
+        Raises:
+            CursorExpired: more may be there than is remembered, and has a reason to come now.
+        """
+        now, asked = asyncio.get_running_loop().time(), self._asked
+        interval = self._means.context.settings.pull_interval_seconds
+        if asked == self._answered and now - self._retried_at < interval:
             return
         self._retried_at = now
-        async with self._database.pool.acquire(timeout=30) as connection:
-            found = await links.load_conflicts(
-                connection, flow.link.id, Origin("", ""), MOST_ORIGINS
-            )
-        definition, authority = flow.link.definition, flow.source.authority
-        wanted = [
-            conflict.origin
-            for conflict in found
-            if conflict.origin.authority
-            and is_scope(conflict.origin.xid)
-            and may_bring(definition, authority, conflict.origin)
-        ]
-        if wanted:
-            await apply_lines(
-                flow.remote.fetch(wanted), lambda copies, _: apply_by(flow, copies, None)
-            )
+        number = await retry_conflicts(flow)
+        is_asked, self._answered = asked != self._answered, asked
+        if is_asked and number >= MOST_CONFLICTS:
+            raise CursorExpired("More was refused than is remembered.")
 
     async def _fail(self, message: str, error: RemoteError | None) -> None:
         self._failures += 1

@@ -9,7 +9,7 @@ import structlog
 
 from catalog.context import Context
 from catalog.outbound import open_session
-from catalog.store import links
+from catalog.store import configuration, links
 from catalog.store.database import Connection, Signal, wait_for
 from catalog.store.duty import listening, run_beats, take_over
 from catalog.store.links import Link
@@ -69,7 +69,10 @@ async def _serve(context: Context, connection: Connection, timing: Timing) -> No
             else:
                 signal.set()
 
-        async with listening(connection, links.CHANNEL, hear):
+        async with (
+            listening(connection, links.CHANNEL, hear),
+            listening(connection, configuration.CHANNEL, lambda _: roster.reconsider()),
+        ):
             group.create_task(run_beats(connection))
             await roster.run(signal)
 
@@ -97,6 +100,11 @@ class _Roster:
     def wake(self, id: str) -> None:
         if id in self._running:
             self._running[id].runner.bell.ring()
+
+    def reconsider(self) -> None:
+        """The model decides what can be applied, and it may be another one."""
+        for running in self._running.values():
+            running.runner.reconsider()
 
     async def compare_once(self) -> int:
         """Start, replace and stop what changed since the last look, and say how many."""

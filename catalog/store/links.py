@@ -21,6 +21,8 @@ State = Literal["new", "copying", "behind", "current", "waiting", "refused"]
 RELAY = ("*",)
 CHANNEL = "links"
 """Says the id of a link to wake, or nothing when links were changed."""
+MOST_CONFLICTS = 10_000
+"""A link that has as many may have refused more, which nothing is known of."""
 _queries = Queries("links")
 
 
@@ -185,7 +187,7 @@ async def remember(
 
 
 async def add_conflicts(connection: Connection, link: str, conflicts: Sequence[Conflict]) -> None:
-    """Record what was not applied. A link keeps ten thousand at most."""
+    """Record what was not applied, as far as there is room."""
     await connection.execute(
         _queries.add_conflicts,
         link,
@@ -196,6 +198,7 @@ async def add_conflicts(connection: Connection, link: str, conflicts: Sequence[C
         [c.verdict for c in conflicts],
         [c.detail for c in conflicts],
         max(c.at for c in conflicts),
+        MOST_CONFLICTS,
     )
 
 

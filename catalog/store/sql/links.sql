@@ -87,7 +87,7 @@ INSERT INTO conflicts (link, authority, origin, xid, epoch, verdict, detail, at)
 SELECT DISTINCT ON (c.authority, c.origin) $1, c.*, $8::timestamptz
 FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[])
     AS c (authority, origin, xid, epoch, verdict, detail)
-WHERE (SELECT count(*) FROM conflicts WHERE link = $1) < 10000
+WHERE (SELECT count(*) FROM conflicts WHERE link = $1) < $9
 ON CONFLICT (link, authority, origin) DO UPDATE SET
     xid = excluded.xid, epoch = excluded.epoch, verdict = excluded.verdict,
     detail = excluded.detail, at = excluded.at
