@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 from catalog.api.body import read_body, read_object
-from catalog.api.negotiation import JSON, YAML, Representation, representation_for
+from catalog.api.negotiation import DOCUMENTS, YAML, Representation, representation_for
 from catalog.api.stream import WHOLE
 from catalog.context import CONTEXT
 from catalog.documents.downgrade import downgrade
@@ -19,7 +19,8 @@ from catalog.documents.migrate import migrate, root_of
 from catalog.model.errors import MissingBody, ParsingData
 from catalog.sourcefile import NotParsable, parse_json, parse_yaml, to_yaml
 
-_PATHS = frozenset({"/", "/export"})
+PATHS = frozenset({"/", "/export"})
+"""Where there is something that has the form of a document, too."""
 
 
 async def read_registry(request: web.Request) -> dict[str, Any]:
@@ -32,7 +33,7 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
     Raises:
         MissingBody, ParsingData, and whatever `read_object` raises.
     """
-    if request.content_type.lower() not in (JSON, YAML):
+    if request.content_type.lower() not in DOCUMENTS:
         return await read_object(request)
     text = await read_body(request)
     if not text:
@@ -54,7 +55,7 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
 @web.middleware
 async def document_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answers with a document where the client prefers one to JSON."""
-    if request.path not in _PATHS:
+    if request.path not in PATHS:
         return await handler(request)
     wanted = representation_for(request.headers.getall(hdrs.ACCEPT, ()))
     if wanted is not None:

@@ -16,6 +16,7 @@ from catalog.documents.editions import NEWEST, SPECVERSIONS, stated_edition
 
 JSON = "application/cloudevents-registry+json"
 YAML = "application/cloudevents-registry+yaml"
+DOCUMENTS = (JSON, YAML)
 _PLAIN_JSON = "application/json"
 _MOST_RANGES = 50
 
@@ -58,7 +59,7 @@ def representation_for(accept: Iterable[str]) -> Representation | None:
         if (found := _read(item)) is not None
     ]
     best, quality = None, _quality(ranges, _PLAIN_JSON)
-    for media_type in (JSON, YAML):
+    for media_type in DOCUMENTS:
         if (own := _quality(ranges, media_type)) > quality:
             best, quality = media_type, own
     if best is None:

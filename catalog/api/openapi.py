@@ -9,6 +9,14 @@ from collections.abc import Iterator, Mapping
 from aiohttp import web
 
 from catalog.api.methods import methods_of, methods_of_route
+from catalog.api.openapi_operations import (
+    JSON,
+    VERBS,
+    content,
+    documents_at,
+    operation_on,
+    refusals,
+)
 from catalog.api.openapi_schemas import (
     ID,
     Json,
@@ -26,33 +34,7 @@ from catalog.model.configuration import Configuration
 from catalog.model.schema import Attribute, GroupType, ResourceType
 from catalog.model.xid import Xid
 
-_JSON = "application/json"
 _PLACEHOLDER = re.compile(r"{(\w+)}")
-
-_TEXT: Json = {"type": "string"}
-_TEXTS: Json = {"type": "array", "items": _TEXT}
-_SWITCH: Json = {"type": "string", "enum": [""]}
-_FLAGS: Mapping[str, Json] = {
-    "binary": _SWITCH,
-    "collections": _SWITCH,
-    "doc": _SWITCH,
-    "epoch": {"type": "integer", "minimum": 0},
-    "filter": _TEXTS,
-    "ignore": _TEXTS,
-    "inline": _TEXTS,
-    "setdefaultversionid": _TEXT,
-    "sort": _TEXT,
-    "specversion": _TEXT,
-}
-_SHOWING = ("binary", "doc", "inline", "specversion")
-_VERBS = {
-    "GET": "Read",
-    "HEAD": "Read the headers of",
-    "PUT": "Create or replace",
-    "PATCH": "Create or update",
-    "POST": "Add to",
-    "DELETE": "Delete",
-}
 
 routes = web.RouteTableDef()
 
@@ -90,7 +72,7 @@ def describe(configuration: Configuration, router: web.UrlDispatcher, base: str)
             "responses": {
                 "Refused": {
                     "description": "Refused; the error document says why.",
-                    "content": _content(_JSON, reference("Problem")),
+                    "content": content(JSON, reference("Problem")),
                 }
             },
         },
@@ -100,10 +82,10 @@ def describe(configuration: Configuration, router: web.UrlDispatcher, base: str)
 def _fixed_paths(router: web.UrlDispatcher, able: Capabilities) -> Iterator[tuple[str, Json]]:
     """Paths that do not depend on the model, as their handlers' docstrings describe them."""
     for resource in router.resources():
-        defined = {route.method: route for route in resource if route.method in _VERBS}
+        defined = {route.method: route for route in resource if route.method in VERBS}
         allowed = methods_of_route(resource.canonical, defined, able)
         operations = {
-            method.lower(): _fixed_operation(route)
+            method.lower(): _fixed_operation(resource.canonical, route)
             for method, route in defined.items()
             if method in allowed and method != "HEAD"
         }
@@ -111,14 +93,14 @@ def _fixed_paths(router: web.UrlDispatcher, able: Capabilities) -> Iterator[tupl
             yield resource.canonical, _path(resource.canonical, operations)
 
 
-def _fixed_operation(route: web.AbstractRoute) -> Json:
+def _fixed_operation(path: str, route: web.AbstractRoute) -> Json:
     about = (inspect.getdoc(route.handler) or "").partition("\n")[0]
-    operation: Json = {
-        "summary": about,
-        "responses": {"2XX": {"description": "Done."}, **_refusals()},
-    }
+    done: Json = {"description": "Done."}
+    if documents := documents_at(path):
+        done["content"] = {**content(JSON, {"type": "object"}), **documents}
+    operation: Json = {"summary": about, "responses": {"2XX": done, **refusals()}}
     if route.method in ("PUT", "PATCH", "POST"):
-        operation["requestBody"] = {"content": {_JSON: {"schema": {}}}}
+        operation["requestBody"] = {"content": {JSON: {"schema": {}}}}
     return operation
 
 
@@ -177,15 +159,19 @@ def _entry(
     settable: Mapping[str, Attribute] | None = None,
 ) -> tuple[str, Json]:
     """A path that takes and shows metadata."""
-    operations = {}
+    operations, documents = {}, documents_at(path)
     for method in _methods(target, able):
         is_map_of_maps = method == "POST" and target.kind in ("registry", "group")
         answer = {"type": "object"} if is_map_of_maps else shown
         taken = answer
         if method == "PUT" and settable:
             taken = {"allOf": [shown, {"required": required_of(settable)}]}
-        operations[method.lower()] = _operation(
-            able, target, method, _content(_JSON, taken), _content(_JSON, answer)
+        operations[method.lower()] = operation_on(
+            able,
+            target,
+            method,
+            taken={**content(JSON, taken), **documents},
+            shown={**content(JSON, answer), **documents},
         )
     return path, _path(path, operations)
 
@@ -193,7 +179,7 @@ def _entry(
 def _document_entry(able: Capabilities, path: str, target: Target) -> tuple[str, Json]:
     """A path that takes and shows a document, with its metadata in `xRegistry-` headers."""
     operations = {
-        method.lower(): _operation(able, target, method, _content("*/*", {}), {})
+        method.lower(): operation_on(able, target, method, taken=content("*/*", {}), shown={})
         for method in _methods(target, able)
     }
     operations["get"]["responses"]["303"] = {"description": "The document is elsewhere."}
@@ -201,71 +187,7 @@ def _document_entry(able: Capabilities, path: str, target: Target) -> tuple[str,
 
 
 def _methods(target: Target, able: Capabilities) -> Iterator[str]:
-    return (method for method in methods_of(target, able) if method in _VERBS)
-
-
-def _operation(able: Capabilities, target: Target, method: str, taken: Json, shown: Json) -> Json:
-    flags = [name for name in _flags_for(target, method) if name in able.flags]
-    operation: Json = {
-        "summary": f"{_VERBS[method]} the {target.plural or target.kind}.",
-        "parameters": [_query(name, _FLAGS[name]) for name in flags],
-        "responses": {**_successes(target, method, shown), **_refusals()},
-    }
-    if method == "GET" and target.kind == "collection" and able.pagination:
-        operation["parameters"].append(_query("limit", {"type": "integer", "minimum": 1}))
-    if method in ("PUT", "PATCH", "POST"):
-        operation["requestBody"] = {"required": True, "content": taken}
-    elif method == "DELETE" and target.kind == "collection":
-        operation["requestBody"] = {"content": taken}
-    return operation
-
-
-def _flags_for(target: Target, method: str) -> Iterator[str]:
-    if method != "DELETE":
-        yield from _SHOWING
-    elif target.kind != "collection":
-        yield "epoch"
-    if method in ("GET", "HEAD"):
-        yield "filter"
-        if target.kind in ("registry", "group"):
-            yield "collections"
-        if target.kind == "collection":
-            yield "sort"
-        return
-    yield "ignore"
-    if target.kind in ("resource", "meta", "version") or target.plural == "versions":
-        yield "setdefaultversionid"
-
-
-def _successes(target: Target, method: str, shown: Json) -> Json:
-    done: Json = {"description": "Done.", **({"content": shown} if shown else {})}
-    match method:
-        case "GET":
-            return {"200": done, "304": {"description": "Nothing is new since its ETag."}}
-        case "HEAD":
-            return {"200": {"description": "Done."}, "304": {"description": "Nothing is new."}}
-        case "DELETE":
-            return {"204": {"description": "Done."}}
-        case "POST" if target.kind != "resource":
-            return {"200": done}
-        case _:
-            return {"200": done, "201": {**done, "description": "Created."}}
-
-
-def _refusals() -> Json:
-    refused = {"$ref": "#/components/responses/Refused"}
-    return {"4XX": refused, "5XX": refused}
-
-
-def _content(media_type: str, schema: Json) -> Json:
-    return {media_type: {"schema": schema}}
-
-
-def _query(name: str, schema: Json) -> Json:
-    shown: Json = {"name": name, "in": "query", "schema": schema}
-    if schema is _SWITCH:
-        shown["allowEmptyValue"] = True
-    return shown
+    return (method for method in methods_of(target, able) if method in VERBS)
 
 
 def _path(path: str, operations: Json) -> Json:

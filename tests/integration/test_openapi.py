@@ -21,6 +21,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from catalog.api import subscriptions
+from catalog.api.negotiation import DOCUMENTS
 from replication import feed
 from tests.integration.conftest import Node, start_node
 
@@ -53,6 +54,25 @@ async def test_the_description_has_every_type_of_the_model(node: Node) -> None:
             assert {*kind["attributes"]} - {"*"} <= {*schema["properties"]}
             path = f"{one}/{resources}/{{{kind['singular']}id}}"
             assert (f"{path}$details" in described["paths"]) is kind["hasdocument"]
+
+
+async def test_the_description_names_every_media_type_of_the_registry(node: Node) -> None:
+    paths = (await node.get("/openapi.json"))["paths"]
+    exported = paths["/export"]["get"]["responses"]["2XX"]["content"]
+    shown = paths["/"]["get"]["responses"]["200"]["content"]
+    assert {*exported} == {*shown} == {"application/json", *DOCUMENTS}
+    for path in ("/", "/export"):
+        for media_type in shown:
+            answer = await node.send("GET", path, Accept=media_type)
+            assert answer.headers["Content-Type"].partition(";")[0] == media_type
+    for method in ("put", "patch", "post"):
+        taken = paths["/"][method]["requestBody"]["content"]
+        assert {*taken} == {*paths["/"][method]["responses"]["200"]["content"]} == {*shown}
+        for media_type in taken:
+            headers = {"Content-Type": media_type, "Accept": media_type}
+            answer = await node.request(method, "/", body=b"{}", headers=headers)
+            assert answer.status == 200, answer.body
+            assert answer.headers["Content-Type"].partition(";")[0] == media_type
 
 
 async def test_every_operation_answers_as_it_is_described(whole_node: Node) -> None:

@@ -1,0 +1,122 @@
+"""Describes single operations as OpenAPI: what they take, what they answer, and their flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from catalog.api.documents import PATHS
+from catalog.api.negotiation import DOCUMENTS
+from catalog.api.openapi_schemas import Json
+from catalog.api.paths import Target
+from catalog.model.capabilities import Capabilities
+
+JSON = "application/json"
+
+_TEXT: Json = {"type": "string"}
+_TEXTS: Json = {"type": "array", "items": _TEXT}
+_SWITCH: Json = {"type": "string", "enum": [""]}
+_FLAGS: Mapping[str, Json] = {
+    "binary": _SWITCH,
+    "collections": _SWITCH,
+    "doc": _SWITCH,
+    "epoch": {"type": "integer", "minimum": 0},
+    "filter": _TEXTS,
+    "ignore": _TEXTS,
+    "inline": _TEXTS,
+    "setdefaultversionid": _TEXT,
+    "sort": _TEXT,
+    "specversion": _TEXT,
+}
+_DOCUMENT: Json = {
+    "description": "A registry as a document; the media type's parameter `specversion` names "
+    "the edition that a client wants, and any edition is taken.",
+    "type": "object",
+}
+_SHOWING = ("binary", "doc", "inline", "specversion")
+VERBS = {
+    "GET": "Read",
+    "HEAD": "Read the headers of",
+    "PUT": "Create or replace",
+    "PATCH": "Create or update",
+    "POST": "Add to",
+    "DELETE": "Delete",
+}
+
+
+def operation_on(
+    able: Capabilities, target: Target, method: str, *, taken: Json, shown: Json
+) -> Json:
+    """What one method does on a kind of path.
+
+    Args:
+        taken: by media types what a body is, where the method has one.
+        shown: the same of a good answer's body; empty where there is none to be described.
+    """
+    flags = [name for name in _flags_for(target, method) if name in able.flags]
+    operation: Json = {
+        "summary": f"{VERBS[method]} the {target.plural or target.kind}.",
+        "parameters": [_query(name, _FLAGS[name]) for name in flags],
+        "responses": {**_successes(target, method, shown), **refusals()},
+    }
+    if method == "GET" and target.kind == "collection" and able.pagination:
+        operation["parameters"].append(_query("limit", {"type": "integer", "minimum": 1}))
+    if method in ("PUT", "PATCH", "POST"):
+        operation["requestBody"] = {"required": True, "content": taken}
+    elif method == "DELETE" and target.kind == "collection":
+        operation["requestBody"] = {"content": taken}
+    return operation
+
+
+def _flags_for(target: Target, method: str) -> Iterator[str]:
+    if method != "DELETE":
+        yield from _SHOWING
+    elif target.kind != "collection":
+        yield "epoch"
+    if method in ("GET", "HEAD"):
+        yield "filter"
+        if target.kind in ("registry", "group"):
+            yield "collections"
+        if target.kind == "collection":
+            yield "sort"
+        return
+    yield "ignore"
+    if target.kind in ("resource", "meta", "version") or target.plural == "versions":
+        yield "setdefaultversionid"
+
+
+def _successes(target: Target, method: str, shown: Json) -> Json:
+    done: Json = {"description": "Done.", **({"content": shown} if shown else {})}
+    match method:
+        case "GET":
+            return {"200": done, "304": {"description": "Nothing is new since its ETag."}}
+        case "HEAD":
+            return {"200": {"description": "Done."}, "304": {"description": "Nothing is new."}}
+        case "DELETE":
+            return {"204": {"description": "Done."}}
+        case "POST" if target.kind != "resource":
+            return {"200": done}
+        case _:
+            return {"200": done, "201": {**done, "description": "Created."}}
+
+
+def refusals() -> Json:
+    """The answers that every operation may have."""
+    refused = {"$ref": "#/components/responses/Refused"}
+    return {"4XX": refused, "5XX": refused}
+
+
+def content(media_type: str, schema: Json) -> Json:
+    """A body of one media type."""
+    return {media_type: {"schema": schema}}
+
+
+def _query(name: str, schema: Json) -> Json:
+    shown: Json = {"name": name, "in": "query", "schema": schema}
+    if schema is _SWITCH:
+        shown["allowEmptyValue"] = True
+    return shown
+
+
+def documents_at(path: str) -> Json:
+    """The media types that the documents of the CloudEvents registry have at a path."""
+    return {name: {"schema": _DOCUMENT} for name in DOCUMENTS if path in PATHS}
