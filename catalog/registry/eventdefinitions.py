@@ -19,7 +19,7 @@ from catalog.model.xid import Xid
 AUTHORITY = "urn:concord:messagecatalog"
 """Nobody's own: what it controls is never changed, but any catalog may delete its copies."""
 
-_GROUP = Xid("messagegroups", "io.cloudevents.messagecatalog")
+GROUP = Xid("messagegroups", "io.cloudevents.messagecatalog")
 _AT = datetime(2026, 1, 1, tzinfo=UTC)
 _META = {"defaultversionid": "1", "defaultversionsticky": False}
 
@@ -31,9 +31,9 @@ def event_definitions() -> list[Entity]:
 
 
 def _entities(document: Mapping[str, Any]) -> Iterator[Entity]:
-    yield _entity(_GROUP, document["group"])
+    yield _entity(GROUP, document["group"])
     for id, attributes in document["messages"].items():
-        message = _GROUP.child("messages", id)
+        message = GROUP.child("messages", id)
         yield _entity(message, _META)
         yield _entity(message.version("1"), {**attributes, "ancestorid": "1"})
 

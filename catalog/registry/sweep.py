@@ -26,6 +26,7 @@ from catalog.model.errors import (
 from catalog.model.schema import GroupType, Model, ResourceType
 from catalog.registry.checks import Checks
 from catalog.registry.compliance import review_group, review_resource
+from catalog.registry.discard import discard_misfits
 from catalog.registry.plan import Plan
 from catalog.registry.resources import ResourcePlan
 from catalog.registry.validation import Checker
@@ -70,6 +71,15 @@ class Sweep:
             CapabilityError: the same, where the model stays as it is.
         """
         old, new = self.before.model, self.after.model
+        if old != new:
+            await discard_misfits(
+                self.connection,
+                old,
+                new,
+                authority=self.authority,
+                interaction=self.interaction,
+                now=self.now,
+            )
         await self._registry(old, new)
         await self._vanished(old, new)
         self._refuse()

@@ -136,3 +136,53 @@ async def test_they_stay_deleted(database_url: str) -> None:
         await node.send("DELETE", "/messagegroups")
     async with begun(database_url) as node:
         assert await node.get("/messagecatalog") == []
+
+
+DIRS: dict[str, Any] = {"dirs": {"singular": "dir"}}
+STRICT_GROUPS: dict[str, Any] = {
+    "messagegroups": {
+        "singular": "messagegroup",
+        "attributes": {"*": {"type": "any"}, "owner": {"type": "string", "required": True}},
+        "resources": {"messages": {"singular": "message", "hasdocument": False}},
+    }
+}
+
+
+@pytest.mark.parametrize("groups", [DIRS, STRICT_GROUPS, {}])
+async def test_they_go_with_a_model_that_has_no_room_for_them(
+    database_url: str, groups: dict[str, Any]
+) -> None:
+    async with begun(database_url) as node:
+        before, logged = await node.get("/"), await node.logged()
+        source = await node.get("/modelsource")
+        await node.put("/modelsource", {"groups": groups})
+        assert (await node.get("/"))["epoch"] == before["epoch"] + 1
+        gone = {
+            one.change.xid: (one.change.action, one.change.epoch)
+            for one in (await node.changes())[logged:]
+            if one.change.authority == AUTHORITY
+        }
+        assert gone == {one.xid: ("deleted", 2) for one in event_definitions()}
+        await node.put("/modelsource", source)
+        assert await node.get("/messagegroups") == {}
+
+
+async def test_they_stay_in_a_model_that_has_room_for_them(database_url: str) -> None:
+    async with begun(database_url) as node:
+        before = await node.get(f"/messagegroups/{GROUP}?inline")
+        source = await node.get("/modelsource")
+        source["groups"]["messagegroups"]["attributes"]["owner"] = {"type": "string"}
+        source["groups"] |= DIRS
+        await node.put("/modelsource", source)
+        assert await node.get(f"/messagegroups/{GROUP}?inline") == before
+
+
+async def test_they_stay_where_the_model_is_refused(database_url: str) -> None:
+    async with begun(database_url) as node:
+        await node.put("/messagegroups/mine")
+        before = await node.state()
+        answer = await node.send("PUT", "/modelsource", {"groups": DIRS})
+        assert (answer.status, answer.error) == (400, "model_compliance_error")
+        violations = answer.json["violations"]
+        assert [each["subject"] for each in violations] == ["/messagegroups/mine"]
+        assert await node.state() == before
