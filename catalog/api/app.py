@@ -18,6 +18,7 @@ from catalog.api.methods import answer_options, methods_of_route
 from catalog.api.obedience import configuration_middleware
 from catalog.api.problems import answer_unparsable_requests, problem_middleware
 from catalog.api.stream import SNAPSHOTS
+from catalog.api.untyped import leave_untyped
 from catalog.context import CONTEXT, Context
 from catalog.model.errors import ActionNotSupported
 
@@ -51,6 +52,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app.router.add_route("*", shortself.PATH, shortself.redirect)
     app.router.add_route("*", "/{path:.*}", handle_entity)
     app.on_response_prepare.append(_link_to_root)
+    app.on_response_prepare.append(leave_untyped)
     app.on_response_prepare.append(share_with_origins)
     return app
 

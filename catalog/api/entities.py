@@ -7,8 +7,10 @@ from aiohttp import hdrs, web
 from catalog.api.cache import ANSWERS
 from catalog.api.methods import answer_options, check_method, methods_of
 from catalog.api.paths import parse_path
+from catalog.api.problems import errors_of
 from catalog.api.reading import answer_read
 from catalog.api.stream import in_bounded_time
+from catalog.api.untyped import note_untyped
 from catalog.api.writing import answer_delete, answer_write
 from catalog.context import CONTEXT, Context
 
@@ -16,10 +18,15 @@ from catalog.context import CONTEXT, Context
 async def handle_entity(request: web.Request) -> web.StreamResponse:
     """Any method on any path that the model defines, in bounded time."""
     context = request.app[CONTEXT]
-    if request.method == hdrs.METH_GET and (known := await _remembered(request, context)):
-        return known
-    async with in_bounded_time(request, context.settings.request_timeout_seconds):
-        return await _handle(request, context)
+    response: web.StreamResponse | None = None
+    if request.method == hdrs.METH_GET:
+        response = await _remembered(request, context)
+    if response is None:
+        with errors_of(request):
+            async with in_bounded_time(request, context.settings.request_timeout_seconds):
+                response = await _handle(request, context)
+    note_untyped(response)
+    return response
 
 
 async def _handle(request: web.Request, context: Context) -> web.StreamResponse:

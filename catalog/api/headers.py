@@ -19,6 +19,7 @@ PREFIX = "xRegistry-"
 CORRELATION_ID = "xRegistry-xregcorrelationid"
 CURSOR = "Concord-Cursor"
 
+_NULL = "null"
 _UNSAFE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
 _NOT_IN_URL = re.compile(r"[^\x21-\x7e]")
 _NOT_IN_MEDIA_TYPE = re.compile(r"[^\x20-\x7e]")
@@ -36,8 +37,11 @@ def traces(outcome: Outcome) -> dict[str, str]:
 
 
 def encode_header(value: str) -> str:
-    """Percent-encode what a header can't carry, quotes and spaces among it."""
-    return _UNSAFE.sub(_percent_encoded, value)
+    """Percent-encode what a header can't carry, quotes and spaces among it.
+
+    A text of "null" is encoded, too, so that it does not delete what it came from.
+    """
+    return "%6Eull" if value == _NULL else _UNSAFE.sub(_percent_encoded, value)
 
 
 def _percent_encoded(found: re.Match[str]) -> str:
@@ -125,25 +129,38 @@ def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
     """The metadata in a request's headers, as the body of a patch.
 
     A header that is absent leaves its attribute alone, save `Content-Type`, whose absence
-    erases `contenttype`; `null` deletes.
+    erases `contenttype`; a plain `null` deletes, while quoted or encoded it is a text.
 
     Raises:
-        HeaderError: a header can't be decoded.
-        ExtraXregistryHeader: the document itself came as a header.
+        HeaderError: a header can't be decoded, or contradicts another one.
+        ExtraXregistryHeader: the document itself or its type came as a header of that name.
     """
     body: dict[str, Any] = {"contenttype": request.headers.get("Content-Type")}
+    seen: set[str] = set()
     for name, text in _xregistry_headers(request):
         attribute, dot, key = name.partition(".")
-        if attribute in (kind.singular, f"{kind.singular}base64"):
-            raise ExtraXregistryHeader(
-                request.path, name=PREFIX + name, error_detail="a document belongs in the body"
-            )
-        value = _decode(request, name, text)
+        place = _elsewhere(attribute, kind)
+        if place:
+            raise ExtraXregistryHeader(request.path, name=PREFIX + name, error_detail=place)
+        if name in seen or (attribute in seen if dot else isinstance(body.get(name), dict)):
+            raise HeaderError(request.path, name=PREFIX + name, error_detail="it is given twice")
+        seen.add(name)
+        value = None if text.strip() == _NULL else _decode(request, name, text)
+        definition = kind.attributes.get(attribute)
         if dot:
-            body.setdefault(attribute, {})[key] = value
+            item = definition.item if definition is not None else None
+            body.setdefault(attribute, {})[key] = _typed(value, item)
         else:
-            body[attribute] = _typed(value, kind.attributes.get(attribute))
+            body[attribute] = _typed(value, definition)
     return body
+
+
+def _elsewhere(attribute: str, kind: ResourceType) -> str:
+    """Where an attribute belongs that has no header named after it; nothing for all others."""
+    if attribute == "contenttype":
+        return "the media type belongs in Content-Type"
+    is_document = attribute in (kind.singular, f"{kind.singular}base64")
+    return "a document belongs in the body" if is_document else ""
 
 
 def forbid_metadata(request: web.Request) -> None:
@@ -173,9 +190,9 @@ def _decode(request: web.Request, name: str, text: str) -> str:
         ) from error
 
 
-def _typed(text: str, definition: Attribute | None) -> Any:
+def _typed(text: str | None, definition: Attribute | None) -> Any:
     """Header text as the type that the model gives the attribute; text where it gives none."""
-    if text == "null":
+    if text is None:
         return None
     match definition.type if definition is not None else "string":
         case "boolean" if text in ("true", "false"):

@@ -63,7 +63,8 @@ def _check_path(
         if name == "*" and position == len(names) - 1:
             return
         if name not in inlineable:
-            if position == 0 and name in attributes and not name.endswith("base64"):
+            is_attribute = name in attributes and name != "*"
+            if position == 0 and is_attribute and not name.endswith("base64"):
                 raise InlineNoninlineable(subject, name=name)
             error_detail = f'"{name}" is not something that can be inlined there'
             raise BadInline(subject, value=path, error_detail=error_detail)

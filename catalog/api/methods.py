@@ -60,7 +60,7 @@ def check_method(request: web.Request, target: Target, allow: tuple[str, ...]) -
     if request.method in allow:
         return
     if request.method == hdrs.METH_PATCH and target.is_document and allow != READING:
-        raise DetailsRequired(str(target.xid))
+        raise DetailsRequired(str(target.xid), allow=allow)
     raise ActionNotSupported(request.path, action=request.method, allow=allow)
 
 

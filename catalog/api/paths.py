@@ -13,7 +13,7 @@ from catalog.model.errors import (
     UnknownGroupType,
     UnknownResourceType,
 )
-from catalog.model.schema import Model, ResourceType
+from catalog.model.schema import RESERVED_GROUP_NAMES, Model, ResourceType
 from catalog.model.xid import Xid, is_valid_id
 
 _DETAILS = "$details"
@@ -73,6 +73,8 @@ def parse_path(raw_path: str, model: Model) -> Target:
     details = bool(segments) and segments[-1].endswith(_DETAILS)
     if details:
         segments[-1] = segments[-1].removesuffix(_DETAILS)
+        if not segments[-1]:
+            raise BadDetails(subject)
     target = _target(segments, model, subject, details)
     if details and target.kind not in ("resource", "version"):
         raise BadDetails(subject)
@@ -90,6 +92,8 @@ def _target(segments: list[str], model: Model, subject: str, details: bool) -> T
     if not segments:
         return Target(kind="registry", xid=Xid())
     group_type = model.group_type(segments[0])
+    if segments[0] in RESERVED_GROUP_NAMES:
+        raise ApiNotFound(subject)
     if group_type is None:
         raise UnknownGroupType(subject, name=segments[0])
     if len(segments) == 1:

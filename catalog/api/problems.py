@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import structlog
@@ -13,6 +15,7 @@ from catalog.api.responses import json_response
 from catalog.model.errors import (
     ActionNotSupported,
     ApiNotFound,
+    DetailsRequired,
     ParsingData,
     ServerBusy,
     ServerError,
@@ -21,6 +24,38 @@ from catalog.model.errors import (
 
 _log = structlog.get_logger()
 _MOST_VIOLATIONS = 1000
+# Errors whose subject is the path of the request, or its URL (core/spec.md and core/http.md,
+# "Error Processing"). Of the others it is an entity, or what was configured.
+_ABOUT_THE_REQUEST = frozenset(
+    {
+        "action_not_supported",
+        "api_not_found",
+        "bad_defaultversionid",
+        "bad_details",
+        "bad_filter",
+        "bad_flag",
+        "bad_ignore",
+        "bad_inline",
+        "bad_request",
+        "bad_sort",
+        "data_retrieval_error",
+        "extra_xregistry_header",
+        "groups_only",
+        "header_error",
+        "inline_noninlineable",
+        "malformed_id",
+        "malformed_xid",
+        "malformed_xref",
+        "missing_body",
+        "missing_versions",
+        "server_busy",
+        "server_error",
+        "sort_noncollection",
+        "too_large",
+        "too_many_versions",
+        "unsupported_specversion",
+    }
+)
 
 
 @web.middleware
@@ -50,24 +85,44 @@ async def problem_middleware(request: web.Request, handler: Handler) -> web.Stre
         return problem_response(ServerError(request.path), instance=instance)
 
 
+@contextlib.contextmanager
+def errors_of(request: web.Request) -> Iterator[None]:
+    """Lets errors whose subject is the path of the request name that of this one."""
+    try:
+        yield
+    except XRegistryError as error:
+        error.request_path = request.path
+        raise
+
+
 def problem_response(error: XRegistryError, *, instance: str = "") -> web.Response:
-    document = problem_document(error)
+    document = problem_document(error, error.request_path)
     if any(violation is not error for violation in error.violations):
         document["violations"] = [problem_document(e) for e in error.violations[:_MOST_VIOLATIONS]]
     if instance:
         document["instance"] = f"urn:uuid:{instance}"
     headers = dict(error.headers)
-    if isinstance(error, ActionNotSupported):
+    if isinstance(error, ActionNotSupported | DetailsRequired):
         headers["Allow"] = ", ".join(error.allow)
     return json_response(document, status=error.status, headers=headers)
 
 
-def problem_document(error: XRegistryError) -> dict[str, Any]:
+def problem_document(error: XRegistryError, path: str = "") -> dict[str, Any]:
+    """The members of an error document.
+
+    Args:
+        path: the request's, which some errors are about as a whole; in a list of violations
+            each tells where it is.
+    """
+    subject, detail = error.subject, error.detail
+    if path and error.name in _ABOUT_THE_REQUEST and subject != path:
+        detail = detail or (f"It was found at {subject}." if subject.strip("/") else "")
+        subject = path
     members = {
         "type": error.type,
-        "title": error.title,
-        "detail": error.detail,
-        "subject": error.subject,
+        "title": error.title_about(subject),
+        "detail": detail,
+        "subject": subject,
         "args": error.arguments,
     }
     return {name: value for name, value in members.items() if value}

@@ -79,8 +79,8 @@ def _read_ignore(
         for value in text.split(","):
             if value in ("", "*"):
                 ignored |= known
-            elif value in known:
-                ignored.add(value)
+            elif value.lower() in known:
+                ignored.add(value.lower())
             else:
                 raise BadIgnore(
                     request.path,

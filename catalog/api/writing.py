@@ -17,9 +17,10 @@ from catalog.api.view import View
 from catalog.api.writeflags import read_write_flags
 from catalog.api.written import answer_deleted, answer_written
 from catalog.context import Context
-from catalog.model.errors import DetailsRequired, ExtraXregistryHeader
+from catalog.model.errors import ExtraXregistryHeader, Readonly
 from catalog.model.interaction import Document, Interaction
 from catalog.model.schema import Model
+from catalog.registry.resources import SHOWN_THROUGH_REFERENCE
 from catalog.store import entities as store
 
 _SET = frozenset(NAMES)
@@ -36,8 +37,7 @@ async def answer_write(
     if target.is_document:
         await _read_document(request, target, interaction, configuration.model)
     else:
-        if target.resource_type is not None and target.kind in ("resource", "version"):
-            forbid_metadata(request)
+        forbid_metadata(request)
         is_registry = target.kind == "registry"
         body = await (read_registry if is_registry else read_object)(request)
         if target.kind == "registry" and request.method != hdrs.METH_POST:
@@ -117,8 +117,6 @@ async def _read_document(
     """A document in the body and its metadata in headers."""
     kind = target.resource_type
     assert kind is not None, "only resource types have documents"
-    if request.method == hdrs.METH_PATCH:
-        raise DetailsRequired(str(target.xid))
     body = metadata_from(request, kind)
     content = await read_body(request)
     if body.get(f"{kind.singular}url") is not None and content:
@@ -146,13 +144,22 @@ async def answer_delete(request: web.Request, context: Context, target: Target) 
     if target.kind != "collection":
         interaction.delete(target.xid, flags.epoch)
     else:
-        doomed = await read_json(request) if request.can_read_body else await _all(context, target)
+        named = await read_body(request)
+        doomed = await read_json(request) if named else await _all(context, target)
         interaction.delete_from(configuration.model, target.xid, target.plural, doomed)
     outcome = await context.writer.apply(configuration, interaction)
     return answer_deleted(outcome)
 
 
 async def _all(context: Context, target: Target) -> dict[str, Any]:
-    """Everything that a collection holds now."""
+    """Everything that a collection holds now.
+
+    Raises:
+        Readonly: it is shown through a cross reference.
+    """
     async with context.database.pool.acquire() as connection:
+        if target.xid.rid:
+            owner = (await store.load(connection, [str(target.xid)])).get(str(target.xid))
+            if owner is not None and "xref" in owner.attributes:
+                raise Readonly(target.path, detail=SHOWN_THROUGH_REFERENCE)
         return {id: {} for id in await store.load_ids(connection, target.path)}

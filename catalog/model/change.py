@@ -105,9 +105,16 @@ def _note_update(touched: dict[str, _Touched], old: Entity, new: Entity, model: 
 def _note_deprecation(note: _Touched, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     if old.get("deprecated") == new.get("deprecated"):
         return
-    note.deprecation = _different_keys(old.get("deprecated") or {}, new.get("deprecated") or {})
+    before, after = _deprecation(old), _deprecation(new)
+    note.deprecation = _different_keys(before, after)
     if "deprecated" not in new:
         note.deprecation.add(REMOVED)
+
+
+def _deprecation(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Versions have no such attribute of the standard, but may have an extension of any type."""
+    value = attributes.get("deprecated")
+    return value if isinstance(value, Mapping) else {}
 
 
 def _note_default_versions(

@@ -24,6 +24,9 @@ _PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
 class XRegistryError(Exception):
     """A request that is refused. Subclasses set `name`, `status` and `template`.
 
+    Those that the standard wants to be about the request as a whole have as their subject where
+    in it they were found; `request_path` is set at the boundary.
+
     Args:
         subject: xid of the entity, or path of the request, that the error is about.
         detail: what the user can do about it, a sentence.
@@ -49,6 +52,7 @@ class XRegistryError(Exception):
         self.detail = detail
         self.violations = tuple(violations)
         self.arguments = args
+        self.request_path = ""
         super().__init__(self.title)
 
     @property
@@ -59,7 +63,11 @@ class XRegistryError(Exception):
     @property
     def title(self) -> str:
         """The template with its placeholders replaced."""
-        values = {"subject": self.subject, **self.arguments}
+        return self.title_about(self.subject)
+
+    def title_about(self, subject: str) -> str:
+        """The title with another subject than the error's own."""
+        values = {"subject": subject, **self.arguments}
         return _PLACEHOLDER.sub(lambda found: values.get(found[1], ""), self.template)
 
 
@@ -405,6 +413,10 @@ class DetailsRequired(XRegistryError):
     status = 405
     template = '<subject> can be patched at its "$details" only.'
     home = _HTTP
+
+    def __init__(self, subject: str, *, allow: Sequence[str] = ()) -> None:
+        self.allow = tuple(allow)
+        super().__init__(subject)
 
 
 class ExtraXregistryHeader(XRegistryError):

@@ -17,6 +17,7 @@ from catalog.model.errors import (
     MisplacedEpoch,
     ResourcesOnly,
     TooManyVersions,
+    UnknownAttribute,
     UnknownResourceType,
     XRegistryError,
 )
@@ -259,6 +260,7 @@ class Interaction:
         kind = _resource_type(model, resource)
         if vid:
             check_version_id(resource, vid)
+        _refuse_parts_of_resources(resource.version(vid) if vid else resource, body)
         self._imply_group(resource.group)
         own = self._taken(body, resource, f"{kind.singular}id")
         own = self._taken(own, resource.version(vid), f"{kind.singular}id", "versionid")
@@ -279,6 +281,7 @@ class Interaction:
         upserts = []
         for vid, body in _entries(f"{resource}/versions", {} if collection is None else collection):
             check_version_id(resource, vid)
+            _refuse_parts_of_resources(resource.version(vid), body)
             body = self._taken(body, resource, id)
             upserts.append(VersionUpsert(vid=vid, body=body, patch=patch))
         return tuple(upserts)
@@ -313,6 +316,16 @@ def _entries(subject: str, collection: Any) -> Iterator[tuple[str, Body]]:
                 f"{subject}/{key}", error_detail=f"{subject}/{key} needs to be an entity"
             )
         yield key, body
+
+
+def _refuse_parts_of_resources(xid: Xid, body: Body) -> None:
+    """What a resource has beside its default version is lost in a version: it is told, instead.
+
+    What the server alone sets is overlooked there, as everywhere.
+    """
+    for name in ("meta", "versions"):
+        if body.get(name) is not None:
+            raise UnknownAttribute(str(xid), name=name)
 
 
 def _check_id(xid: Xid, id: str) -> None:
@@ -369,7 +382,7 @@ def _epoch_to_delete(xid: Xid, body: Body) -> int | None:
     return None
 
 
-def read_epoch(xid: Xid, body: Body) -> int | None:
+def read_epoch(xid: Xid | str, body: Body) -> int | None:
     """The epoch that a request expects, `None` where it does not say.
 
     Raises:

@@ -106,12 +106,15 @@ def _decode(value: Any) -> bytes:
 
 
 def show_document(kind: ResourceType, contenttype: str | None, body: bytes) -> dict[str, Any]:
-    """A document as an attribute of its version: the value if it can be one, else base64."""
+    """A document as an attribute of its version: the value if it can be one, else base64.
+
+    A value of null would be read as no document at all.
+    """
     value, encoded, _ = document_names(kind)
     shape = shape_of(kind, contenttype)
     try:
-        if shape == "json" and body:
-            return {value: orjson.Fragment(orjson.dumps(orjson.loads(body)))}
+        if shape == "json" and body and (parsed := orjson.loads(body)) is not None:
+            return {value: orjson.Fragment(orjson.dumps(parsed))}
         if shape == "string" and body:
             return {value: body.decode()}
     except ValueError:

@@ -48,6 +48,11 @@ class Draft:
         return self.before is None
 
     @property
+    def shown_as(self) -> str:
+        """The xid of the entity that its attributes belong to: a resource's are its meta's."""
+        return f"{self.xid}/meta" if self.xid.kind == "resource" else str(self.xid)
+
+    @property
     def had_document(self) -> bool:
         return self.before is not None and self.before.document_sha256 is not None
 

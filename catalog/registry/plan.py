@@ -149,12 +149,14 @@ class Plan:
         if not _is_nobodys(draft):
             self.check_writable(draft)
 
-    def check_epoch(self, draft: Draft, expected: int | None) -> None:
+    def check_epoch(self, draft: Draft, expected: int | None, subject: str = "") -> None:
         current = draft.before.epoch if draft.before else None
         if expected is not None and current is not None and expected != current:
-            raise MismatchedEpoch(str(draft.xid), bad_epoch=str(expected), epoch=str(current))
+            raise MismatchedEpoch(
+                subject or str(draft.xid), bad_epoch=str(expected), epoch=str(current)
+            )
 
-    def check_id(self, xid: Xid, singular: str, expected: str, body: Body) -> None:
+    def check_id(self, xid: Xid | str, singular: str, expected: str, body: Body) -> None:
         given = body.get(f"{singular}id")
         if given is not None and given != expected:
             raise MismatchedId(
@@ -179,7 +181,8 @@ class Plan:
             managed: names that the caller has dealt with, or that the server alone sets.
             complete: adds the values that an attribute has where nobody gave it one.
         """
-        self.check_epoch(draft, read_epoch(draft.xid, body))
+        if draft.before is not None:
+            self.check_epoch(draft, read_epoch(draft.shown_as, body), draft.shown_as)
         self.touch(draft.xid)
         self._update_times(draft, body)
         own = {k: v for k, v in draft.attributes.items() if k in managed}
@@ -187,7 +190,7 @@ class Plan:
         given = {k: v for k, v in body.items() if k not in managed and k != "$schema"}
         merged = complete({k: v for k, v in (kept | given).items() if v is not None})
         checked, violations = check_attributes(
-            merged, definitions, subject=str(draft.xid), model=self.model
+            merged, definitions, subject=draft.shown_as, model=self.model
         )
         self.violations += violations
         draft.attributes = checked | own
@@ -208,7 +211,7 @@ class Plan:
         try:
             return parse_time(str(value))
         except ValueError as error:
-            raise InvalidAttribute(str(draft.xid), name=name, error_detail=str(error)) from error
+            raise InvalidAttribute(draft.shown_as, name=name, error_detail=str(error)) from error
 
     def upsert_registry(self, upsert: RegistryUpsert) -> None:
         draft = self.drafts["/"]

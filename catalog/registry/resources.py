@@ -8,6 +8,7 @@ and `catalog.registry.constraints`, between `ResourcePlan.upsert` and `ResourceP
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from catalog.model.attributes import check_attributes
 from catalog.model.dots import dotted, value_at
@@ -23,6 +24,7 @@ from catalog.model.errors import (
 )
 from catalog.model.interaction import (
     NEWEST,
+    THE_NEW_ONE,
     Body,
     Delete,
     ResourceUpsert,
@@ -36,6 +38,8 @@ from catalog.registry.documents import update_document
 from catalog.registry.draft import Draft
 from catalog.registry.line import adopt, beyond_limit
 from catalog.registry.plan import Plan
+
+SHOWN_THROUGH_REFERENCE = "It is shown through a cross reference; delete it where that refers to."
 
 
 class ResourcePlan:
@@ -91,8 +95,8 @@ class ResourcePlan:
         if self.is_new:
             self.draft.attributes[defaults.STICKY] = defaults.initial_stickiness(self.kind)
         written = self._upsert_versions(upsert)
-        if upsert.meta is not None:
-            self._update_meta(upsert.meta, patch=upsert.patch)
+        if upsert.meta is not None or self.is_new:
+            self._update_meta(upsert.meta or {}, patch=upsert.patch)
         self._settle(written)
 
     def review(self) -> None:
@@ -102,10 +106,7 @@ class ResourcePlan:
     def delete_versions(self, deletes: Sequence[Delete]) -> None:
         """Delete versions; the resource goes with the last one."""
         if self.draft.xref is not None:
-            raise Readonly(
-                str(deletes[0].xid),
-                detail="It is shown through a cross reference; delete it where that refers to.",
-            )
+            raise Readonly(str(deletes[0].xid), detail=SHOWN_THROUGH_REFERENCE)
         gone = {d.xid.vid for delete in deletes if (d := self.plan.delete(delete)) is not None}
         if not gone:
             return
@@ -148,7 +149,7 @@ class ResourcePlan:
         if body is None:
             return None
         if self.is_new:
-            vid = body.get("versionid") or (upsert.meta or {}).get("defaultversionid") or ""
+            vid = body.get("versionid") or self._default_named(upsert) or ""
             if vid:
                 check_version_id(self.xid, vid)
             if vid in in_versions or (not vid and in_versions):
@@ -163,6 +164,12 @@ class ResourcePlan:
             if vid in in_versions:
                 return None
         return VersionUpsert(vid=vid, body=body, patch=upsert.patch, document=upsert.document)
+
+    def _default_named(self, upsert: ResourceUpsert) -> Any:
+        """The version that a new resource is to have as its default one."""
+        if self.default is None:
+            return (upsert.meta or {}).get(defaults.ID)
+        return None if self.default in (NEWEST, THE_NEW_ONE) else self.default
 
     def _upsert_version(self, upsert: VersionUpsert) -> Draft:
         xid = self.xid.version(upsert.vid or self._next_version_id())
@@ -207,7 +214,7 @@ class ResourcePlan:
 
     def _update_meta(self, meta: Body, *, patch: bool) -> None:
         """Step 4. What was a cross reference showed the epoch of another resource."""
-        self.plan.check_id(self.xid, self.kind.singular, self.xid.rid, meta)
+        self.plan.check_id(self.draft.shown_as, self.kind.singular, self.xid.rid, meta)
         if self.is_new:
             meta = {name: value for name, value in meta.items() if name != "epoch"}
         self.plan.update(
@@ -242,7 +249,7 @@ class ResourcePlan:
             return
         own = {name: draft.attributes[name] for name in definitions if name in draft.attributes}
         _, violations = check_attributes(
-            own, definitions, subject=str(draft.xid), model=self.plan.model
+            own, definitions, subject=draft.shown_as, model=self.plan.model
         )
         self.plan.violations += violations
 

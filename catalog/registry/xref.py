@@ -80,9 +80,9 @@ def refer(plan: Plan, draft: Draft, upsert: ResourceUpsert, xref: Any, default: 
         raise BadDefaultVersionId(
             str(draft.xid), value=str(default), error_detail="a cross reference has no versions"
         )
-    for body in (upsert.default or {}, meta):
-        plan.check_id(draft.xid, kind.singular, draft.xid.rid, body)
-    plan.check_epoch(draft, read_epoch(draft.xid, meta))
+    for subject, body in ((draft.xid, upsert.default or {}), (draft.shown_as, meta)):
+        plan.check_id(subject, kind.singular, draft.xid.rid, body)
+    plan.check_epoch(draft, read_epoch(draft.shown_as, meta), draft.shown_as)
     plan.touch(draft.xid)
     plan.delete_below(draft.xid)
     draft.attributes = {"xref": xref}
