@@ -10,9 +10,10 @@ from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
+from catalog.api.headertypes import known_definitions, typed_metadata
 from catalog.model.errors import ExtraXregistryHeader, HeaderError, TooLarge
 from catalog.model.moment import format_time
-from catalog.model.schema import Attribute, ResourceType
+from catalog.model.schema import ResourceType
 from catalog.registry.work import Outcome
 
 PREFIX = "xRegistry-"
@@ -90,7 +91,7 @@ def _header_values(shown: Mapping[str, Any], kind: ResourceType) -> Iterator[tup
         if name == "contenttype":
             yield "Content-Type", _NOT_IN_MEDIA_TYPE.sub(_percent_encoded, value)
         elif isinstance(value, dict):
-            if _is_map(kind, name) and all(_is_scalar(item) for item in value.values()):
+            if _is_map(kind, name, shown) and all(_is_scalar(item) for item in value.values()):
                 for key, item in value.items():
                     yield f"{PREFIX}{name}.{key}", encode_header(_text(item))
         elif _is_scalar(value):
@@ -109,9 +110,13 @@ def _too_large(headers: Mapping[str, str]) -> set[str]:
     return found
 
 
-def _is_map(kind: ResourceType, name: str) -> bool:
-    """An object of the model looks like a map; an extension may be either."""
+def _is_map(kind: ResourceType, name: str, shown: Mapping[str, Any]) -> bool:
+    """An object of the model looks like a map; an extension of any type may be either."""
     definition = kind.attributes.get(name)
+    if definition is None:
+        texts = {each: _text(value) for each, value in shown.items() if _is_scalar(value)}
+        known = known_definitions(texts, kind.attributes)
+        definition = known.get(name, known.get("*"))
     return definition is None or definition.type != "object"
 
 
@@ -135,24 +140,20 @@ def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
         HeaderError: a header can't be decoded, or contradicts another one.
         ExtraXregistryHeader: the document itself or its type came as a header of that name.
     """
-    body: dict[str, Any] = {"contenttype": request.headers.get("Content-Type")}
-    seen: set[str] = set()
+    found: dict[str, str | None] = {}
+    maps: set[str] = set()
     for name, text in _xregistry_headers(request):
-        attribute, dot, key = name.partition(".")
+        attribute, dot, _ = name.partition(".")
         place = _elsewhere(attribute, kind)
         if place:
             raise ExtraXregistryHeader(request.path, name=PREFIX + name, error_detail=place)
-        if name in seen or (attribute in seen if dot else isinstance(body.get(name), dict)):
+        if name in found or (attribute in found if dot else name in maps):
             raise HeaderError(request.path, name=PREFIX + name, error_detail="it is given twice")
-        seen.add(name)
-        value = None if text.strip() == _NULL else _decode(request, name, text)
-        definition = kind.attributes.get(attribute)
+        found[name] = None if text.strip() == _NULL else _decode(request, name, text)
         if dot:
-            item = definition.item if definition is not None else None
-            body.setdefault(attribute, {})[key] = _typed(value, item)
-        else:
-            body[attribute] = _typed(value, definition)
-    return body
+            maps.add(attribute)
+    contenttype = request.headers.get("Content-Type")
+    return {"contenttype": contenttype, **typed_metadata(found, kind.attributes)}
 
 
 def _elsewhere(attribute: str, kind: ResourceType) -> str:
@@ -188,18 +189,3 @@ def _decode(request: web.Request, name: str, text: str) -> str:
         raise HeaderError(
             request.path, name=PREFIX + name, error_detail="it is not UTF-8 once decoded"
         ) from error
-
-
-def _typed(text: str | None, definition: Attribute | None) -> Any:
-    """Header text as the type that the model gives the attribute; text where it gives none."""
-    if text is None:
-        return None
-    match definition.type if definition is not None else "string":
-        case "boolean" if text in ("true", "false"):
-            return text == "true"
-        case "integer" | "uinteger" if re.fullmatch(r"-?\d{1,16}", text, re.ASCII):
-            return int(text)
-        case "decimal" if re.fullmatch(r"-?\d{1,16}(\.\d{1,16})?", text, re.ASCII):
-            return float(text)
-        case _:
-            return text

@@ -142,7 +142,9 @@ class _Check:
             value = values.get(definition.name)
             if value is None or definition.readonly:
                 value = definition.default
-            siblings = {} if value is None else definition.siblings.get(value_text(value), {})
+            siblings = (
+                {} if value is None else definition.siblings.get(_text(value, definition), {})
+            )
             for name, sibling in siblings.items():
                 if name in active:
                     self.reject(step(path, name), "more than one condition defines it")
@@ -263,6 +265,14 @@ _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 def _shown(name: Any) -> str:
     """A refused name, fit to be shown in an error."""
     return str(name).encode(errors="backslashreplace").decode()
+
+
+def _text(value: Any, definition: Attribute) -> str:
+    """What `ifvalues` compares: the stored form of a value; of an invalid one, what it is."""
+    try:
+        return value_text(SCALAR_CHECKS[definition.type](value))
+    except (ValueError, OverflowError):
+        return value_text(value)
 
 
 def _listed(definition: Attribute) -> str:

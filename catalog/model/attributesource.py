@@ -109,7 +109,7 @@ def _shape(raw: Mapping[str, Any], name: str, place: Place) -> dict[str, Any]:
         == (item is not None),
     }
     _require(rules, where)
-    inner = place.below(name, versioned=bool(name), extended=charset == "extended")
+    inner = place.below(name, versioned=name not in ("", "*"), extended=charset == "extended")
     return {
         **texts,
         "namecharset": charset,
@@ -165,6 +165,7 @@ def _verify(attribute: Attribute, place: Place) -> None:
     closed = {value_text(value) for value in attribute.closed}
     rules = {
         '"ifvalues" are a named scalar\'s': not attribute.ifvalues or (scalar and not wild),
+        '"ifvalues" has the same value twice': len(attribute.siblings) == len(attribute.ifvalues),
         '"ifvalues" must be among the values of "enum"': not closed
         or {*attribute.siblings} <= closed,
         '"default" must be among the values of "enum"': not closed

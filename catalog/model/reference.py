@@ -145,19 +145,45 @@ def resolve(place: Place, steps: Sequence[Step]) -> Reference:
 
 
 def _type_at(attributes: Mapping[str, Attribute], steps: Sequence[Step]) -> str:
-    found = _among(attributes, steps[0])
-    for step in steps[1:]:
-        if found is None or found.type == ANY:
-            break
-        found = _inside(found, step)
-    return ABSENT if found is None else found.type
+    """The one type of what a path leads to, in whatever state the entity is."""
+    types = _types(attributes, steps)
+    return next(iter(types)) if len(types) == 1 else ANY if types else ABSENT
 
 
-def _inside(attribute: Attribute, step: Step) -> Attribute | None:
+def _types(attributes: Mapping[str, Attribute], steps: Sequence[Step]) -> set[str]:
+    """All types that it can have: by what has the name, or else by what may have any name."""
+    step, rest = steps[0], steps[1:]
+    if not isinstance(step, Key) or not _is_name(step.name):
+        return set()
+    found = _types_inside(_called(step.name, attributes), rest)
+    return found or _types_inside(_called("*", attributes), rest)
+
+
+def _called(name: str, attributes: Mapping[str, Attribute]) -> Iterable[Attribute]:
+    """The definitions of a name, also those that values of other attributes bring in."""
+    if name in attributes:
+        yield attributes[name]
+        return
+    for attribute in attributes.values():
+        for siblings in attribute.ifvalues.values():
+            yield from _called(name, siblings)
+
+
+def _types_inside(definitions: Iterable[Attribute], steps: Sequence[Step]) -> set[str]:
+    found: set[str] = set()
+    for definition in definitions:
+        if not steps or definition.type == ANY:
+            found.add(definition.type)
+        elif definition.type == "object" and isinstance(steps[0], Key):
+            found |= _types(definition.attributes, steps)
+        elif (item := _item(definition, steps[0])) is not None:
+            found |= _types_inside([item], steps[1:])
+    return found
+
+
+def _item(attribute: Attribute, step: Step) -> Attribute | None:
     item = attribute.item or _ANYTHING
     match attribute.type, step:
-        case "object", Key():
-            return _among(attribute.attributes, step)
         case "object", Every.KEY:
             return _ANYTHING
         case "map", Key(name):
@@ -166,19 +192,6 @@ def _inside(attribute: Attribute, step: Step) -> Attribute | None:
             return item
         case _:
             return None
-
-
-def _among(attributes: Mapping[str, Attribute], step: Step) -> Attribute | None:
-    """The definition of a name, wherever a value of another attribute would bring it in."""
-    if not isinstance(step, Key) or not _is_name(step.name):
-        return None
-    if step.name in attributes:
-        return attributes[step.name]
-    for attribute in attributes.values():
-        for siblings in attribute.ifvalues.values():
-            if (found := _among(siblings, step)) is not None:
-                return found
-    return attributes.get("*")
 
 
 def _is_name(text: str) -> bool:

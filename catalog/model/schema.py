@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catalog.model.dots import dotted
+from catalog.model.moment import normal_time
 from catalog.model.standard import KEPT_TIMES, META_KEPT, REGISTRY_KEPT, RESOURCE_KEPT, VERSION_KEPT
 from catalog.model.xid import Xid
 
@@ -57,9 +58,9 @@ RESOURCE_SETTINGS: Mapping[str, Any] = {
 class Attribute:
     """One attribute of an entity or object; an `item` is one without a name.
 
-    `siblings` is `ifvalues` with its keys in lower case: values match without regard
-    to case (core/model.md, "attributes.<STRING>.ifvalues"). `closed` are the only values
-    there can be; it is empty where the type alone restricts them.
+    `siblings` is `ifvalues` with its keys as `value_text` writes them: values match without
+    regard to case (core/model.md, "attributes.<STRING>.ifvalues"), nor to their notation.
+    `closed` are the only values there can be; it is empty where the type alone restricts them.
     """
 
     name: str
@@ -81,7 +82,7 @@ class Attribute:
     closed: tuple[Any, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        siblings = {value.lower(): attributes for value, attributes in self.ifvalues.items()}
+        siblings = {_condition(key, self.type): kinds for key, kinds in self.ifvalues.items()}
         object.__setattr__(self, "siblings", siblings)
         object.__setattr__(self, "closed", self.enum if self.strict else ())
 
@@ -300,7 +301,9 @@ def _narrowed(
     return {
         name: attribute
         for name, attribute in attributes.items()
-        if name not in settable and not attribute.readonly and attribute.closed
+        if name not in settable
+        and not attribute.readonly
+        and (attribute.closed or attribute.target)
     }
 
 
@@ -309,6 +312,16 @@ def _matching(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, ...]]:
         if attribute.matchversions:
             yield (name,)
         yield from ((name, *path) for path in _matching(attribute.attributes))
+
+
+def _condition(key: str, kind: str) -> str:
+    """A key of `ifvalues` in the notation that values of this type are stored in."""
+    try:
+        if kind in NUMBERS:
+            return value_text(float(key))
+        return (normal_time(key) if kind == "timestamp" else key).lower()
+    except (ValueError, OverflowError):
+        return key.lower()
 
 
 def value_text(value: Any) -> str:

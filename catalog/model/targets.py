@@ -23,6 +23,14 @@ def check_references(model: Model) -> None:
             _check(attribute, path, model)
 
 
+def points_to_types(attributes: Mapping[str, Attribute]) -> bool:
+    """Whether values at any depth of these are checked against the types of the model."""
+    return any(
+        attribute.type in ("xid", "xidtype") or attribute.target
+        for _, attribute in _all(attributes, "")
+    )
+
+
 def _check(attribute: Attribute, path: str, model: Model) -> None:
     _, groups, resources, *_ = f"{attribute.target}//".split("/")
     resources = resources.removesuffix("[")

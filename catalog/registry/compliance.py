@@ -7,21 +7,21 @@ all else that does not comply is a violation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
 from catalog.model.attributes import check_attributes
 from catalog.model.errors import (
     HasDocumentViolation,
-    MalformedXref,
     ModelComplianceError,
     RequiredAttributeMissing,
     SetDefaultVersionStickyFalse,
+    UnknownAttribute,
     XRegistryError,
 )
 from catalog.model.schema import Attribute, GroupType
-from catalog.model.xid import Xid
+from catalog.model.standard import collection
 from catalog.registry import defaults, lineage
 from catalog.registry.draft import Draft
 from catalog.registry.plan import Plan
@@ -31,9 +31,22 @@ _EMPTY = sha256(b"").digest()
 _OF_DEFAULT = {defaults.ID, defaults.STICKY}
 
 
+def displaced(
+    xid: str, attributes: Mapping[str, Any], plurals: Iterable[str]
+) -> list[XRegistryError]:
+    """What an entity's extensions are called that a model needs for its collections."""
+    return _taken(xid, attributes, (name for plural in plurals for name in collection(plural)))
+
+
+def _taken(xid: str, attributes: Mapping[str, Any], names: Iterable[str]) -> list[XRegistryError]:
+    return [UnknownAttribute(xid, name=name) for name in names if name in attributes]
+
+
 def review_group(plan: Plan, draft: Draft, kind: GroupType) -> None:
     """Add what is wrong with a group to the violations of its plan."""
     _complete(plan, draft, kind.own_attributes, kind.managed)
+    plan.check_decided(draft, kind.narrowed)
+    plan.violations += displaced(str(draft.xid), draft.attributes, kind.resources)
     try:
         plan.rules_of(draft.xid)
     except XRegistryError as violation:
@@ -42,9 +55,9 @@ def review_group(plan: Plan, draft: Draft, kind: GroupType) -> None:
 
 def review_resource(resource: ResourcePlan) -> None:
     """Add what is wrong with a resource and its versions to the violations of its plan."""
-    plan, kind, xref = resource.plan, resource.kind, resource.draft.xref
-    if xref is not None:
-        _review_xref(resource, Xid.parse(xref))
+    plan, kind = resource.plan, resource.kind
+    if resource.draft.xref is not None:
+        resource.review_reference()
         return
     _complete(plan, resource.draft, kind.meta_attributes, kind.meta_managed | _OF_DEFAULT)
     for draft in resource.versions:
@@ -56,23 +69,14 @@ def review_resource(resource: ResourcePlan) -> None:
         plan.violations.append(violation)
 
 
-def _review_xref(resource: ResourcePlan, target: Xid) -> None:
-    """How a type is defined, here or by an import, makes no difference."""
-    if resource.plan.model.resource_type(target.groups, target.resources) != resource.kind:
-        resource.plan.violations.append(
-            MalformedXref(
-                str(resource.xid),
-                xref=str(target),
-                error_detail="its resource type would be another one",
-            )
-        )
-
-
 def _review_version(resource: ResourcePlan, draft: Draft) -> None:
     plan, kind = resource.plan, resource.kind
     if not kind.hasdocument and draft.document_sha256 == _EMPTY and not plan.is_replica(draft.xid):
         draft.set_document(None)
         plan.touch(draft.xid)
+    if kind.hasdocument:
+        documents = (kind.singular, f"{kind.singular}base64")
+        plan.violations += _taken(str(draft.xid), draft.attributes, documents)
     has_document = draft.document_sha256 is not None or f"{kind.singular}url" in draft.attributes
     if has_document and not kind.hasdocument:
         plan.violations.append(HasDocumentViolation(str(draft.xid), plural=kind.plural))

@@ -195,6 +195,22 @@ class Plan:
         self.violations += violations
         draft.attributes = checked | own
 
+    def check_decided(self, draft: Draft, definitions: Mapping[str, Attribute]) -> None:
+        """What the server decides or examines is as restricted by the model as all else.
+
+        Args:
+            definitions: of what the model narrows; what the entity lacks is not asked for.
+        """
+        if not definitions:
+            return
+        xid = draft.xid
+        ids = {f"{self.model.singular_of(xid)}id": xid.rid or xid.gid}
+        known = {**draft.attributes, **ids, **({"versionid": xid.vid} if xid.vid else {})}
+        own = {name: known[name] for name in definitions if name in known}
+        narrowed = {name: definitions[name] for name in own}
+        _, violations = check_attributes(own, narrowed, subject=draft.shown_as, model=self.model)
+        self.violations += violations
+
     def _update_times(self, draft: Draft, body: Body) -> None:
         """core/spec.md, "createdat Attribute" and "modifiedat Attribute"."""
         if "createdat" in body:
@@ -252,6 +268,7 @@ class Plan:
         body = upsert.body or {}
         self.check_id(upsert.xid, kind.singular, upsert.xid.gid, body)
         self.update(draft, body, kind.own_attributes, patch=upsert.patch, managed=kind.managed)
+        self.check_decided(draft, kind.narrowed)
         self._rules.pop(str(upsert.xid), None)
         self.rules_of(upsert.xid)
 

@@ -7,10 +7,9 @@ and `catalog.registry.constraints`, between `ResourcePlan.upsert` and `ResourceP
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from catalog.model.attributes import check_attributes
 from catalog.model.dots import dotted, value_at
 from catalog.model.errors import (
     BadDefaultVersionId,
@@ -31,7 +30,7 @@ from catalog.model.interaction import (
     VersionUpsert,
     check_version_id,
 )
-from catalog.model.schema import Attribute, ResourceType
+from catalog.model.schema import ResourceType
 from catalog.model.xid import Xid
 from catalog.registry import defaults, lineage, xref
 from catalog.registry.documents import update_document
@@ -87,6 +86,7 @@ class ResourcePlan:
             self.plan.create(self.xid)
         if referred is not None:
             xref.refer(self.plan, self.draft, upsert, referred, self.default)
+            self.review_reference()
             return
         if self.draft.xref is not None:
             xref.stop_referring(self.draft, self.plan.target_epoch(self.draft.xref))
@@ -98,6 +98,10 @@ class ResourcePlan:
         if upsert.meta is not None or self.is_new:
             self._update_meta(upsert.meta or {}, patch=upsert.patch)
         self._settle(written)
+
+    def review_reference(self) -> None:
+        """Hold a cross reference to what its type's model makes of `xref`."""
+        self.plan.check_decided(self.draft, self.kind.meta_narrowed)
 
     def review(self) -> None:
         """Settle what is there, under a model that it was not written under."""
@@ -231,9 +235,9 @@ class ResourcePlan:
         if self.default is not None:
             defaults.force_default(self.draft, self.default, written, self.kind)
         self._order()
-        self._check_narrowed(self.draft, self.kind.meta_narrowed)
+        self.plan.check_decided(self.draft, self.kind.meta_narrowed)
         for draft in written:
-            self._check_narrowed(draft, self.kind.narrowed)
+            self.plan.check_decided(draft, self.kind.narrowed)
         self._check_matching()
 
     def _order(self) -> None:
@@ -243,21 +247,11 @@ class ResourcePlan:
         if not self.draft.is_new and defaults.has_moved(self.draft):
             self.plan.touch(self.xid)
 
-    def _check_narrowed(self, draft: Draft, definitions: Mapping[str, Attribute]) -> None:
-        """What the server decides is as restricted by the model as what clients do."""
-        if not definitions:
-            return
-        own = {name: draft.attributes[name] for name in definitions if name in draft.attributes}
-        _, violations = check_attributes(
-            own, definitions, subject=draft.shown_as, model=self.plan.model
-        )
-        self.plan.violations += violations
-
     def _check_matching(self) -> None:
         """core/model.md, "matchversions": some attributes are the same in all versions."""
         for path in self.kind.matching:
-            values = {repr(value_at(draft.attributes, path)) for draft in self.versions}
-            if len(values) > 1:
+            values = [value_at(draft.attributes, path) for draft in self.versions]
+            if any(value != values[0] for value in values):
                 raise MismatchedVersionAttribute(str(self.xid), name=dotted(path))
 
     def prune(self) -> None:

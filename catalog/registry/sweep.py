@@ -7,7 +7,7 @@ so without: `formatvalidated` says whether it was (core/spec.md).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from catalog.model.attributes import check_attributes
@@ -17,6 +17,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import (
     CapabilityError,
     HasDocumentViolation,
+    MalformedXref,
     ModelComplianceError,
     SetDefaultVersionStickyFalse,
     UnknownGroupType,
@@ -24,14 +25,16 @@ from catalog.model.errors import (
     XRegistryError,
 )
 from catalog.model.schema import GroupType, Model, ResourceType
+from catalog.model.xid import Xid
+from catalog.registry.affected import Affected
 from catalog.registry.checks import Checks
-from catalog.registry.compliance import review_group, review_resource
+from catalog.registry.compliance import displaced, review_group, review_resource
 from catalog.registry.discard import discard_misfits
 from catalog.registry.plan import Plan
 from catalog.registry.resources import ResourcePlan
 from catalog.registry.validation import Checker
 from catalog.store import configuration as store
-from catalog.store import entities
+from catalog.store import entities, xrefs
 from catalog.store.database import Connection
 from catalog.store.entities import Write
 
@@ -80,18 +83,22 @@ class Sweep:
                 interaction=self.interaction,
                 now=self.now,
             )
-        await self._registry(old, new)
+        affected = Affected.by(old, new)
+        if affected.registry:
+            await self._registry(new)
         await self._vanished(old, new)
+        if affected.references:
+            await self._cross_references(new)
         self._refuse()
         kept = [(old.groups[name], new.groups[name]) for name in old.groups if name in new.groups]
-        for group, after in kept:
-            if group.own_attributes != after.own_attributes or _constraints_differ(group, after):
+        for _, after in kept:
+            if affected.group(after.plural):
                 await self._groups(after)
         checks_more = self.after.capabilities.checks_more_than(self.before.capabilities)
         for group, after in kept:
             for name in group.resources.keys() & after.resources.keys():
                 kind = after.resources[name]
-                if _differs(group, group.resources[name], after, kind):
+                if affected.resource(after, kind):
                     await self._resources(after, kind)
                 elif checks_more and kind.validateformat:
                     await self._unchecked(after, kind)
@@ -116,14 +123,12 @@ class Sweep:
     def _is_full(self) -> bool:
         return len(self.violations) >= _MOST_VIOLATIONS
 
-    async def _registry(self, old: Model, new: Model) -> None:
+    async def _registry(self, new: Model) -> None:
         """The interaction itself has given it its default values."""
-        if old.own_attributes == new.own_attributes:
-            return
         [registry] = (await entities.load(self.connection, ["/"])).values()
         own = {k: v for k, v in registry.attributes.items() if k not in new.managed}
         _, found = check_attributes(own, new.own_attributes, subject="/", model=new)
-        self.violations += found
+        self.violations += [*found, *displaced("/", registry.attributes, new.groups)]
 
     async def _vanished(self, old: Model, new: Model) -> None:
         for groups, group in old.groups.items():
@@ -140,6 +145,18 @@ class Sweep:
                     ]
                     if self._is_full:
                         return
+
+    async def _cross_references(self, new: Model) -> None:
+        """How a type is defined, here or by an import, makes no difference to them."""
+        async for batch in xrefs.all_references(self.connection):
+            for source, target in batch:
+                at, to = Xid.parse(source), Xid.parse(target)
+                kind = new.resource_type(at.groups, at.resources)
+                if kind is not None and kind != new.resource_type(to.groups, to.resources):
+                    fault = "its resource type would be another one, or none"
+                    self.violations.append(MalformedXref(source, xref=target, error_detail=fault))
+            if self._is_full:
+                return
 
     async def _groups(self, kind: GroupType) -> None:
         async for batch in store.groups_of_type(self.connection, kind.plural):
@@ -206,15 +223,3 @@ class Sweep:
                 dropped_documents=planned.dropped_documents,
             ),
         )
-
-
-def _constraints_differ(group: GroupType, after: GroupType) -> bool:
-    return group.constraints != after.constraints
-
-
-def _differs(
-    group: GroupType, kind: ResourceType, group_after: GroupType, kind_after: ResourceType
-) -> bool:
-    return _constraints_differ(group, group_after) or replace(kind, about={}) != replace(
-        kind_after, about={}
-    )

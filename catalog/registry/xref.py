@@ -74,7 +74,9 @@ def refer(plan: Plan, draft: Draft, upsert: ResourceUpsert, xref: Any, default: 
     """
     kind = plan.model.groups[draft.xid.groups].resources[draft.xid.resources]
     meta = upsert.meta or {}
-    check_xref(plan.model, draft.xid, xref)
+    if xref != draft.xref:
+        # What a reference is to already stays, however its type is defined by now.
+        check_xref(plan.model, draft.xid, xref)
     _check_extras(draft, upsert, kind)
     if default not in (None, NEWEST):
         raise BadDefaultVersionId(

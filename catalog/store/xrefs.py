@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from catalog.model.entity import Entity
@@ -11,6 +11,7 @@ from catalog.store.entities import entity_from
 from catalog.store.queries import Queries
 
 _queries = Queries("xrefs")
+_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +27,13 @@ async def load_sources(connection: Connection, targets: Iterable[str]) -> list[S
     """All cross references to any of these resources."""
     rows = await connection.fetch(_queries.sources, list(targets))
     return [Source(xid=row["source"], target=row["target"], group=entity_from(row)) for row in rows]
+
+
+async def all_references(connection: Connection) -> AsyncIterator[list[tuple[str, str]]]:
+    """The xids of every cross reference and of what it refers to, in batches.
+
+    The transaction must not end meanwhile.
+    """
+    cursor = await connection.cursor(_queries.all_references)
+    while rows := await cursor.fetch(_BATCH):
+        yield [(row["xid"], row["target"]) for row in rows]

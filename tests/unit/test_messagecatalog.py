@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from catalog.dialects.messagecatalog.templates import fits
@@ -223,6 +223,7 @@ def test_what_is_shown_of_a_native_message_can_be_written_and_says_the_same(
     assert shown(version({n: v for n, v in again.items() if n != "messagecatalog"})) == found
 
 
+@example({"id": ""})
 @given(
     st.recursive(
         st.none() | texts | st.integers(-9, 9), lambda s: st.lists(s) | st.dictionaries(words, s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import uri_template
 
 from catalog.dialects.messagecatalog.place import Place, as_object, text_in
@@ -79,7 +80,9 @@ def to_property(template: Mapping[str, Any], kind: str, *, template_kind: str = 
 
 def from_property(found: Mapping[str, Any]) -> dict[str, Any]:
     """The template that a native property is; one without a value allows any."""
-    shown: dict[str, Any] = {"value": found.get("value", "")}
+    value = found.get("value", "")
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    shown: dict[str, Any] = {"value": text}
     if found.get("required"):
         shown["required"] = True
     if "description" in found:

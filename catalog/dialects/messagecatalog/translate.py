@@ -95,7 +95,7 @@ def show_group(group: Entity) -> dict[str, Any]:
     shown = {
         "id": group.path.gid,
         "format": format_of(group.attributes),
-        **_common_of(group.attributes, hidden=("format",)),
+        **_common_of(group.attributes, hidden=(*_ASSIGNED, "format")),
         "createdtimeutc": format_time(group.createdat),
         "updatedtimeutc": format_time(group.modifiedat),
     }
@@ -116,7 +116,7 @@ def show_version(version: Entity, resource: Entity, node: str) -> dict[str, Any]
         "version": int(vid) if is_number(vid) else None,
         "authority": authority_of(version, node),
         "format": format,
-        **_common_of(attributes, hidden=("authority", "definition", "format")),
+        **_common_of(attributes, hidden=(*_ASSIGNED, "authority", "definition", "format")),
         "definition": _definition_of(version.path.rid, attributes, format),
         "createdtimeutc": format_time(version.createdat),
         "updatedtimeutc": format_time(resource.modifiedat),
