@@ -9,7 +9,8 @@ from aiohttp import web
 
 from catalog.api.body import read_body
 from catalog.context import CONTEXT, Context
-from catalog.model.errors import CONCORD, XRegistryError
+from catalog.model.errors import XRegistryError
+from catalog.model.ownerrors import CONCORD
 from catalog.store import links
 from catalog.store.links import Link
 from replication.pull import Flow

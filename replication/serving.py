@@ -14,7 +14,8 @@ from aiohttp import web
 from catalog.api.body import read_json
 from catalog.context import CONTEXT, Context
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.model.errors import CONCORD, BadRequest, ServerBusy, XRegistryError
+from catalog.model.errors import BadRequest, ServerBusy, XRegistryError
+from catalog.model.ownerrors import CONCORD
 from catalog.model.xid import Xid, depth
 from catalog.store import entities as store
 from catalog.store import feed

@@ -6,8 +6,10 @@ from aiohttp import hdrs, web
 
 from catalog.api.body import read_object
 from catalog.api.configuring import reconfigure
+from catalog.api.etag import strong_tag
 from catalog.api.headers import traces
-from catalog.api.responses import json_response
+from catalog.api.preconditions import check_tag
+from catalog.api.responses import json_response, to_json
 from catalog.context import CONTEXT
 from catalog.model.offering import describe
 
@@ -23,6 +25,7 @@ async def get_capabilities(request: web.Request) -> web.Response:
 @routes.patch("/capabilities")
 async def put_capabilities(request: web.Request) -> web.Response:
     """All capabilities, or some of them whole (core/http.md, "PATCH and PUT /capabilities")."""
+    check_tag(request, strong_tag(to_json(request.app[CONTEXT].capabilities.as_json())))
     given = await read_object(request)
     configuration, outcome = await reconfigure(
         request, capabilities=given, patch=request.method == hdrs.METH_PATCH

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 from multidict import CIMultiDict, CIMultiDictProxy
 
-_TAG = re.compile(r'(?:W/)?("[^"]*")')
+_TAG = re.compile(r'(W/)?("[^"]*")')
 _OF_THE_BODY = (hdrs.CONTENT_LENGTH, hdrs.CONTENT_TYPE, hdrs.CONTENT_ENCODING)
 # Caches may keep an answer, but ask each time whether it is still good.
 REVALIDATE = "no-cache"
@@ -34,8 +34,14 @@ def has_tag(request: web.Request, tag: str) -> bool:
 
 def names_tag(request: web.Request, tag: str) -> bool:
     """Whether the client has just this answer, and does not merely ask for any."""
-    given = request.headers.getall(hdrs.IF_NONE_MATCH, None)
-    return given is not None and tag.removeprefix("W/") in _TAG.findall(",".join(given))
+    given = request.headers.getall(hdrs.IF_NONE_MATCH, ())
+    return tag.removeprefix("W/") in tags_in(given, weak=True)
+
+
+def tags_in(headers: Iterable[str], *, weak: bool = False) -> list[str]:
+    """The tags that a client names, the weak ones among them only if wanted."""
+    found = _TAG.findall(",".join(headers))
+    return [tag for prefix, tag in found if weak or not prefix]
 
 
 def not_modified(headers: CIMultiDict[str] | CIMultiDictProxy[str]) -> web.Response:

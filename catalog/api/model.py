@@ -8,12 +8,14 @@ from aiohttp import web
 
 from catalog.api.body import read_object
 from catalog.api.configuring import reconfigure
+from catalog.api.etag import strong_tag
 from catalog.api.headers import traces
 from catalog.api.inline import Inline
 from catalog.api.params import read_query
 from catalog.api.paths import Target
+from catalog.api.preconditions import check_tag
 from catalog.api.reading import answer_view
-from catalog.api.responses import json_response
+from catalog.api.responses import json_response, to_json
 from catalog.api.stream import in_bounded_time
 from catalog.api.view import View
 from catalog.context import CONTEXT
@@ -37,6 +39,7 @@ async def get_modelsource(request: web.Request) -> web.Response:
 @routes.put("/modelsource")
 async def put_modelsource(request: web.Request) -> web.Response:
     """Replace the model (core/http.md, "PUT /modelsource")."""
+    check_tag(request, strong_tag(to_json(request.app[CONTEXT].model.source)))
     source = await read_object(request)
     configuration, outcome = await reconfigure(request, modelsource=source)
     return json_response(

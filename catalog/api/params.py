@@ -38,7 +38,7 @@ class Query:
     after: str = ""
 
 
-_PLAIN = Query(inline={})
+PLAIN = Query(inline={})
 
 
 def read_query(
@@ -58,7 +58,7 @@ def read_query(
         BadRequest: `limit` is not a number above 0.
     """
     if not request.query_string:
-        return _PLAIN if default is None else Query(inline=default)
+        return PLAIN if default is None else Query(inline=default)
     flags = Flags(request, configuration.capabilities)
     return replace(
         _read_shape(flags, target, configuration.model, default or {}),
@@ -80,7 +80,7 @@ def read_shape(request: web.Request, target: Target, able: Capabilities, model: 
         BadFlag, BadInline, InlineNoninlineable, NotAvailable
     """
     if not request.query_string:
-        return _PLAIN
+        return PLAIN
     return _read_shape(Flags(request, able), target, model, {})
 
 

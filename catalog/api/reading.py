@@ -152,15 +152,15 @@ def shown(renderer: Renderer, view: View) -> dict[str, Any]:
 async def _answer_document(view: View) -> web.Response:
     if view.query.filters is None:
         async with view.context.database.pool.acquire() as connection:
-            known, body = await _read_document(connection, view)
+            known, body = await read_document(connection, view)
     else:
         async with view.snapshot() as snapshot:
             await view.scope(snapshot.connection)
-            known, body = await _read_document(snapshot.connection, view)
+            known, body = await read_document(snapshot.connection, view)
     return answer_document(view, known, body)
 
 
-async def _read_document(connection: Connection, view: View) -> tuple[Known, bytes]:
+async def read_document(connection: Connection, view: View) -> tuple[Known, bytes]:
     known = await read.read_entity(connection, view.model, view.xid)
     version = version_shown(known, view.xid)
     await read.load_documents(connection, known, [version])

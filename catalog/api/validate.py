@@ -22,7 +22,8 @@ from catalog.messages import (
     read_binary_event,
     read_json_message,
 )
-from catalog.model.errors import MissingBody, NotFound, UnsupportedMediaType
+from catalog.model.errors import MissingBody, NotFound
+from catalog.model.ownerrors import UnsupportedMediaType
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 

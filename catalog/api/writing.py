@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -11,8 +12,9 @@ from catalog.api.body import read_body, read_json, read_object
 from catalog.api.configuring import NAMES, becoming_in
 from catalog.api.documents import read_registry
 from catalog.api.headers import forbid_metadata, metadata_from
-from catalog.api.params import read_shape
+from catalog.api.params import PLAIN, read_shape
 from catalog.api.paths import Target
+from catalog.api.preconditions import condition_of
 from catalog.api.view import View
 from catalog.api.writeflags import read_write_flags
 from catalog.api.written import answer_deleted, answer_written
@@ -52,16 +54,15 @@ async def answer_write(
     if flags.default is not None:
         interaction.choose_default(flags.default, creates_one=_creates_one(request, target))
     query = read_shape(request, target, configuration.capabilities, after.model)
-    outcome = await context.writer.apply(configuration, interaction, becoming)
+    view = View(
+        request=request, context=context, configuration=configuration, target=target, query=PLAIN
+    )
+    outcome = await context.writer.apply(
+        configuration, interaction, becoming, condition=condition_of(view)
+    )
     if becoming is not None:
         context.adopt(becoming.configuration)
-    view = View(
-        request=request,
-        context=context,
-        configuration=context.configuration,
-        target=target,
-        query=query,
-    )
+    view = replace(view, configuration=context.configuration, query=query)
     return await answer_written(view, interaction, outcome)
 
 
@@ -147,7 +148,10 @@ async def answer_delete(request: web.Request, context: Context, target: Target) 
         named = await read_body(request)
         doomed = await read_json(request) if named else await _all(context, target)
         interaction.delete_from(configuration.model, target.xid, target.plural, doomed)
-    outcome = await context.writer.apply(configuration, interaction)
+    view = View(
+        request=request, context=context, configuration=configuration, target=target, query=PLAIN
+    )
+    outcome = await context.writer.apply(configuration, interaction, condition=condition_of(view))
     return answer_deleted(outcome)
 
 

@@ -17,7 +17,6 @@ from typing import ClassVar
 
 _SPEC = "https://github.com/xregistry/spec/blob/main/core/spec.md#"
 _HTTP = "https://github.com/xregistry/spec/blob/main/core/http.md#"
-CONCORD = "urn:concord:error:"
 _PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
 
 
@@ -441,59 +440,3 @@ class MissingVersions(XRegistryError):
     name = "missing_versions"
     template = '"<subject>" needs at least one version in the request.'
     home = _HTTP
-
-
-class RequestTooLarge(XRegistryError):
-    name = "request_too_large"
-    status = 413
-    template = "The body sent to <subject> is larger than <limit> bytes, the most accepted here."
-    home = CONCORD
-
-
-class RequestTimeout(XRegistryError):
-    name = "request_timeout"
-    status = 408
-    template = "The body sent to <subject> did not arrive within <seconds> seconds."
-    home = CONCORD
-
-
-class UnsupportedMediaType(XRegistryError):
-    name = "unsupported_media_type"
-    status = 415
-    template = "<subject> takes JSON here, not <contenttype>."
-    home = CONCORD
-
-
-class Conflict(XRegistryError):
-    name = "conflict"
-    status = 409
-    template = '"<subject>" stays as it is: <error_detail>.'
-    home = CONCORD
-
-
-class AlreadyExists(XRegistryError):
-    name = "already_exists"
-    status = 409
-    template = 'There is an entity at "<subject>" already.'
-    home = CONCORD
-
-
-class IncompatibleVersion(XRegistryError):
-    name = "incompatible_version"
-    status = 409
-    template = 'The version would break the compatibility rule of "<subject>", "<compat>".'
-    home = CONCORD
-
-
-class ServiceNameTaken(XRegistryError):
-    name = "service_name_taken"
-    status = 409
-    template = 'There is a service "<name>" already, in this or in another case.'
-    home = CONCORD
-
-
-class RequestInterrupted(XRegistryError):
-    name = "request_interrupted"
-    status = 406
-    template = "The request at <subject> was interrupted; nothing of it was done."
-    home = CONCORD

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
@@ -13,6 +14,9 @@ from catalog.registry.validation import Checker
 from catalog.registry.work import Outcome, Work, touched_by
 from catalog.store.database import Connection, Database
 from catalog.store.entities import MustBeginAgain, Touched
+
+# Raises what refuses the request.
+Condition: TypeAlias = Callable[[Connection], Awaitable[None]]
 
 
 class Composer(Protocol):
@@ -44,6 +48,8 @@ class Writer:
         configuration: Configuration,
         interaction: Interaction,
         becoming: Becoming | None = None,
+        *,
+        condition: Condition | None = None,
     ) -> Outcome:
         """Apply a request whole, or not at all.
 
@@ -51,20 +57,23 @@ class Writer:
             configuration: the one in force when the request was read.
             becoming: the configuration that the request asks for, which the interaction was
                 read with.
+            condition: is asked once what the request touches is locked, and may refuse it.
 
         Raises:
             XRegistryError: the request is refused; it carries every violation found.
             ConfigurationChanged: nothing was written; the request is to be read again.
         """
         touched = touched_by(interaction, configuration.revision)
-        if becoming is None and can_share(interaction, configuration.model):
+        if becoming is None and condition is None and can_share(interaction, configuration.model):
             outcome = await self._shared.apply(configuration, interaction, touched)
             if outcome is not None:
                 return outcome
         whole = replace(touched, catalog_exclusive=True)
         for attempt in (touched if becoming is None else whole, whole):
             try:
-                return await self._apply_alone(configuration, interaction, attempt, becoming)
+                return await self._apply_alone(
+                    configuration, interaction, attempt, becoming, condition
+                )
             except MustBeginAgain:
                 continue
         raise AssertionError("nothing can change under a lock on the whole catalog")
@@ -84,6 +93,7 @@ class Writer:
             await work.load(Touched(catalog_exclusive=True, revision=revision))
             interaction = await composer.compose(connection)
             touched = replace(touched_by(interaction, revision), catalog_exclusive=True)
+            await work.load(touched)
             outcome = await _complete(work, interaction, touched)
             await composer.conclude(connection, outcome)
         self._database.signal.set(outcome.changes)
@@ -95,9 +105,13 @@ class Writer:
         interaction: Interaction,
         touched: Touched,
         becoming: Becoming | None,
+        condition: Condition | None,
     ) -> Outcome:
         async with self._database.transaction() as connection:
             work = self._work(connection, configuration, becoming)
+            await work.load(touched)
+            if condition is not None:
+                await condition(connection)
             outcome = await _complete(work, interaction, touched)
         self._database.signal.set(outcome.changes)
         return outcome
@@ -118,7 +132,6 @@ class Writer:
 
 
 async def _complete(work: Work, interaction: Interaction, touched: Touched) -> Outcome:
-    await work.load(touched)
     work.keep(await work.decide(interaction, touched))
     [outcome] = await work.write()
     return outcome

@@ -17,8 +17,9 @@ from catalog.dialects.discovery.membership import Held
 from catalog.dialects.discovery.processing import Operation, Put, Remove, process
 from catalog.dialects.discovery.translate import from_entities, to_entities
 from catalog.model.attributes import check_attributes
-from catalog.model.errors import NotFound, ServiceNameTaken
+from catalog.model.errors import NotFound
 from catalog.model.modelsource import default_model
+from catalog.model.ownerrors import ServiceNameTaken
 from catalog.model.xid import is_valid_id
 
 BASE = "https://catalog.example"

@@ -15,13 +15,8 @@ from catalog.api.problems import problem_document
 from catalog.api.responses import JSON, to_json
 from catalog.context import CONTEXT, Context
 from catalog.dialects.discovery.writing import ServiceWrite
-from catalog.model.errors import (
-    NotFound,
-    RequestInterrupted,
-    ServerBusy,
-    ServerError,
-    XRegistryError,
-)
+from catalog.model.errors import NotFound, ServerBusy, ServerError, XRegistryError
+from catalog.model.ownerrors import RequestInterrupted
 from catalog.store import services
 from catalog.store.database import DatabaseFailure
 from catalog.store.entities import ConfigurationChanged

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from catalog.dialects.discovery.events import Json
-from catalog.model.errors import NotFound, ServiceNameTaken
+from catalog.model.errors import NotFound
+from catalog.model.ownerrors import ServiceNameTaken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,9 @@ from catalog.dialects.discovery.reading import (
 )
 from catalog.dialects.discovery.translate import is_service, to_entities
 from catalog.model.entity import Entity
-from catalog.model.errors import InvalidAttribute, RequestInterrupted
+from catalog.model.errors import InvalidAttribute
 from catalog.model.interaction import Interaction
+from catalog.model.ownerrors import RequestInterrupted
 from catalog.model.xid import Xid
 from catalog.registry.work import Outcome
 from catalog.store import entities, services

@@ -38,13 +38,13 @@ from catalog.model.entity import Entity
 from catalog.model.errors import (
     ActionNotSupported,
     CompatibilityViolation,
-    Conflict,
     MismatchedEpoch,
     NotFound,
     RequiredAttributeMissing,
     ServerBusy,
 )
 from catalog.model.interaction import GroupUpsert, Interaction, ResourceUpsert, VersionUpsert
+from catalog.model.ownerrors import Conflict
 from catalog.model.xid import Xid
 from catalog.registry.work import Outcome
 from catalog.store import entities as store

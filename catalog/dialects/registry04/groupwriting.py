@@ -25,7 +25,8 @@ from catalog.dialects.registry04.writing import (
     patch_of,
 )
 from catalog.model.entity import Entity
-from catalog.model.errors import AlreadyExists, NotFound
+from catalog.model.errors import NotFound
+from catalog.model.ownerrors import AlreadyExists
 from catalog.model.xid import Xid
 from catalog.store import entities as store
 

@@ -32,8 +32,9 @@ from catalog.dialects.registry04.writing import (
     read_optional_object,
 )
 from catalog.model.entity import Entity
-from catalog.model.errors import AlreadyExists, HeaderError, NotFound
+from catalog.model.errors import HeaderError, NotFound
 from catalog.model.interaction import Document, GroupUpsert, ResourceUpsert, VersionUpsert
+from catalog.model.ownerrors import AlreadyExists
 from catalog.registry.known import Known
 from catalog.store import entities as store
 

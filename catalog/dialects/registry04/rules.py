@@ -10,11 +10,11 @@ from catalog.dialects.registry04.place import Types
 from catalog.dialects.registry04.translate import SERVED, Json, Kind
 from catalog.model.errors import (
     CompatibilityViolation,
-    IncompatibleVersion,
     InvalidAttribute,
     OneResource,
     RequiredAttributeMissing,
 )
+from catalog.model.ownerrors import IncompatibleVersion
 
 _TYPES: Mapping[str, type] = {
     "usage": str,

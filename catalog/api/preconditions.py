@@ -1,0 +1,77 @@
+"""Writes on condition that what is there is what the client knows (RFC 9110, 13.1).
+
+A tag is that of a GET of the same path without flags.
+"""
+
+from __future__ import annotations
+
+from aiohttp import hdrs, web
+
+from catalog.api.etag import strong_tag, tags_in
+from catalog.api.reading import read_document, read_one, shown
+from catalog.api.responses import to_json
+from catalog.api.view import View
+from catalog.model.errors import NotFound
+from catalog.model.ownerrors import PreconditionFailed
+from catalog.registry.write import Condition
+from catalog.store.database import Connection
+
+_NOT_ONE = "Only the write of one entity, at its own path, can be conditional."
+
+
+def is_conditional(request: web.Request) -> bool:
+    return hdrs.IF_MATCH in request.headers or hdrs.IF_NONE_MATCH in request.headers
+
+
+def condition_of(view: View) -> Condition | None:
+    """What is to be found out before anything is written, while nobody else can write it.
+
+    Args:
+        view: of the entity that is written, without flags.
+
+    Returns:
+        whoever finds it out, which raises PreconditionFailed; `None` if all is well anyway.
+
+    Raises:
+        PreconditionFailed: nothing can have a tag there.
+    """
+    if not is_conditional(view.request):
+        return None
+    if view.target.kind == "collection":
+        raise PreconditionFailed(view.request.path, detail=_NOT_ONE)
+
+    async def check(connection: Connection) -> None:
+        check_tag(view.request, await _tag(connection, view))
+
+    return check
+
+
+def check_tag(request: web.Request, tag: str | None) -> None:
+    """Hold a request to its headers.
+
+    Args:
+        tag: of what is there, `None` if nothing is.
+
+    Raises:
+        PreconditionFailed
+    """
+    if hdrs.IF_MATCH in request.headers and not _matches(request, hdrs.IF_MATCH, tag):
+        raise PreconditionFailed(request.path)
+    if hdrs.IF_NONE_MATCH in request.headers and _matches(request, hdrs.IF_NONE_MATCH, tag):
+        raise PreconditionFailed(request.path)
+
+
+def _matches(request: web.Request, header: str, tag: str | None) -> bool:
+    given = request.headers.getall(header)
+    return tag is not None and (given == ["*"] or tag in tags_in(given))
+
+
+async def _tag(connection: Connection, view: View) -> str | None:
+    try:
+        if view.target.is_document:
+            _, body = await read_document(connection, view)
+        else:
+            body = to_json(shown(view.renderer(await read_one(connection, view)), view))
+    except NotFound:
+        return None
+    return strong_tag(body)

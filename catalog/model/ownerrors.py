@@ -1,0 +1,70 @@
+"""Errors that the standard has no name for; their types are our own."""
+
+from __future__ import annotations
+
+from catalog.model.errors import XRegistryError
+
+CONCORD = "urn:concord:error:"
+
+
+class RequestTooLarge(XRegistryError):
+    name = "request_too_large"
+    status = 413
+    template = "The body sent to <subject> is larger than <limit> bytes, the most accepted here."
+    home = CONCORD
+
+
+class RequestTimeout(XRegistryError):
+    name = "request_timeout"
+    status = 408
+    template = "The body sent to <subject> did not arrive within <seconds> seconds."
+    home = CONCORD
+
+
+class UnsupportedMediaType(XRegistryError):
+    name = "unsupported_media_type"
+    status = 415
+    template = "<subject> takes JSON here, not <contenttype>."
+    home = CONCORD
+
+
+class Conflict(XRegistryError):
+    name = "conflict"
+    status = 409
+    template = '"<subject>" stays as it is: <error_detail>.'
+    home = CONCORD
+
+
+class AlreadyExists(XRegistryError):
+    name = "already_exists"
+    status = 409
+    template = 'There is an entity at "<subject>" already.'
+    home = CONCORD
+
+
+class IncompatibleVersion(XRegistryError):
+    name = "incompatible_version"
+    status = 409
+    template = 'The version would break the compatibility rule of "<subject>", "<compat>".'
+    home = CONCORD
+
+
+class ServiceNameTaken(XRegistryError):
+    name = "service_name_taken"
+    status = 409
+    template = 'There is a service "<name>" already, in this or in another case.'
+    home = CONCORD
+
+
+class RequestInterrupted(XRegistryError):
+    name = "request_interrupted"
+    status = 406
+    template = "The request at <subject> was interrupted; nothing of it was done."
+    home = CONCORD
+
+
+class PreconditionFailed(XRegistryError):
+    name = "precondition_failed"
+    status = 412
+    template = "<subject> is not in the state that the request is conditional on."
+    home = CONCORD
