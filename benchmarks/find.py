@@ -1,7 +1,8 @@
 """Filtered and sorted pages of a collection, against a GET of one entity of the same node.
 
 Every request goes around the answers that a node remembers, so all of them are made from
-the database.
+the database. Only the size of a whole collection is remembered, and each page asks the database
+whether it is still right: nobody writes meanwhile, else pages would count again.
 """
 
 from __future__ import annotations

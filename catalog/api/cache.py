@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 from catalog.model.change import Change
 from catalog.model.xid import Xid
 from catalog.store import recent
-from catalog.store.database import Database
+from catalog.store.database import Connection, Database
 from catalog.store.recent import Written
 
 _MOST_ANSWERS = 10_000
@@ -76,7 +76,20 @@ class AnswerCache:
         if self._is_doubtful():
             async with self._confirming:
                 if self._is_doubtful():
-                    await self._confirm()
+                    async with (
+                        asyncio.timeout(_LONGEST_CONFIRMATION_SECONDS),
+                        self._database.pool.acquire() as connection,
+                    ):
+                        await self._confirm(connection)
+        return self._use(key)
+
+    async def get_confirmed(self, key: Key, connection: Connection) -> Answer | None:
+        """An answer that is good at this moment; the connection is in no transaction."""
+        if key in self._answers:
+            await self._confirm(connection)
+        return self._use(key)
+
+    def _use(self, key: Key) -> Answer | None:
         answer = self._answers.get(key)
         if answer is not None:
             self._answers.move_to_end(key)
@@ -108,14 +121,14 @@ class AnswerCache:
     def _is_doubtful(self) -> bool:
         return asyncio.get_running_loop().time() - self._confirmed_at > self._staleness
 
-    async def _confirm(self) -> None:
-        """Hear of everything that was committed since the last time."""
+    async def _confirm(self, connection: Connection) -> None:
+        """Hear of everything that was committed since the last time.
+
+        Of two at once, the one that ends last may remember an earlier moment than the other:
+        then the next hears of some writes again.
+        """
         begun = asyncio.get_running_loop().time()
-        async with (
-            asyncio.timeout(_LONGEST_CONFIRMATION_SECONDS),
-            self._database.pool.acquire() as connection,
-        ):
-            found = await recent.read_written(connection, self._snapshot)
+        found = await recent.read_written(connection, self._snapshot)
         if found.written is None:
             self.clear()
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,12 +13,13 @@ from multidict import CIMultiDict
 from catalog.api.inline import inlines
 from catalog.api.responses import JSON, to_json
 from catalog.api.scope import EVERYTHING, Scope
+from catalog.api.totals import count_remembered
 from catalog.api.tree import TreeWriter
 from catalog.api.view import View
 from catalog.model.errors import CannotDocXref, NotFound
 from catalog.model.xid import Xid
 from catalog.registry import read
-from catalog.registry.find import find_page
+from catalog.registry.find import Count, find_page
 from catalog.registry.known import Known
 from catalog.registry.tree import (
     Branch,
@@ -29,6 +31,7 @@ from catalog.registry.tree import (
 )
 from catalog.store import entities as store
 from catalog.store.database import Connection
+from catalog.store.find import count_all
 from catalog.store.stream import Snapshot
 
 _ALL = 2**31 - 1
@@ -51,14 +54,14 @@ async def answer_collection(view: View) -> web.StreamResponse:
     if is_tree:
         async with view.snapshot() as snapshot:
             return await _answer_tree(view, snapshot, limit)
-    if _is_found(view):
-        async with _connection(view) as connection:
-            page, scope = await _find(connection, view, limit)
+    count = functools.partial(count_remembered, view)
+    async with _connection(view) as connection:
+        if _is_found(view):
+            page, scope = await _find(connection, view, limit, count)
             page = await _with_entities(connection, view, page)
-            return await _answer_page(connection, view, page, scope)
-    async with view.context.database.pool.acquire() as connection:
-        page = await _read(connection, view, limit)
-        return await _answer_page(connection, view, page, EVERYTHING)
+        else:
+            page, scope = await _read(connection, view, limit, count), EVERYTHING
+        return await _answer_page(connection, view, page, scope)
 
 
 @contextlib.asynccontextmanager
@@ -126,7 +129,9 @@ async def _answer_tree(view: View, snapshot: Snapshot, limit: int | None) -> web
     return await view.send(snapshot, writer, pieces, _headers(view, page))
 
 
-async def _read(connection: Connection, view: View, limit: int | None) -> Page:
+async def _read(
+    connection: Connection, view: View, limit: int | None, count: Count = count_all
+) -> Page:
     """What comes next by id."""
     after, target = view.query.after, view.target
     known, xids = await read.read_page(
@@ -138,17 +143,21 @@ async def _read(connection: Connection, view: View, limit: int | None) -> Page:
         None if limit is None else limit + 1,
         follows=view.follows,
     )
+    has_more = limit is not None and len(xids) > limit
+    if not (has_more or after):
+        return Page(xids=xids, total=len(xids), known=known)
     total = known.counts.get(target.path)
     if total is None:
-        total = (await store.count_collections(connection, [target.path])).get(target.path, 0)
-    has_more = limit is not None and len(xids) > limit
+        total = await count(connection, target.path)
     xids = xids[:limit]
     return Page(
         xids=xids, following=Xid.parse(xids[-1]).id if has_more else "", total=total, known=known
     )
 
 
-async def _find(connection: Connection, view: View, limit: int | None) -> tuple[Page, Scope]:
+async def _find(
+    connection: Connection, view: View, limit: int | None, count: Count = count_all
+) -> tuple[Page, Scope]:
     """What comes next among what the filters leave over, in the order that was asked for."""
     query = view.query
     found = await find_page(
@@ -159,6 +168,7 @@ async def _find(connection: Connection, view: View, limit: int | None) -> tuple[
         sort=query.sort,
         after=query.after,
         limit=_ALL if limit is None else limit,
+        count_whole=count,
     )
     if not found.xids:
         await _check_owner(connection, view)
@@ -167,8 +177,11 @@ async def _find(connection: Connection, view: View, limit: int | None) -> tuple[
 
 
 async def _with_entities(connection: Connection, view: View, page: Page) -> Page:
-    xids = [Xid.parse(xid) for xid in page.xids]
-    known = await read.read_entities(connection, view.model, xids, follows=view.follows)
+    if view.xid.gid and not view.xid.rid:
+        known = await read.read_resources(connection, page.xids, follows=view.follows)
+    else:
+        xids = [Xid.parse(xid) for xid in page.xids]
+        known = await read.read_entities(connection, view.model, xids, follows=view.follows)
     if view.xid.rid:
         known.entities |= (await read.read_owner(connection, view.xid)).entities
     return replace(page, xids=[xid for xid in page.xids if xid in known.entities], known=known)

@@ -64,6 +64,8 @@ class Renderer:
         self.is_binary = is_binary
         self.scope = scope
         self.shows_details = True
+        self._is_doc = root is not None
+        self._has_short = configuration.capabilities.shortself and not self._is_doc
 
     def show(self, entity: Entity, inline: Inline) -> Json:
         """An entity of any kind; a resource is shown with its default version."""
@@ -123,20 +125,22 @@ class Renderer:
         return shown
 
     def resource(self, entity: Entity, inline: Inline) -> Json:
-        path = _path(entity.xid)
-        kind = self._kind(path)
-        shown: Json = {f"{kind.singular}id": path.rid}
+        xid = entity.xid
+        _, groups, _, resources, rid = xid.split("/")
+        kind = self.model.groups[groups].resources[resources]
+        shown: Json = {f"{kind.singular}id": rid}
         default = None if self._is_doc else self.known.default_of(entity)
         if default is not None:
-            shown["versionid"] = _path(default.xid).vid
-        shown["self"] = self._url(entity.xid, kind, is_shown=True)
-        shown |= self._short(entity.xid)
-        shown["xid"] = entity.xid
+            shown["versionid"] = _id(default.xid)
+        shown["self"] = self._url(xid, kind, is_shown=True)
+        if self._has_short:
+            shown["shortself"] = self.base + short_path(xid)
+        shown["xid"] = xid
         if default is not None:
             self._add_version(shown, default, kind, inline, is_default=True)
         self._add_provenance(shown, entity)
         meta = inlines(inline, "meta")
-        shown["metaurl"] = self._url(f"{entity.xid}/meta", is_shown=meta is not None)
+        shown["metaurl"] = self._url(f"{xid}/meta", is_shown=meta is not None)
         if meta is not None:
             shown["meta"] = self.meta(entity, inlines(inline, "versions") is not None)
         if "defaultversionid" in entity.attributes:
@@ -242,10 +246,6 @@ class Renderer:
             else:
                 shown |= show_document(kind, version.attributes.get("contenttype"), body)
 
-    @property
-    def _is_doc(self) -> bool:
-        return self.root is not None
-
     def _kind(self, path: Xid) -> ResourceType:
         return self.model.groups[path.groups].resources[path.resources]
 
@@ -261,9 +261,7 @@ class Renderer:
         return self.base + path
 
     def _short(self, path: str) -> Json:
-        if self._is_doc or not self.configuration.capabilities.shortself:
-            return {}
-        return {"shortself": self.base + short_path(path)}
+        return {"shortself": self.base + short_path(path)} if self._has_short else {}
 
     def _add_provenance(self, shown: Json, entity: Entity) -> None:
         """Where a replica is from; a node's own entities look as the standard says."""

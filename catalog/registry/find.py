@@ -20,7 +20,10 @@ from catalog.store.jsonpath import Condition, any_of, condition_of
 # its order instead.
 _FEW = 1000
 
-Count: TypeAlias = Callable[[], Awaitable[int]]
+# How many entities all pages have together, to be asked where it matters.
+Total: TypeAlias = Callable[[], Awaitable[int]]
+# How many entities a whole collection has, by its path.
+Count: TypeAlias = Callable[[Connection, str], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,24 +47,26 @@ async def find_page(
     sort: Sort | None = None,
     after: str = "",
     limit: int,
+    count_whole: Count = store.count_all,
 ) -> Found:
     """A page of what a filter shows of a collection, or of all of it.
 
     Args:
         filters, sort: parsed for the collection; without a sort, the order is that of ids.
         after: where the page begins, as the one before it said.
+        count_whole: is asked where the page is one of many of the whole collection.
 
     Raises:
         BadRequest: `after` is not from a page in this order.
     """
     listing = f"{str(owner).rstrip('/')}/{plural}"
     key = read_token(after, sort) if after else store.start_of(sort)
-    page = _Page(connection, listing, sort, key, limit + 1)
+    page = _Page(connection, listing, sort, key, limit + 1, count_whole)
     rows, count = await (page.of_all() if filters is None else page.of_matches(filters))
     is_one_of_many = bool(after) or len(rows) > limit
     return Found(
-        xids=[row.xid for row in rows[:limit]],
-        following=write_token(rows[limit - 1].key) if len(rows) > limit else "",
+        xids=[row["xid"] for row in rows[:limit]],
+        following=write_token(store.key_of(rows[limit - 1])) if len(rows) > limit else "",
         total=await count() if is_one_of_many else len(rows),
     )
 
@@ -75,24 +80,25 @@ class _Page:
     sort: Sort | None
     after: store.Key
     limit: int
+    count_whole: Count
 
     @property
     def _is_ascending_by_id(self) -> bool:
         return self.sort is None or (self.sort.is_by_id and not self.sort.is_descending)
 
-    async def of_all(self) -> tuple[list[Row], Count]:
+    async def of_all(self) -> tuple[list[Row], Total]:
         rows: list[Row] = []
         if self._is_ascending_by_id:
             rows = await store.page_plain(self.connection, self.listing, self.after, self.limit)
         is_of_versions = self.listing.endswith("/versions")
         # A cross reference has no versions of its own; it shows those of its target.
         if not self._is_ascending_by_id or (not rows and is_of_versions):
-            rows, count = await self._by_walking(condition_of(()))
+            rows, count = await self._by_walking(Condition())
             if is_of_versions:
                 return rows, count
-        return rows, lambda: store.count_all(self.connection, self.listing)
+        return rows, lambda: self.count_whole(self.connection, self.listing)
 
-    async def of_matches(self, filters: Filters) -> tuple[list[Row], Count]:
+    async def of_matches(self, filters: Filters) -> tuple[list[Row], Total]:
         clauses = [clause for clause in filters.clauses if clause.is_possible]
         if any(clause.chain for clause in clauses) or not clauses:
             return await self._of_some(await self._owners(clauses))
@@ -116,19 +122,19 @@ class _Page:
         }
         return {id.lower(): f"{self.listing}/{id}" for id in ids}
 
-    async def _of_some(self, found: Mapping[str, str]) -> tuple[list[Row], Count]:
+    async def _of_some(self, found: Mapping[str, str]) -> tuple[list[Row], Total]:
         async def count() -> int:
             return len(found)
 
         if self._is_ascending_by_id:
             ids = sorted(id for id in found if id > self.after.id)[: self.limit]
-            return [Row(xid=found[id], key=store.key_of_id(id)) for id in ids], count
+            return [{"xid": found[id], "id": id, "text": ""} for id in ids], count
         rows = await store.page_of_some(
             self.connection, self.listing, found, self.sort, self.after, self.limit
         )
         return rows, count
 
-    async def _by_walking(self, condition: Condition) -> tuple[list[Row], Count]:
+    async def _by_walking(self, condition: Condition) -> tuple[list[Row], Total]:
         rows = await store.page_by_walking(
             self.connection, self.listing, condition, self.sort, self.after, self.limit
         )

@@ -54,10 +54,7 @@ async def read_entities(
     """Entities of one kind, each with what its own representation needs."""
     kind = xids[0].kind if xids else "registry"
     if kind == "resource":
-        known = Known.shown(await store.load_shown(connection, map(str, xids)))
-        if follows:
-            await follow(connection, known)
-        return known
+        return await read_resources(connection, map(str, xids), follows=follows)
     resources = {str(xid.resource) for xid in xids} if kind == "version" else set()
     known = Known(entities=await store.load(connection, [*map(str, xids), *resources]))
     if kind != "version":
@@ -65,6 +62,16 @@ async def read_entities(
     elif follows:
         await follow(connection, known)
         await _follow_versions(connection, known, xids)
+    return known
+
+
+async def read_resources(
+    connection: Connection, xids: Iterable[str], *, follows: bool = True
+) -> Known:
+    """Resources, each with its default version and how many versions it has."""
+    known = Known.shown(await store.load_shown(connection, xids))
+    if follows:
+        await follow(connection, known)
     return known
 
 

@@ -100,18 +100,33 @@ class Shown:
     versionscount: int
 
 
-def entity_from(row: Mapping[str, Any], prefix: str = "") -> Entity:
+def entity_from(row: Mapping[str, Any]) -> Entity:
     return Entity(
-        xid=row[prefix + "xid"],
-        kind="version" if prefix else row["kind"],
-        authority=row[prefix + "authority"],
-        origin=row[prefix + "origin"],
-        epoch=row[prefix + "epoch"],
-        attributes=orjson.loads(row[prefix + "attributes"]),
-        createdat=row[prefix + "createdat"],
-        modifiedat=row[prefix + "modifiedat"],
-        digest=row[prefix + "digest"],
-        document_sha256=row[prefix + "document_sha256"],
+        xid=row["xid"],
+        kind=row["kind"],
+        authority=row["authority"],
+        origin=row["origin"],
+        epoch=row["epoch"],
+        attributes=orjson.loads(row["attributes"]),
+        createdat=row["createdat"],
+        modifiedat=row["modifiedat"],
+        digest=row["digest"],
+        document_sha256=row["document_sha256"],
+    )
+
+
+def _default_from(row: Mapping[str, Any]) -> Entity:
+    return Entity(
+        xid=row["v_xid"],
+        kind="version",
+        authority=row["v_authority"],
+        origin=row["v_origin"],
+        epoch=row["v_epoch"],
+        attributes=orjson.loads(row["v_attributes"]),
+        createdat=row["v_createdat"],
+        modifiedat=row["v_modifiedat"],
+        digest=row["v_digest"],
+        document_sha256=row["v_document_sha256"],
     )
 
 
@@ -129,7 +144,7 @@ def tombstone_from(row: Mapping[str, Any]) -> Tombstone:
 def _shown_from(row: Mapping[str, Any]) -> Shown:
     return Shown(
         resource=entity_from(row),
-        default=entity_from(row, "v_") if row["v_xid"] is not None else None,
+        default=_default_from(row) if row["v_xid"] is not None else None,
         versionscount=row["versionscount"],
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 from catalog.model.filter import Sort
 from catalog.store.database import Connection
@@ -33,12 +33,8 @@ BEFORE_ALL = Key(rank=-1, number=Decimal(0), text="", id="")
 AFTER_ALL = Key(rank=9, number=Decimal(0), text=_BEYOND_TEXTS, id=_BEYOND_IDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One entity of a page, and its place in the order."""
-
-    xid: str
-    key: Key
+# One entity of a page: its `xid`, and what `key_of` tells its place in the order by.
+Row: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +55,15 @@ class Kind:
     plural: str
 
 
-def key_of_id(id: str) -> Key:
-    """The place of an entity in the order of ids, which are in lower case."""
-    return Key(rank=0, number=Decimal(0), text="", id=id)
+def key_of(row: Row) -> Key:
+    """The place of a row; where only texts and ids are in order, these are all it tells."""
+    text = row["text"]
+    return Key(
+        rank=row.get("rank", 2 if text else 0),
+        number=row.get("number", Decimal(0)),
+        text=text,
+        id=row["id"],
+    )
 
 
 def start_of(sort: Sort | None) -> Key:
@@ -71,7 +73,8 @@ def start_of(sort: Sort | None) -> Key:
 
 async def page_plain(connection: Connection, listing: str, after: Key, limit: int) -> list[Row]:
     """A page of everything that is stored in a collection, in the order of ids."""
-    return _rows(await connection.fetch(_queries.plain, listing, after.id, limit))
+    rows: list[Row] = await connection.fetch(_queries.plain, listing, after.id, limit)
+    return rows
 
 
 async def page_by_walking(
@@ -91,10 +94,10 @@ async def page_by_walking(
     if listing.endswith("/versions") or not is_indexed:
         return await _rank(connection, listing, condition, sort, after, limit)
     statement, place = _walk(sort, after)
-    rows = await connection.fetch(
+    rows: list[Row] = await connection.fetch(
         statement, listing, condition.path, *_columns(condition.part), *place, limit
     )
-    return _rows(rows)
+    return rows
 
 
 def _walk(sort: Sort | None, after: Key) -> tuple[str, tuple[str, ...]]:
@@ -124,13 +127,13 @@ async def _rank(
     limit: int,
 ) -> list[Row]:
     is_descending = sort is not None and sort.is_descending
-    rows = await connection.fetch(
+    rows: list[Row] = await connection.fetch(
         _queries.rank_desc if is_descending else _queries.rank,
         *_ranking(listing, sort, after, limit),
         condition.path,
         *_columns(condition.part),
     )
-    return _rows(rows)
+    return rows
 
 
 async def page_of_some(
@@ -143,12 +146,12 @@ async def page_of_some(
 ) -> list[Row]:
     """A page of entities whose ids (in lower case) are known."""
     is_descending = sort is not None and sort.is_descending
-    rows = await connection.fetch(
+    rows: list[Row] = await connection.fetch(
         _queries.rank_some_desc if is_descending else _queries.rank_some,
         *_ranking(listing, sort, after, limit),
         list(ids),
     )
-    return _rows(rows)
+    return rows
 
 
 def _ranking(listing: str, sort: Sort | None, after: Key, limit: int) -> list[Any]:
@@ -213,18 +216,3 @@ async def count_matches(connection: Connection, listing: str, condition: Conditi
 async def count_all(connection: Connection, listing: str) -> int:
     count: int = await connection.fetchval(_queries.count_plain, listing)
     return count
-
-
-def _rows(records: Iterable[Any]) -> list[Row]:
-    return [
-        Row(
-            xid=record["xid"],
-            key=Key(
-                rank=record["rank"],
-                number=record["number"],
-                text=record["text"],
-                id=record["id"],
-            ),
-        )
-        for record in records
-    ]

@@ -60,28 +60,30 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """What entities of one collection have to meet.
+    """What entities of one collection have to meet; without a `path` all of them do.
 
     `part` is what it is about. `lookup` is a condition that the search index finds the
     candidates by; nothing if it can find none.
     """
 
-    path: str
+    path: str | None = None
     part: Part = Part()
     lookup: str = ""
 
     @property
     def is_trivial(self) -> bool:
-        return self.path == f"strict {_TRUE}"
+        return self.path is None
 
 
 def condition_of(expressions: Iterable[Expression]) -> Condition:
     """All of these hold."""
     written = list(expressions)
+    if not written:
+        return Condition()
     predicates = [_predicate(expression) for expression in written]
     found = [p for e, p in zip(written, predicates, strict=True) if _is_in_index(e)]
     return Condition(
-        path=f"strict {_joined(predicates, '&&') or _TRUE}",
+        path=f"strict {_joined(predicates, '&&')}",
         part=reduce(or_, (_part(expression.reference) for expression in written), Part()),
         lookup=f"strict {_joined(found, '&&')}" if found else "",
     )
@@ -91,7 +93,9 @@ def any_of(conditions: Sequence[Condition]) -> Condition:
     """One of these is met."""
     if len(conditions) == 1:
         return conditions[0]
-    paths = [condition.path.removeprefix("strict ") for condition in conditions]
+    paths = [condition.path.removeprefix("strict ") for condition in conditions if condition.path]
+    if len(paths) < len(conditions):
+        return Condition()
     lookups = [condition.lookup.removeprefix("strict ") for condition in conditions]
     return Condition(
         path=f"strict {_joined(paths, '||') or _FALSE}",

@@ -1,6 +1,6 @@
 -- name: plain
 -- One page of a whole collection in the order of ids.
-SELECT xid, lower(id) AS id, 0 AS rank, 0::numeric AS number, '' AS text FROM entities
+SELECT xid, lower(id) AS id, '' AS text FROM entities
 WHERE collection = $1 AND lower(id) COLLATE "C" > $2
 ORDER BY lower(id) COLLATE "C" LIMIT $3
 
@@ -9,19 +9,19 @@ ORDER BY lower(id) COLLATE "C" LIMIT $3
 WITH own AS (
     SELECT xid, listing_id FROM listed
     WHERE listing = $1 AND listing_id > $6
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY listing_id LIMIT $7
 ), others AS (
     SELECT xid, listing_id FROM borrowed
     WHERE listing = $1 AND listing_id > $6
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY listing_id LIMIT $7
 )
-SELECT xid, listing_id AS id, 0 AS rank, 0::numeric AS number, '' AS text
+SELECT xid, listing_id AS id, '' AS text
 FROM (TABLE own UNION ALL TABLE others) AS all_of_them
 ORDER BY listing_id LIMIT $7
 
@@ -30,19 +30,19 @@ ORDER BY listing_id LIMIT $7
 WITH own AS (
     SELECT xid, listing_id, name FROM listed
     WHERE listing = $1 AND (name, listing_id) > ($6, $7)
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY name, listing_id LIMIT $8
 ), others AS (
     SELECT xid, listing_id, name FROM borrowed
     WHERE listing = $1 AND (name, listing_id) > ($6, $7)
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY name, listing_id LIMIT $8
 )
-SELECT xid, listing_id AS id, (name <> '')::integer * 2 AS rank, 0::numeric AS number, name AS text
+SELECT xid, listing_id AS id, name AS text
 FROM (TABLE own UNION ALL TABLE others) AS all_of_them
 ORDER BY name, listing_id LIMIT $8
 
@@ -51,19 +51,19 @@ ORDER BY name, listing_id LIMIT $8
 WITH own AS (
     SELECT xid, listing_id, modifiedat FROM listed
     WHERE listing = $1 AND (modifiedat, listing_id) > ($6::text::timestamptz, $7)
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY modifiedat, listing_id LIMIT $8
 ), others AS (
     SELECT xid, listing_id, modifiedat FROM borrowed
     WHERE listing = $1 AND (modifiedat, listing_id) > ($6::text::timestamptz, $7)
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY modifiedat, listing_id LIMIT $8
 )
-SELECT xid, listing_id AS id, isfinite(modifiedat)::integer * 2 AS rank, 0::numeric AS number,
+SELECT xid, listing_id AS id,
     CASE WHEN isfinite(modifiedat) THEN lower(rtrim(search_time(modifiedat), 'Z')) ELSE '' END
         AS text
 FROM (TABLE own UNION ALL TABLE others) AS all_of_them
@@ -74,19 +74,19 @@ ORDER BY modifiedat, listing_id LIMIT $8
 WITH own AS (
     SELECT xid, listing_id FROM listed
     WHERE listing = $1 AND listing_id < $6
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY listing_id DESC LIMIT $7
 ), others AS (
     SELECT xid, listing_id FROM borrowed
     WHERE listing = $1 AND listing_id < $6
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY listing_id DESC LIMIT $7
 )
-SELECT xid, listing_id AS id, 0 AS rank, 0::numeric AS number, '' AS text
+SELECT xid, listing_id AS id, '' AS text
 FROM (TABLE own UNION ALL TABLE others) AS all_of_them
 ORDER BY listing_id DESC LIMIT $7
 
@@ -95,19 +95,19 @@ ORDER BY listing_id DESC LIMIT $7
 WITH own AS (
     SELECT xid, listing_id, name FROM listed
     WHERE listing = $1 AND (name, listing_id) < ($6, $7)
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY name DESC, listing_id DESC LIMIT $8
 ), others AS (
     SELECT xid, listing_id, name FROM borrowed
     WHERE listing = $1 AND (name, listing_id) < ($6, $7)
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY name DESC, listing_id DESC LIMIT $8
 )
-SELECT xid, listing_id AS id, (name <> '')::integer * 2 AS rank, 0::numeric AS number, name AS text
+SELECT xid, listing_id AS id, name AS text
 FROM (TABLE own UNION ALL TABLE others) AS all_of_them
 ORDER BY name DESC, listing_id DESC LIMIT $8
 
@@ -116,19 +116,19 @@ ORDER BY name DESC, listing_id DESC LIMIT $8
 WITH own AS (
     SELECT xid, listing_id, modifiedat FROM listed
     WHERE listing = $1 AND (modifiedat, listing_id) < ($6::text::timestamptz, $7)
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY modifiedat DESC, listing_id DESC LIMIT $8
 ), others AS (
     SELECT xid, listing_id, modifiedat FROM borrowed
     WHERE listing = $1 AND (modifiedat, listing_id) < ($6::text::timestamptz, $7)
-        AND jsonb_path_match(
+        AND ($2::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
     ORDER BY modifiedat DESC, listing_id DESC LIMIT $8
 )
-SELECT xid, listing_id AS id, isfinite(modifiedat)::integer * 2 AS rank, 0::numeric AS number,
+SELECT xid, listing_id AS id,
     CASE WHEN isfinite(modifiedat) THEN lower(rtrim(search_time(modifiedat), 'Z')) ELSE '' END
         AS text
 FROM (TABLE own UNION ALL TABLE others) AS all_of_them
@@ -144,9 +144,9 @@ SELECT * FROM (
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
             (SELECT lower($2)::jsonpath), '{}', true) AS value
         FROM shown
-        WHERE listing = $1 AND jsonb_path_match(
+        WHERE listing = $1 AND ($12::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $13, facts, $14, meta, $15),
-            (SELECT lower($12)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($12)::jsonpath), (SELECT names FROM search_names), true))
         OFFSET 0
     ) AS valued
 ) AS ranked
@@ -181,9 +181,9 @@ SELECT * FROM (
             search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
             (SELECT lower($2)::jsonpath), '{}', true) AS value
         FROM shown
-        WHERE listing = $1 AND jsonb_path_match(
+        WHERE listing = $1 AND ($12::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $13, facts, $14, meta, $15),
-            (SELECT lower($12)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($12)::jsonpath), (SELECT names FROM search_names), true))
         OFFSET 0
     ) AS valued
 ) AS ranked
@@ -228,9 +228,9 @@ FROM unnest($5::text[]) AS wanted (listing)
 CROSS JOIN LATERAL (
     SELECT xid, listing_id FROM shown
     WHERE shown.listing = wanted.listing
-        AND jsonb_path_match(
+        AND ($1::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $2, facts, $3, meta, $4),
-            (SELECT lower($1)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($1)::jsonpath), (SELECT names FROM search_names), true))
     OFFSET 0
 ) AS found
 
@@ -241,9 +241,9 @@ FROM unnest($5::text[], $6::text[]) AS wanted (listing, id)
 CROSS JOIN LATERAL (
     SELECT xid FROM shown
     WHERE shown.listing = wanted.listing AND shown.listing_id = wanted.id
-        AND jsonb_path_match(
+        AND ($1::text IS NULL OR jsonb_path_match(
             search_part(entity_id, version_id, attributes, $2, facts, $3, meta, $4),
-            (SELECT lower($1)::jsonpath), (SELECT names FROM search_names), true)
+            (SELECT lower($1)::jsonpath), (SELECT names FROM search_names), true))
     OFFSET 0
 ) AS found
 
@@ -251,9 +251,9 @@ CROSS JOIN LATERAL (
 -- How many matches a collection has.
 SELECT count(*) FROM shown
 WHERE listing = $1
-    AND jsonb_path_match(
+    AND ($2::text IS NULL OR jsonb_path_match(
         search_part(entity_id, version_id, attributes, $3, facts, $4, meta, $5),
-        (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true)
+        (SELECT lower($2)::jsonpath), (SELECT names FROM search_names), true))
 
 -- name: count_plain
 -- How many entities a collection has.
