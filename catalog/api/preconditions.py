@@ -16,6 +16,7 @@ from catalog.model.ownerrors import PreconditionFailed
 from catalog.registry.write import Condition
 from catalog.store.database import Connection
 
+_READ_AGAIN = "Read it again, and decide anew."
 _NOT_ONE = "Only the write of one entity, at its own path, can be conditional."
 
 
@@ -56,9 +57,9 @@ def check_tag(request: web.Request, tag: str | None) -> None:
         PreconditionFailed
     """
     if hdrs.IF_MATCH in request.headers and not _matches(request, hdrs.IF_MATCH, tag):
-        raise PreconditionFailed(request.path)
+        raise PreconditionFailed(request.path, detail=_READ_AGAIN)
     if hdrs.IF_NONE_MATCH in request.headers and _matches(request, hdrs.IF_NONE_MATCH, tag):
-        raise PreconditionFailed(request.path)
+        raise PreconditionFailed(request.path, detail=_READ_AGAIN)
 
 
 def _matches(request: web.Request, header: str, tag: str | None) -> bool:
