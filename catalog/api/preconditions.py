@@ -8,9 +8,13 @@ from __future__ import annotations
 from aiohttp import hdrs, web
 
 from catalog.api.etag import strong_tag, tags_in
+from catalog.api.params import PLAIN
+from catalog.api.paths import Target
 from catalog.api.reading import read_document, read_one, shown
 from catalog.api.responses import to_json
 from catalog.api.view import View
+from catalog.context import Context
+from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound
 from catalog.model.ownerrors import PreconditionFailed
 from catalog.registry.write import Condition
@@ -20,15 +24,10 @@ _READ_AGAIN = "Read it again, and decide anew."
 _NOT_ONE = "Only the write of one entity, at its own path, can be conditional."
 
 
-def is_conditional(request: web.Request) -> bool:
-    return hdrs.IF_MATCH in request.headers or hdrs.IF_NONE_MATCH in request.headers
-
-
-def condition_of(view: View) -> Condition | None:
+def condition_of(
+    request: web.Request, context: Context, configuration: Configuration, target: Target
+) -> Condition | None:
     """What is to be found out before anything is written, while nobody else can write it.
-
-    Args:
-        view: of the entity that is written, without flags.
 
     Returns:
         whoever finds it out, which raises PreconditionFailed; `None` if all is well anyway.
@@ -36,13 +35,16 @@ def condition_of(view: View) -> Condition | None:
     Raises:
         PreconditionFailed: nothing can have a tag there.
     """
-    if not is_conditional(view.request):
+    if hdrs.IF_MATCH not in request.headers and hdrs.IF_NONE_MATCH not in request.headers:
         return None
-    if view.target.kind == "collection":
-        raise PreconditionFailed(view.request.path, detail=_NOT_ONE)
+    if target.kind == "collection":
+        raise PreconditionFailed(request.path, detail=_NOT_ONE)
+    view = View(
+        request=request, context=context, configuration=configuration, target=target, query=PLAIN
+    )
 
     async def check(connection: Connection) -> None:
-        check_tag(view.request, await _tag(connection, view))
+        check_tag(request, await _tag(connection, view))
 
     return check
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -12,7 +11,7 @@ from catalog.api.body import read_body, read_json, read_object
 from catalog.api.configuring import NAMES, becoming_in
 from catalog.api.documents import read_registry
 from catalog.api.headers import forbid_metadata, metadata_from
-from catalog.api.params import PLAIN, read_shape
+from catalog.api.params import read_shape
 from catalog.api.paths import Target
 from catalog.api.preconditions import condition_of
 from catalog.api.view import View
@@ -54,15 +53,17 @@ async def answer_write(
     if flags.default is not None:
         interaction.choose_default(flags.default, creates_one=_creates_one(request, target))
     query = read_shape(request, target, configuration.capabilities, after.model)
-    view = View(
-        request=request, context=context, configuration=configuration, target=target, query=PLAIN
-    )
-    outcome = await context.writer.apply(
-        configuration, interaction, becoming, condition=condition_of(view)
-    )
+    condition = condition_of(request, context, configuration, target)
+    outcome = await context.writer.apply(configuration, interaction, becoming, condition=condition)
     if becoming is not None:
         context.adopt(becoming.configuration)
-    view = replace(view, configuration=context.configuration, query=query)
+    view = View(
+        request=request,
+        context=context,
+        configuration=context.configuration,
+        target=target,
+        query=query,
+    )
     return await answer_written(view, interaction, outcome)
 
 
@@ -148,10 +149,8 @@ async def answer_delete(request: web.Request, context: Context, target: Target) 
         named = await read_body(request)
         doomed = await read_json(request) if named else await _all(context, target)
         interaction.delete_from(configuration.model, target.xid, target.plural, doomed)
-    view = View(
-        request=request, context=context, configuration=configuration, target=target, query=PLAIN
-    )
-    outcome = await context.writer.apply(configuration, interaction, condition=condition_of(view))
+    condition = condition_of(request, context, configuration, target)
+    outcome = await context.writer.apply(configuration, interaction, condition=condition)
     return answer_deleted(outcome)
 
 
