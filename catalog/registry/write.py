@@ -22,8 +22,19 @@ Condition: TypeAlias = Callable[[Connection], Awaitable[None]]
 class Composer(Protocol):
     """Asks for what depends on more of the catalog than it writes."""
 
+    def foresee(self) -> Touched:
+        """Which groups it is going to write, as far as it knows: better once it has composed.
+
+        Beyond so many it is to ask for the catalog as a whole.
+        """
+        ...
+
     async def compose(self, connection: Connection) -> Interaction:
-        """What to write; nobody else writes anything from now on until it is written."""
+        """What to write; nobody else writes in the foreseen groups from now on.
+
+        It is called anew where it asks for more than was foreseen. Locks of its own, which
+        it takes before anything else, are the last that the transaction takes.
+        """
         ...
 
     async def conclude(self, connection: Connection, outcome: Outcome) -> None:
@@ -81,19 +92,41 @@ class Writer:
     async def apply_composed(self, configuration: Configuration, composer: Composer) -> Outcome:
         """Apply whole, or not at all, what `composer` finds to be asked for.
 
-        The catalog is locked meanwhile, so this is for what cannot be decided in small parts.
+        The groups that it writes are locked while it looks, so it has to foresee them.
 
         Raises:
             XRegistryError, ConfigurationChanged: as `apply`; and whatever `composer` raises.
                 Nothing was written.
         """
-        revision = configuration.revision
+        for is_whole in (False, False, True):
+            foreseen = composer.foresee()
+            touched = replace(
+                foreseen,
+                groups_exclusive=True,
+                catalog_exclusive=foreseen.catalog_exclusive or is_whole,
+                revision=configuration.revision,
+            )
+            try:
+                return await self._apply_under(configuration, composer, touched)
+            except MustBeginAgain:
+                continue
+        raise AssertionError("nothing can change under a lock on the whole catalog")
+
+    async def _apply_under(
+        self, configuration: Configuration, composer: Composer, locked: Touched
+    ) -> Outcome:
         async with self._database.transaction() as connection:
             work = self._work(connection, configuration)
-            await work.load(Touched(catalog_exclusive=True, revision=revision))
+            await work.load(locked)
             interaction = await composer.compose(connection)
-            touched = replace(touched_by(interaction, revision), catalog_exclusive=True)
-            await work.load(touched)
+            touched = touched_by(interaction, configuration.revision)
+            if not _covers(locked, touched):
+                raise MustBeginAgain
+            # All of these locks are held already, so it waits for nobody.
+            whole = locked.catalog_exclusive
+            touched = replace(touched, groups_exclusive=True, catalog_exclusive=whole)
+            if touched.resources or not touched.groups <= locked.groups:
+                await work.load(touched)
             outcome = await _complete(work, interaction, touched)
             await composer.conclude(connection, outcome)
         self._database.signal.set(outcome.changes)
@@ -135,3 +168,11 @@ async def _complete(work: Work, interaction: Interaction, touched: Touched) -> O
     work.keep(await work.decide(interaction, touched))
     [outcome] = await work.write()
     return outcome
+
+
+def _covers(locked: Touched, touched: Touched) -> bool:
+    """Whether locks on whole groups, beside which resources need none, are all that is needed."""
+    return locked.catalog_exclusive or (
+        touched.groups <= locked.groups
+        and (locked.registry_exclusive or not touched.registry_exclusive)
+    )

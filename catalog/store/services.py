@@ -44,6 +44,14 @@ async def find_by_names(connection: Connection, names: Iterable[str]) -> list[En
     return [entity_from(row) for row in rows]
 
 
+async def lock_names(connection: Connection, names: Iterable[str]) -> None:
+    """Wait until nobody else asks for these names, and let nobody until the transaction ends.
+
+    Whoever does so waits for no other lock afterwards.
+    """
+    await connection.execute(_queries.lock_names, list(names))
+
+
 async def fold(connection: Connection, names: Iterable[str]) -> dict[str, str]:
     """Names in the form in which they are compared."""
     rows = await connection.fetch(_queries.fold, list(set(names)))

@@ -18,7 +18,7 @@ LATER = {"Prefer": "respond-async"}
 
 @contextlib.asynccontextmanager
 async def locked(node: Node) -> AsyncIterator[asyncpg.Connection]:
-    """Keep everybody from writing, as whoever is writing does."""
+    """Keep everybody from writing, as whoever changes the configuration does."""
     async with node.database.pool.acquire() as connection, connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('catalog', 0))")
         yield connection

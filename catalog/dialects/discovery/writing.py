@@ -1,4 +1,4 @@
-"""Writes services: each request is one interaction, decided while nobody else writes."""
+"""Writes services: each request is one interaction, decided while nobody else writes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catalog.api.headers import traces
 from catalog.api.responses import JSON, to_json
 from catalog.dialects.discovery.events import Json
 from catalog.dialects.discovery.membership import Held
-from catalog.dialects.discovery.processing import Operation, Put, process
+from catalog.dialects.discovery.processing import Operation, Put, Remove, process
 from catalog.dialects.discovery.reading import (
     ENDPOINTS,
     MESSAGES,
@@ -31,6 +31,11 @@ from catalog.model.xid import Xid
 from catalog.registry.work import Outcome
 from catalog.store import entities, services
 from catalog.store.database import Connection
+from catalog.store.entities import Touched
+
+# Beyond so many services it is cheaper, for everybody, to take the catalog whole: there is room
+# for some thousand locks in a database, and each takes two.
+_MOST_APART = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,22 @@ class ServiceWrite:
     _held: dict[str, Held] = field(default_factory=dict)
     _xids: dict[str, Xid] = field(default_factory=dict)
 
+    def foresee(self) -> Touched:
+        """The endpoints where they were when last looked for, else where new ones will be."""
+        if self._is_large:
+            return Touched(catalog_exclusive=True)
+        xids = [
+            self._xids.get(each.id.lower(), Xid(ENDPOINTS, each.id)) for each in self.operations
+        ]
+        return Touched(
+            groups=frozenset(map(str, xids)),
+            registry_exclusive=any(isinstance(each, Remove) for each in self.operations),
+        )
+
+    @property
+    def _is_large(self) -> bool:
+        return len(self.operations) > _MOST_APART
+
     async def compose(self, connection: Connection) -> Interaction:
         """Process the services in their order.
 
@@ -85,11 +106,14 @@ class ServiceWrite:
             ServiceNameTaken, NotFound
             InvalidAttribute: the model has no messages, which events would be.
         """
+        names = {each.name for each in self.operations if isinstance(each, Put)}
+        if names and not self._is_large:
+            await services.lock_names(connection, names)
         ids = [operation.id for operation in self.operations]
         authority = self.catalog.authority
         self._endpoints = await find_endpoints(connection, authority, ids)
         self._held = await load_held(connection, self.catalog, [*self._endpoints.values()])
-        done = await self._process(connection)
+        done = await self._process(connection, names)
         interaction = Interaction(path=self.path)
         for id, operation in done.items():
             endpoint = self._endpoints.get(id)
@@ -101,12 +125,10 @@ class ServiceWrite:
                 interaction.delete(xid, operation.epoch)
         return interaction
 
-    async def _process(self, connection: Connection) -> dict[str, Operation]:
-        puts = [operation for operation in self.operations if isinstance(operation, Put)]
-        named = await services.find_by_names(connection, {put.name for put in puts})
+    async def _process(self, connection: Connection, asked: set[str]) -> dict[str, Operation]:
+        named = await services.find_by_names(connection, asked)
         touched = [e for e in self._endpoints.values() if is_service(e.attributes)]
         names = {id_of(each).lower(): _name_of(each) for each in (*named, *touched)}
-        asked = {put.name for put in puts}
         folded = await services.fold(connection, asked | {*names.values()})
         held = {id: folded[name] for id, name in names.items()}
         return process(self.operations, held, folded)

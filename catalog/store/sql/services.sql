@@ -32,6 +32,15 @@ CROSS JOIN LATERAL (
 WHERE e.attributes -> 'usage' ? 'subscriber'
 ORDER BY e.createdat, e.xid
 
+-- name: lock_names
+-- Take the right to give out some names, in the order of keys that are none of entities.
+SELECT pg_advisory_xact_lock(hashtext('services'), ordered.key)
+FROM (
+    SELECT DISTINCT hashtext(lower(name)) AS key FROM unnest($1::text[]) AS name
+    ORDER BY key
+    OFFSET 0
+) AS ordered
+
 -- name: fold
 -- Names as they are compared: in lower case.
 SELECT name, lower(name) AS folded FROM unnest($1::text[]) AS name
