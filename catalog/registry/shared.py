@@ -1,8 +1,8 @@
 """Small interactions that come at the same time share a transaction, which costs more than they.
 
-While one transaction is under way, those that come meanwhile wait for the next. Each is still
-refused or applied for itself, with an epoch, a time and events of its own; they only take
-their locks, are read and are committed together.
+While some transactions are under way, those that come meanwhile wait for the next. Each is
+still refused or applied for itself, with an epoch, a time and events of its own; they only
+take their locks, are read and are committed together.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from catalog.store.entities import MustBeginAgain, Touched
 # What is larger would make the others wait.
 _MOST_ENTITIES = 8
 _MOST_TOGETHER = 16
+# While the database works on one transaction, this process works on others. With more of them
+# at a time, fewer interactions would share each.
+_MOST_TRANSACTIONS = 3
 # Whoever waits longer for another's lock does so alone.
 _PATIENCE_SECONDS = 0.1
-# Clients that were answered together are likely to come again together, and soon; PostgreSQL's
-# `commit_delay` waits for the same reason.
-_PAUSE_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class _Unfit(Exception):
 
 
 class SharedTransactions:
-    """Those of one process, one at a time.
+    """Those of one process.
 
     Args:
         checker: knows the formats of documents.
@@ -66,7 +66,9 @@ class SharedTransactions:
         self._database = database
         self._checker = checker
         self._waiting: list[_Waiting] = []
-        self._running: asyncio.Task[None] | None = None
+        # Resources that a transaction is about to write.
+        self._taken: set[str] = set()
+        self._running: set[asyncio.Task[None]] = set()
 
     async def apply(
         self, configuration: Configuration, interaction: Interaction, touched: Touched
@@ -83,25 +85,28 @@ class SharedTransactions:
         """
         outcome: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(configuration, interaction, touched, outcome))
-        if self._running is None:
-            self._running = asyncio.create_task(self._run())
+        if len(self._running) < _MOST_TRANSACTIONS:
+            self._running.add(asyncio.create_task(self._run()))
         return await outcome
 
     async def _run(self) -> None:
-        """Apply all that wait, and those that come meanwhile."""
+        """Apply what waits, and what comes meanwhile."""
+        task = asyncio.current_task()
+        assert task is not None, "it is run as one"
         try:
             while batch := self._take():
-                await self._apply_batch(batch)
-                if len(batch) > 1:
-                    await asyncio.sleep(_PAUSE_SECONDS)
+                try:
+                    await self._apply_batch(batch)
+                finally:
+                    self._taken.difference_update(*(each.touched.resources for each in batch))
         finally:
-            self._running = None
+            self._running.discard(task)
 
     def _take(self) -> list[_Waiting]:
         """The next ones, in their order: no two of one resource, all of one configuration."""
         batch: list[_Waiting] = []
         later: list[_Waiting] = []
-        taken: set[str] = set()
+        taken = set(self._taken)
         for each in self._waiting:
             if each.outcome.done():
                 continue
@@ -111,6 +116,7 @@ class SharedTransactions:
             fits = each.configuration is first.configuration and len(batch) < _MOST_TOGETHER
             (batch if is_free and fits else later).append(each)
         self._waiting = later
+        self._taken.update(*(each.touched.resources for each in batch))
         return batch
 
     async def _apply_batch(self, batch: Sequence[_Waiting]) -> None:
