@@ -18,8 +18,9 @@ from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.store import feed, links
 from catalog.store.database import Connection, Database
-from catalog.store.entities import ConfigurationChanged, MustBeginAgain, Touched, Write
 from catalog.store.links import Conflict, Link
+from catalog.store.locks import ConfigurationChanged, MustBeginAgain, Touched, lock_and_load
+from catalog.store.writes import Write, write
 from replication.decide import SETTLED, Copy, Policy, Verdict
 from replication.judge import (
     Finding,
@@ -105,7 +106,7 @@ async def _apply_once(
 ) -> Applied:
     now = datetime.now(UTC)
     async with database.transaction() as connection:
-        locked = (await store.lock_and_load(connection, touched)).entities
+        locked = (await lock_and_load(connection, touched)).entities
         entities, tombstones = await _load(connection, sound)
         if batch.is_repair:
             entities = await _distrusted(connection, entities)
@@ -203,7 +204,7 @@ async def _write(
     changes = changes_of(judgement, before, registry, model)
     if judgement.dropped:
         await feed.drop(connection, judgement.dropped)
-    await store.write(
+    await write(
         connection,
         Write(
             interaction=uuid.uuid4().hex,

@@ -17,7 +17,7 @@ from catalog.model.errors import (
     ServerBusy,
     UnsupportedSpecVersion,
 )
-from catalog.store.entities import ConfigurationChanged
+from catalog.store.locks import ConfigurationChanged
 
 _MOST_ATTEMPTS = 3
 _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.\d{1,9})?(-[0-9a-z.-]{1,64})?", re.ASCII)

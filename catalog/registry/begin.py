@@ -17,9 +17,9 @@ from catalog.model.includes import resolve_includes
 from catalog.model.modelsource import default_model
 from catalog.registry.eventdefinitions import event_definitions
 from catalog.sourcefile import SourceFileError, read_object_file
-from catalog.store import entities as store
 from catalog.store.database import Database
-from catalog.store.entities import Touched, Write
+from catalog.store.locks import Touched, lock_and_load
+from catalog.store.writes import Write, write
 
 
 class InitialModelUnusable(Exception):
@@ -79,7 +79,7 @@ async def ensure_registry(
     """
     now = datetime.now(UTC)
     async with database.transaction() as connection:
-        locked = await store.lock_and_load(connection, Touched(registry_exclusive=True))
+        locked = await lock_and_load(connection, Touched(registry_exclusive=True))
         if "/" in locked.entities:
             return
         registry = Entity.sealed(
@@ -92,7 +92,7 @@ async def ensure_registry(
             createdat=now,
             modifiedat=now,
         )
-        await store.write(
+        await write(
             connection,
             Write(interaction=uuid.uuid4().hex, at=now, entities=[registry, *entities]),
         )

@@ -17,7 +17,7 @@ from catalog.registry.plan import Plan
 from catalog.registry.resources import ResourcePlan
 from catalog.store import entities as store
 from catalog.store.database import Connection
-from catalog.store.entities import MustBeginAgain
+from catalog.store.locks import MustBeginAgain
 from catalog.store.xrefs import load_sources
 
 

@@ -17,7 +17,7 @@ from catalog.registry.plan import Plan
 from catalog.registry.resources import ResourcePlan
 from catalog.store import entities as store
 from catalog.store.database import Connection
-from catalog.store.entities import Write
+from catalog.store.writes import Write, write
 
 
 async def discard_misfits(
@@ -71,7 +71,7 @@ async def _write(
     interaction: str,
 ) -> None:
     gone = plan.finish({}).after
-    await store.write(
+    await write(
         connection,
         Write(
             interaction=interaction,

@@ -22,7 +22,7 @@ from catalog.registry.validation import Checker
 from catalog.registry.work import Decision, Outcome, Work
 from catalog.registry.xref import target_in
 from catalog.store.database import Database
-from catalog.store.entities import MustBeginAgain, Touched
+from catalog.store.locks import MustBeginAgain, Touched
 
 # What is larger would make the others wait.
 _MOST_ENTITIES = 8

@@ -36,7 +36,7 @@ from catalog.registry.validation import Checker
 from catalog.store import configuration as store
 from catalog.store import entities, xrefs
 from catalog.store.database import Connection
-from catalog.store.entities import Write
+from catalog.store.writes import Write, write
 
 _MOST_VIOLATIONS = 1000
 
@@ -213,7 +213,7 @@ class Sweep:
         before = {xid: d.before for xid, d in plan.drafts.items() if d.before is not None}
         if not planned.after:
             return
-        await entities.write(
+        await write(
             self.connection,
             Write(
                 interaction=self.interaction,

@@ -21,7 +21,8 @@ from catalog.registry.xref import target_in
 from catalog.store import entities as store
 from catalog.store.changes import Position
 from catalog.store.database import Connection
-from catalog.store.entities import Locked, Touched, Write
+from catalog.store.locks import Locked, Touched, lock_and_load
+from catalog.store.writes import Write, write
 
 # Beyond so many locks it is cheaper, for everybody, to take the catalog whole.
 _MOST_LOCKS = 200
@@ -95,7 +96,7 @@ class Work:
         Raises:
             MustBeginAgain, ConfigurationChanged: as `lock_and_load`.
         """
-        self._locked = await store.lock_and_load(
+        self._locked = await lock_and_load(
             self.connection, touched, patience_seconds=patience_seconds
         )
         self._is_exclusive = touched.catalog_exclusive
@@ -157,7 +158,7 @@ class Work:
             XRegistryError: the configuration is refused.
         """
         writes = [decision.write for decision in self._decisions]
-        position = await store.write(self.connection, *writes)
+        position = await write(self.connection, *writes)
         if self.becoming is not None:
             [only] = writes
             await configure(

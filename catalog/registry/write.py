@@ -13,7 +13,7 @@ from catalog.registry.shared import SharedTransactions, can_share
 from catalog.registry.validation import Checker
 from catalog.registry.work import Outcome, Work, touched_by
 from catalog.store.database import Connection, Database
-from catalog.store.entities import MustBeginAgain, Touched
+from catalog.store.locks import MustBeginAgain, Touched
 
 # Raises what refuses the request.
 Condition: TypeAlias = Callable[[Connection], Awaitable[None]]

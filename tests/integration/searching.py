@@ -13,9 +13,8 @@ from catalog.model.entity import Entity
 from catalog.model.modelsource import load_model
 from catalog.model.moment import format_time, normal_time
 from catalog.model.xid import Xid
-from catalog.store import entities as store
 from catalog.store.database import Connection, Database
-from catalog.store.entities import Write
+from catalog.store.writes import Write, write
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 ELSEWHERE = "https://elsewhere.example.com"
@@ -103,7 +102,7 @@ async def plant_by(connection: Connection, database: Database, entities: Iterabl
         )
         for e in entities
     ]
-    await store.write(
+    await write(
         connection, Write(interaction=uuid.uuid4().hex, at=datetime.now(UTC), entities=sealed)
     )
 

@@ -27,7 +27,6 @@ from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Database
-from catalog.store.entities import Write, write
 from catalog.store.subscriptions import (
     Credential,
     Definition,
@@ -37,6 +36,7 @@ from catalog.store.subscriptions import (
     get,
     replace,
 )
+from catalog.store.writes import Write, write
 
 SOURCE = "http://catalog.example"
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)

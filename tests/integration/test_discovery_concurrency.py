@@ -11,8 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from catalog.store import entities as store
-from catalog.store.entities import Touched
+from catalog.store.locks import Touched, lock_and_load
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.test_discovery_services import add, names, service
 
@@ -26,7 +25,7 @@ async def locked(node: Node, *groups: str) -> AsyncIterator[None]:
     """Keep everybody from these groups, as whoever deletes something in them does."""
     touched = Touched(groups=frozenset(groups), groups_exclusive=True)
     async with node.database.transaction() as connection:
-        await store.lock_and_load(connection, touched)
+        await lock_and_load(connection, touched)
         yield
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from catalog.dialects.discovery.ids import NAMESPACE
 from catalog.model.entity import Entity
-from catalog.store import entities as store
+from catalog.store.writes import Write, write
 from tests.integration.conftest import Node, assert_problem, start_node
 from tests.unit.test_discovery_services import services
 
@@ -435,7 +435,7 @@ async def put_replica(node: Node, xid: str, **attributes: Any) -> None:
         modifiedat=now,
     )
     async with node.database.transaction() as connection:
-        await store.write(connection, store.Write(interaction="i", at=now, entities=[replica]))
+        await write(connection, Write(interaction="i", at=now, entities=[replica]))
 
 
 async def test_a_replica_has_the_id_of_its_origin_and_cannot_be_written(node: Node) -> None:

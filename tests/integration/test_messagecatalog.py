@@ -12,7 +12,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import NotFound
 from catalog.model.interaction import GroupUpsert, Interaction
 from catalog.model.xid import Xid
-from catalog.store.entities import Write, write
+from catalog.store.writes import Write, write
 from tests.integration.conftest import Answer, Node, assert_problem, start_node
 
 GROUP = "/messagecatalog/mygroup"

@@ -17,8 +17,7 @@ from catalog.model.errors import BadRequest, MismatchedEpoch, NotFound, XRegistr
 from catalog.model.interaction import GroupUpsert, Interaction
 from catalog.model.xid import Xid
 from catalog.registry.work import Outcome
-from catalog.store import entities as store
-from catalog.store.entities import Touched
+from catalog.store.locks import Touched, lock_and_load
 from tests.integration.conftest import Node, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -138,7 +137,7 @@ async def test_one_that_waits_for_a_lock_does_not_make_the_others_wait(
     await apply_together(node, put(node, locked), put(node, free))
     touched = Touched(groups=frozenset([str(group)]), resources=frozenset([str(locked)]))
     async with node.database.transaction() as connection:
-        await store.lock_and_load(connection, touched)
+        await lock_and_load(connection, touched)
         waiting = asyncio.create_task(apply(node, put(node, locked)))
         [outcome] = await apply_together(node, put(node, free))
         assert isinstance(outcome, Outcome)

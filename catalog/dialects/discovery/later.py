@@ -19,7 +19,7 @@ from catalog.model.errors import NotFound, ServerBusy, ServerError, XRegistryErr
 from catalog.model.ownerrors import RequestInterrupted
 from catalog.store import services
 from catalog.store.database import DatabaseFailure
-from catalog.store.entities import ConfigurationChanged
+from catalog.store.locks import ConfigurationChanged
 
 _RESPOND_ASYNC = "respond-async"
 _KEPT_SECONDS = 3600.0

@@ -31,7 +31,7 @@ from catalog.model.xid import Xid
 from catalog.registry.work import Outcome
 from catalog.store import entities, services
 from catalog.store.database import Connection
-from catalog.store.entities import Touched
+from catalog.store.locks import Touched
 
 # Beyond so many services it is cheaper, for everybody, to take the catalog whole: there is room
 # for some thousand locks in a database, and each takes two.

@@ -1,0 +1,78 @@
+-- name: write
+-- Entities and change rows; the answer is the transaction that the log shows them under.
+WITH logged AS (
+    INSERT INTO changes (
+        interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation)
+    SELECT c.interaction, c.at, c.xid, c.kind, c.action, c.authority, c.origin, c.epoch,
+        decode(c.digest, 'hex'), c.changed, c.deprecation
+    FROM ROWS FROM (json_to_recordset($2::json) AS (
+        interaction text, at timestamptz, xid text, kind text, action text, authority text, origin text, epoch bigint, digest text,
+        changed text[], deprecation text[]
+    )) WITH ORDINALITY AS c (
+        interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation,
+        position)
+    ORDER BY c.position
+), kept AS (
+    INSERT INTO entities (
+        xid, collection, id, kind, authority, origin, epoch, attributes, createdat, modifiedat,
+        document_sha256, digest, fingerprint, bucket, listing, listing_id)
+    SELECT e.xid, e.collection, e.id, e.kind, e.authority, e.origin, e.epoch, e.attributes,
+        e.createdat, e.modifiedat, decode(e.document_sha256, 'hex'), decode(e.digest, 'hex'),
+        e.fingerprint, e.bucket,
+        CASE WHEN listed.here THEN e.listing END, CASE WHEN listed.here THEN e.listing_id END
+    FROM json_to_recordset($1::json) AS e (
+        xid text, collection text, id text, kind text, authority text, origin text, epoch bigint,
+        attributes jsonb, createdat timestamptz, modifiedat timestamptz, document_sha256 text,
+        digest text, fingerprint bigint, bucket integer, listing text, listing_id text,
+        is_listed boolean)
+    CROSS JOIN LATERAL (SELECT coalesce(e.is_listed, (
+        SELECT r.attributes ->> 'defaultversionid' = e.id
+        FROM entities r WHERE r.xid = left(e.collection, -9)
+    )) AS here) AS listed
+    ON CONFLICT (xid) DO UPDATE SET
+        authority = excluded.authority, origin = excluded.origin, epoch = excluded.epoch,
+        attributes = excluded.attributes, createdat = excluded.createdat,
+        modifiedat = excluded.modifiedat, document_sha256 = excluded.document_sha256,
+        digest = excluded.digest, fingerprint = excluded.fingerprint, bucket = excluded.bucket,
+        listing = excluded.listing, listing_id = excluded.listing_id
+)
+SELECT pg_current_xact_id()::text::bigint
+
+-- name: relist
+-- List the default versions of resources that were just written, and no other versions of them.
+WITH former AS (
+    UPDATE entities v SET listing = NULL, listing_id = NULL
+    FROM unnest($1::text[], $2::text[], $3::text[]) AS r (listing, listing_id, default_xid)
+    WHERE v.listing = r.listing AND v.listing_id = r.listing_id AND v.xid <> r.default_xid
+)
+UPDATE entities v SET listing = r.listing, listing_id = r.listing_id
+FROM unnest($1::text[], $2::text[], $3::text[]) AS r (listing, listing_id, default_xid)
+WHERE v.xid = r.default_xid AND v.listing IS NULL
+
+-- name: bury
+-- Entities that are deleted, and what is remembered of them.
+WITH gone AS (
+    DELETE FROM entities e USING unnest($3::text[], $4::text[]) AS o (authority, origin)
+    WHERE e.authority = o.authority AND e.origin = o.origin
+)
+INSERT INTO tombstones (xid, kind, authority, origin, epoch, digest, bucket, deletedat)
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[], $7::integer[],
+    $8::timestamptz[])
+ON CONFLICT (authority, origin) DO UPDATE SET
+    xid = excluded.xid, epoch = excluded.epoch, digest = excluded.digest,
+    deletedat = excluded.deletedat
+
+-- name: revive
+-- Forget the tombstones of entities that live again.
+DELETE FROM tombstones t USING unnest($1::text[], $2::text[]) AS o (authority, origin)
+WHERE t.authority = o.authority AND t.origin = o.origin
+
+-- name: write_documents
+-- The documents of versions that were just written.
+INSERT INTO documents (xid, body) SELECT * FROM unnest($1::text[], $2::bytea[])
+ON CONFLICT (xid) DO UPDATE SET body = excluded.body
+
+-- name: drop_documents
+-- Documents that versions no longer have.
+DELETE FROM documents WHERE xid = ANY ($1::text[])

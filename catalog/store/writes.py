@@ -1,0 +1,169 @@
+"""Writes what interactions decided: entities, documents, tombstones and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from catalog.model.change import Change
+from catalog.model.digest import bucket
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.xid import collection_of
+from catalog.store.changes import Position
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+_queries = Queries("writes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """Everything that one interaction writes."""
+
+    interaction: str
+    at: datetime
+    entities: Sequence[Entity] = ()
+    tombstones: Sequence[Tombstone] = ()
+    changes: Sequence[Change] = ()
+    dropped_documents: Sequence[str] = ()
+    revived: Sequence[Origin] = ()
+
+
+async def write(connection: Connection, *writes: Write) -> Position:
+    """Write everything of some interactions, in their order; the caller commits.
+
+    Returns:
+        where the change log will show them.
+    """
+    tombstones = [tombstone for write in writes for tombstone in write.tombstones]
+    if tombstones:
+        await connection.execute(_queries.bury, *_tombstone_columns(tombstones))
+    revived = [origin for write in writes for origin in write.revived]
+    if revived:
+        await connection.execute(
+            _queries.revive, [o.authority for o in revived], [o.xid for o in revived]
+        )
+    entities = _last_states(writes)
+    txid = await connection.fetchval(_queries.write, _entity_rows(entities), _change_rows(writes))
+    if resources := _relisted(entities, writes):
+        await connection.execute(_queries.relist, *_default_columns(resources))
+    documents = [e for e in entities if e.document is not None]
+    if documents:
+        await connection.execute(
+            _queries.write_documents, [e.xid for e in documents], [e.document for e in documents]
+        )
+    if dropped := [xid for write in writes for xid in write.dropped_documents]:
+        await connection.execute(_queries.drop_documents, dropped)
+    return Position.end_of(txid)
+
+
+def _last_states(writes: Sequence[Write]) -> Sequence[Entity]:
+    """Each entity once, as the last that writes it leaves it."""
+    if len(writes) == 1:
+        return writes[0].entities
+    return list({entity.xid: entity for write in writes for entity in write.entities}.values())
+
+
+def _entity_rows(entities: Sequence[Entity]) -> str:
+    defaults = {e.xid: _default_version(e) for e in entities if e.kind == "resource"}
+    return orjson.dumps([_entity_row(entity, defaults) for entity in entities]).decode()
+
+
+def _entity_row(entity: Entity, defaults: Mapping[str, str]) -> dict[str, Any]:
+    """A row, with where its attributes are shown, and whether they are.
+
+    That is known of groups and resources, and of the versions whose resource is among those
+    with `defaults`. `None` leaves it to the resource that is stored.
+    """
+    path = entity.path
+    owner = path.resource if path.vid else path
+    sha256 = entity.document_sha256
+    return {
+        "xid": entity.xid,
+        "collection": collection_of(path),
+        "id": path.id,
+        "kind": entity.kind,
+        "authority": entity.authority,
+        "origin": entity.origin,
+        "epoch": entity.epoch,
+        "attributes": dict(entity.attributes),
+        "createdat": entity.createdat,
+        "modifiedat": entity.modifiedat,
+        "document_sha256": None if sha256 is None else sha256.hex(),
+        "digest": entity.digest.hex(),
+        "fingerprint": entity.fingerprint,
+        "bucket": entity.bucket,
+        "listing": collection_of(owner),
+        "listing_id": owner.id.lower(),
+        "is_listed": _is_listed(entity, defaults),
+    }
+
+
+def _is_listed(entity: Entity, defaults: Mapping[str, str]) -> bool | None:
+    if entity.kind != "version":
+        return entity.kind == "group"
+    default = defaults.get(str(entity.path.resource))
+    return None if default is None else entity.xid == default
+
+
+def _relisted(entities: Sequence[Entity], writes: Sequence[Write]) -> list[Entity]:
+    """The resources with a version that is not written but may begin or cease to be listed."""
+    written = {entity.xid for entity in entities}
+    created = {c.xid for write in writes for c in write.changes if c.action == "created"}
+    return [
+        entity
+        for entity in entities
+        if entity.kind == "resource"
+        and not (entity.xid in created and _default_version(entity) in written)
+    ]
+
+
+def _default_columns(resources: Sequence[Entity]) -> list[list[str]]:
+    return [
+        [collection_of(resource.path) for resource in resources],
+        [resource.path.id.lower() for resource in resources],
+        [_default_version(resource) for resource in resources],
+    ]
+
+
+def _default_version(resource: Entity) -> str:
+    return f"{resource.xid}/versions/{resource.attributes.get('defaultversionid', '')}"
+
+
+def _tombstone_columns(tombstones: Sequence[Tombstone]) -> list[list[Any]]:
+    return [
+        [t.xid for t in tombstones],
+        [t.kind for t in tombstones],
+        [t.authority for t in tombstones],
+        [t.origin for t in tombstones],
+        [t.epoch for t in tombstones],
+        [t.digest for t in tombstones],
+        [bucket(t.authority, t.origin) for t in tombstones],
+        [t.deletedat for t in tombstones],
+    ]
+
+
+def _change_rows(writes: Sequence[Write]) -> str:
+    return orjson.dumps(
+        [
+            {
+                "interaction": write.interaction,
+                "at": write.at,
+                "xid": change.xid,
+                "kind": change.kind,
+                "action": change.action,
+                "authority": change.authority,
+                "origin": change.origin,
+                "epoch": change.epoch,
+                "digest": change.digest.hex(),
+                "changed": change.changed,
+                "deprecation": change.deprecation,
+            }
+            for write in writes
+            for change in write.changes
+        ]
+    ).decode()
