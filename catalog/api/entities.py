@@ -10,7 +10,6 @@ from catalog.api.paths import parse_path
 from catalog.api.problems import errors_of
 from catalog.api.reading import answer_read
 from catalog.api.stream import in_bounded_time
-from catalog.api.untyped import note_untyped
 from catalog.api.writing import answer_delete, answer_write
 from catalog.context import CONTEXT, Context
 
@@ -18,15 +17,11 @@ from catalog.context import CONTEXT, Context
 async def handle_entity(request: web.Request) -> web.StreamResponse:
     """Any method on any path that the model defines, in bounded time."""
     context = request.app[CONTEXT]
-    response: web.StreamResponse | None = None
-    if request.method == hdrs.METH_GET:
-        response = await _remembered(request, context)
-    if response is None:
-        with errors_of(request):
-            async with in_bounded_time(request, context.settings.request_timeout_seconds):
-                response = await _handle(request, context)
-    note_untyped(response)
-    return response
+    if request.method == hdrs.METH_GET and (known := await _remembered(request, context)):
+        return known
+    with errors_of(request):
+        async with in_bounded_time(request, context.settings.request_timeout_seconds):
+            return await _handle(request, context)
 
 
 async def _handle(request: web.Request, context: Context) -> web.StreamResponse:

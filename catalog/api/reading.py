@@ -19,6 +19,7 @@ from catalog.api.render import Renderer
 from catalog.api.responses import JSON, json_response
 from catalog.api.scope import EVERYTHING
 from catalog.api.tree import TreeWriter
+from catalog.api.untyped import UNTYPED
 from catalog.api.view import View
 from catalog.context import Context
 from catalog.model.entity import Entity
@@ -202,6 +203,8 @@ def answer_document(
     renderer.shows_details = False
     metadata = renderer.show(known.entities[str(xid)], {})
     answer = headers_of(metadata, kind, request.path if request.method in _READING else None)
+    if hdrs.CONTENT_TYPE not in answer:
+        answer |= UNTYPED
     answer["Content-Disposition"] = xid.rid
     if not xid.vid:
         version = version_shown(known, xid)

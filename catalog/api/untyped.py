@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aiohttp import hdrs, web
 
-_IS_UNTYPED = web.ResponseKey("is_untyped", bool)
-
-
-def note_untyped(response: web.StreamResponse) -> None:
-    """Remember that a response has no `Content-Type`, as long as that is to be seen."""
-    if hdrs.CONTENT_TYPE not in response.headers:
-        response[_IS_UNTYPED] = True
+# No browser must take such a content for a page; nothing else is sent with this header.
+_MARK = "X-Content-Type-Options"
+UNTYPED: Mapping[str, str] = {_MARK: "nosniff"}
 
 
 async def leave_untyped(request: web.Request, response: web.StreamResponse) -> None:
-    """Take away what aiohttp added; a browser must not take the content for a page either."""
-    if response.get(_IS_UNTYPED) and response.headers.popall(hdrs.CONTENT_TYPE, None):
-        response.headers["X-Content-Type-Options"] = "nosniff"
+    """Take away the media type of what has the headers of `UNTYPED`."""
+    if _MARK in response.headers:
+        response.headers.popall(hdrs.CONTENT_TYPE, None)
