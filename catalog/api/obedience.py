@@ -38,7 +38,8 @@ async def configuration_middleware(request: web.Request, handler: Handler) -> we
 
 def _obey(request: web.Request, context: Context) -> None:
     able = context.capabilities
-    check_specversion(request, able)
+    if request.query_string:
+        check_specversion(request, able)
     kind = KINDS.get(request.path)
     if kind is None or request.method == hdrs.METH_OPTIONS:
         return
