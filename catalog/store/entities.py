@@ -40,6 +40,7 @@ def entity_from(row: Mapping[str, Any]) -> Entity:
 
 
 def _default_from(row: Mapping[str, Any]) -> Entity:
+    # Written out: names that are put together for each row of a page show in its time.
     return Entity(
         xid=row["v_xid"],
         kind="version",
