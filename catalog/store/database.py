@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from catalog.store.queries import Queries
 _queries = Queries("node")
 _changes = Queries("changes")
 _log = structlog.get_logger()
+# How PostgreSQL shows the key that is there already, in any language.
+_SIBLING = re.compile(r"=\((.*), ([^,()]*)\)")
 _RECONNECT_SECONDS = 1.0
 _ANNOUNCEMENT_SECONDS = 0.02
 
@@ -257,8 +260,14 @@ def _as_our_errors() -> Iterator[None]:
     except UniqueViolationError as error:
         if getattr(error, "constraint_name", "") != "entities_sibling":
             raise
-        raise BadRequest(
-            "/", error_detail="An id differs from that of a sibling only in upper and lower case"
-        ) from error
+        raise _clash(error) from error
     except (TimeoutError, TooManyConnectionsError) as error:
         raise ServerBusy("/") from error
+
+
+def _clash(error: UniqueViolationError) -> BadRequest:
+    """Names the ids that clash, where PostgreSQL's own words let it."""
+    found = _SIBLING.search(getattr(error, "detail", None) or "")
+    which = f'An id "{found[2]}" below {found[1]}' if found else "An id"
+    error_detail = f"{which} differs from that of a sibling only in upper and lower case"
+    return BadRequest("/", error_detail=error_detail)
