@@ -91,7 +91,7 @@ async def _warm_up(url: str, connection: Connection, arrivals: Arrivals) -> None
     async with asyncio.timeout(_ARRIVE_SECONDS):
         while _WARM not in arrivals.times:
             await connection.request(_change(url, _WARM))
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # a few connections are made meanwhile
 
 
 async def _write(
@@ -131,7 +131,7 @@ async def _all_arrived(arrivals: Arrivals, answered: Mapping[str, Answered]) -> 
     while missing := answered.keys() - arrivals.times.keys():
         if time.perf_counter() > deadline:
             raise NotArrived(f"{len(missing)} of {len(answered)} changes did not arrive")
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # between two looks
 
 
 @contextlib.asynccontextmanager

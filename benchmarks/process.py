@@ -98,7 +98,7 @@ async def _listening(process: asyncio.subprocess.Process, log: Path, port: int) 
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.close()
             return
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # between two attempts
     raise StartError(f"A server did not start:\n{_end_of(log)}")
 
 

@@ -80,5 +80,5 @@ async def measure_arrival(federation: Federation, xid: str, description: str) ->
     while (await federation.client("edge").get(xid)).get("description") != description:
         if time.monotonic() - began > 10:
             raise Unexpected(f"edge to show a change of {xid} within 10 s", "the old state")
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.002)  # between two looks, which are what is measured
     return time.monotonic() - began

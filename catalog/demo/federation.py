@@ -148,7 +148,7 @@ async def _wait_until_ready(member: Member) -> None:
             while not await member.client.is_ready():
                 if member.process is None or member.process.returncode is not None:
                     raise NodeFailed(f"The node {member.name} ended before it answered.")
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # between two looks
     except TimeoutError:
         raise NodeFailed(
             f"The node {member.name} did not answer within {_START_SECONDS} s."

@@ -136,7 +136,7 @@ async def _connect(dsn: str) -> asyncpg.Connection:
         try:
             connection: asyncpg.Connection = await asyncpg.connect(dsn)
         except asyncpg.CannotConnectNowError:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # it is still starting
         else:
             return connection
 
@@ -209,7 +209,7 @@ class _Cluster:
             while not _try_lock(lock):
                 if time.monotonic() > deadline:
                     raise EmbeddedPostgresError(f"another process holds {lock.name}")
-                time.sleep(0.05)
+                time.sleep(0.05)  # a file lock that is waited for cannot be given up
             yield
 
     def _listening_at(self) -> Path | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -79,7 +79,7 @@ def _wait_for_tasks(session: SparkSession) -> None:
         (info := tracker.getStageInfo(stage)) is not None and info.numActiveTasks
         for stage in stages
     ):
-        time.sleep(0.1)
+        time.sleep(0.1)  # between two looks
 
 
 @contextmanager

@@ -94,7 +94,7 @@ async def link(target: Node, source: Node, **definition: Any) -> dict[str, Any]:
 async def eventually(condition: Callable[[], Awaitable[bool]], timeout_seconds: float = 20) -> None:
     async with asyncio.timeout(timeout_seconds):
         while not await condition():
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # between two looks
 
 
 async def link_is(node: Node, id: str, state: str) -> None:

@@ -38,7 +38,7 @@ def entity(
     kind = {2: "group", 4: "resource", 6: "version"}[xid.count("/")]
     return Entity.sealed(
         xid=xid,
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,  # type: ignore[arg-type]  # one of the dict's
         authority=AUTHORITY,
         origin=xid,
         epoch=epoch,
@@ -169,7 +169,7 @@ async def test_what_is_hostile_is_set_aside_and_the_rest_flows(member: Node) -> 
     async with member.database.transaction() as connection:
         link = await links.create(connection, "l", Definition(source="http://x"))
     assert link is not None
-    applied = await receive(member, *hostile, sound, link=link, cursor="c")  # type: ignore[arg-type]
+    applied = await receive(member, *hostile, sound, link=link, cursor="c")  # type: ignore[arg-type]  # hostile ones
     assert applied.count(Verdict.INVALID) == len(hostile)
     assert [f.xid for f in applied.findings if f.verdict is Verdict.APPLY] == [sound.xid]
     shown = await member.get("/replication/links/l")

@@ -127,7 +127,7 @@ class VirtualTime:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.time += timedelta(seconds=seconds)
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.002)  # others have their turn
 
     @property
     def timing(self) -> Timing:
@@ -235,7 +235,7 @@ async def eventually(
 ) -> Subscription:
     async with asyncio.timeout(15):
         while not holds(found := await read(context, subscription)):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # between two looks
     return found
 
 
@@ -545,7 +545,7 @@ async def test_a_cursor_beyond_the_end_of_the_log_is_pulled_back(
         async with asyncio.timeout(10):
             while not sink.events:
                 await log(context, uuid.uuid4().hex)
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # between two events
     assert sink.events
 
 

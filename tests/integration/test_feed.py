@@ -100,7 +100,7 @@ async def test_a_reader_that_waits_is_answered_as_soon_as_there_is_something(
     after = await cursor_now(member)
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         waiting = group.create_task(changes(member, after, wait=30))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # it begins to wait
         await member.put("/messagegroups/h")
     assert [line.get("xid") for line in waiting.result()] == ["/messagegroups/h", None]
 

@@ -73,7 +73,7 @@ def _case(*copies: Copy, **found: FindingName) -> Case:
 
 
 def _everywhere(origin: str, **more: object) -> tuple[Copy, Copy, Copy]:
-    return tuple(copy(at, origin, **more) for at in (A, B, C))  # type: ignore[return-value, arg-type]
+    return tuple(copy(at, origin, **more) for at in (A, B, C))  # type: ignore[return-value, arg-type]  # three, of what `copy` takes
 
 
 def _g(name: str) -> str:

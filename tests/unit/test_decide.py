@@ -30,7 +30,7 @@ def group(
     xid = f"/messagegroups/{id}" if kind == "group" else f"/messagegroups/{id}/messages/m"
     return Entity.sealed(
         xid=xid,
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,  # type: ignore[arg-type]  # a kind's name
         authority=authority,
         origin=xid,
         epoch=epoch,
