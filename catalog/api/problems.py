@@ -24,38 +24,6 @@ from catalog.model.errors import (
 
 _log = structlog.get_logger()
 _MOST_VIOLATIONS = 1000
-# Errors whose subject is the path of the request, or its URL (core/spec.md and core/http.md,
-# "Error Processing"). Of the others it is an entity, or what was configured.
-_ABOUT_THE_REQUEST = frozenset(
-    {
-        "action_not_supported",
-        "api_not_found",
-        "bad_defaultversionid",
-        "bad_details",
-        "bad_filter",
-        "bad_flag",
-        "bad_ignore",
-        "bad_inline",
-        "bad_request",
-        "bad_sort",
-        "data_retrieval_error",
-        "extra_xregistry_header",
-        "groups_only",
-        "header_error",
-        "inline_noninlineable",
-        "malformed_id",
-        "malformed_xid",
-        "malformed_xref",
-        "missing_body",
-        "missing_versions",
-        "server_busy",
-        "server_error",
-        "sort_noncollection",
-        "too_large",
-        "too_many_versions",
-        "unsupported_specversion",
-    }
-)
 
 
 @web.middleware
@@ -115,7 +83,7 @@ def problem_document(error: XRegistryError, path: str = "") -> dict[str, Any]:
             each tells where it is.
     """
     subject, detail = error.subject, error.detail
-    if path and error.name in _ABOUT_THE_REQUEST and subject != path:
+    if path and error.is_about_request and subject != path:
         detail = detail or (f"It was found at {subject}." if subject.strip("/") else "")
         subject = path
     members = {

@@ -23,8 +23,10 @@ _PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
 class XRegistryError(Exception):
     """A request that is refused. Subclasses set `name`, `status` and `template`.
 
-    Those that the standard wants to be about the request as a whole have as their subject where
-    in it they were found; `request_path` is set at the boundary.
+    Those with `is_about_request` are to be about the path of the request, or its URL
+    (core/spec.md and core/http.md, "Error Processing"); of the others, the subject is an entity,
+    or what was configured. Whoever raises one says where it was found, and the boundary sets
+    `request_path`.
 
     Args:
         subject: xid of the entity, or path of the request, that the error is about.
@@ -37,6 +39,7 @@ class XRegistryError(Exception):
     status: ClassVar[int] = 400
     template: ClassVar[str]
     home: ClassVar[str] = _SPEC
+    is_about_request: ClassVar[bool] = False
     headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
@@ -79,6 +82,7 @@ def with_violations(violations: Sequence[XRegistryError]) -> XRegistryError:
 
 class ActionNotSupported(XRegistryError):
     name = "action_not_supported"
+    is_about_request = True
     status = 405
     template = '<subject> does not offer the action "<action>".'
 
@@ -94,41 +98,49 @@ class AncestorCircularReference(XRegistryError):
 
 class BadDefaultVersionId(XRegistryError):
     name = "bad_defaultversionid"
+    is_about_request = True
     template = '"<value>" cannot be the "defaultversionid" of "<subject>": <error_detail>.'
 
 
 class BadDetails(XRegistryError):
     name = "bad_details"
+    is_about_request = True
     template = '"$details" has no meaning for <subject>.'
 
 
 class BadFilter(XRegistryError):
     name = "bad_filter"
+    is_about_request = True
     template = '"<value>" is no "filter" value for "<subject>": <error_detail>.'
 
 
 class BadFlag(XRegistryError):
     name = "bad_flag"
+    is_about_request = True
     template = 'The flag "<flag>" has no meaning for <subject>.'
 
 
 class BadIgnore(XRegistryError):
     name = "bad_ignore"
+    is_about_request = True
     template = '"<value>" is no "ignore" value for "<subject>": <error_detail>.'
 
 
 class BadInline(XRegistryError):
     name = "bad_inline"
+    is_about_request = True
     template = '"<value>" is no "inline" value for "<subject>": <error_detail>.'
 
 
 class BadRequest(XRegistryError):
     name = "bad_request"
+    is_about_request = True
     template = "<error_detail>."
 
 
 class BadSort(XRegistryError):
     name = "bad_sort"
+    is_about_request = True
     template = '"<value>" is no "sort" value for "<subject>": <error_detail>.'
 
 
@@ -183,6 +195,7 @@ class ConstraintFailure(XRegistryError):
 
 class DataRetrievalError(XRegistryError):
     name = "data_retrieval_error"
+    is_about_request = True
     status = 500
     template = "Some of the data that was asked for could not be read."
 
@@ -214,6 +227,7 @@ class FormatViolation(XRegistryError):
 
 class GroupsOnly(XRegistryError):
     name = "groups_only"
+    is_about_request = True
     template = '<subject> takes group types only, and "<name>" is none.'
 
 
@@ -224,6 +238,7 @@ class HasDocumentViolation(XRegistryError):
 
 class InlineNoninlineable(XRegistryError):
     name = "inline_noninlineable"
+    is_about_request = True
     template = '"<name>" of <subject> cannot be inlined.'
 
 
@@ -234,16 +249,19 @@ class InvalidAttribute(XRegistryError):
 
 class MalformedId(XRegistryError):
     name = "malformed_id"
+    is_about_request = True
     template = '"<id>" is no valid id for "<subject>": <error_detail>.'
 
 
 class MalformedXid(XRegistryError):
     name = "malformed_xid"
+    is_about_request = True
     template = '"<xid>" is no valid xid for "<subject>": <error_detail>.'
 
 
 class MalformedXref(XRegistryError):
     name = "malformed_xref"
+    is_about_request = True
     template = '"<xref>" is no valid xref for "<subject>": <error_detail>.'
 
 
@@ -332,12 +350,14 @@ class ResourcesOnly(XRegistryError):
 
 class ServerBusy(XRegistryError):
     name = "server_busy"
+    is_about_request = True
     status = 503
     template = 'Too much to do for "<subject>" at the moment; try again soon.'
 
 
 class ServerError(XRegistryError):
     name = "server_error"
+    is_about_request = True
     status = 500
     template = "Something went wrong inside the server; try again soon."
 
@@ -349,17 +369,20 @@ class SetDefaultVersionStickyFalse(XRegistryError):
 
 class SortNonCollection(XRegistryError):
     name = "sort_noncollection"
+    is_about_request = True
     template = "<subject> is no collection, so it cannot be sorted."
 
 
 class TooLarge(XRegistryError):
     name = "too_large"
+    is_about_request = True
     status = 406
     template = 'The answer for "<subject>" is too large to be sent at once.'
 
 
 class TooManyVersions(XRegistryError):
     name = "too_many_versions"
+    is_about_request = True
     template = (
         '"setdefaultversionid=request" needs exactly one version in the request for "<subject>".'
     )
@@ -389,6 +412,7 @@ class UnknownResourceType(XRegistryError):
 
 class UnsupportedSpecVersion(XRegistryError):
     name = "unsupported_specversion"
+    is_about_request = True
     template = 'The specversion "<specversion>" is not supported; these are: <list>.'
 
 
@@ -402,6 +426,7 @@ class VersionIdNotAllowed(XRegistryError):
 
 class ApiNotFound(XRegistryError):
     name = "api_not_found"
+    is_about_request = True
     status = 404
     template = "This server has no API at <subject>."
     home = _HTTP
@@ -420,23 +445,27 @@ class DetailsRequired(XRegistryError):
 
 class ExtraXregistryHeader(XRegistryError):
     name = "extra_xregistry_header"
+    is_about_request = True
     template = 'The header "<name>" is out of place for "<subject>": <error_detail>.'
     home = _HTTP
 
 
 class HeaderError(XRegistryError):
     name = "header_error"
+    is_about_request = True
     template = 'The header "<name>" of "<subject>" cannot be used: <error_detail>.'
     home = _HTTP
 
 
 class MissingBody(XRegistryError):
     name = "missing_body"
+    is_about_request = True
     template = '"<subject>" needs a body, be it an empty object: {}.'
     home = _HTTP
 
 
 class MissingVersions(XRegistryError):
     name = "missing_versions"
+    is_about_request = True
     template = '"<subject>" needs at least one version in the request.'
     home = _HTTP
