@@ -106,6 +106,20 @@ async def link_is(node: Node, id: str, state: str) -> None:
     await eventually(is_there)
 
 
+async def link_history_is(node: Node, id: str, *events: str) -> None:
+    """Wait until exactly these events happened to a link, the newest first.
+
+    Neither a link's state nor what the node holds says that the link is done: both may be so
+    before its work begins, and the feed may bring what the work is about to bring.
+    """
+
+    async def is_so() -> bool:
+        history = (await node.get(f"/replication/links/{id}"))["history"]
+        return [event["event"] for event in history] == list(events)
+
+    await eventually(is_so)
+
+
 async def digest_rows(node: Node, *, verify: bool = False) -> Rows:
     """What a node holds: by authority and origin, the epoch, whether it is deleted, the digest."""
     answer = await node.send("GET", f"/replication/digests?format=csv&verify={str(verify).lower()}")

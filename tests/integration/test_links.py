@@ -15,6 +15,7 @@ from tests.integration.federation import (
     eventually,
     execute,
     link,
+    link_history_is,
     link_is,
     own_rows,
     running,
@@ -197,16 +198,14 @@ async def test_a_link_whose_cursor_fell_out_of_the_log_begins_anew(nodes: list[N
     await source.put("/messagegroups/a", {})
     await link(target, source, id="from")
     async with running(target):
-        await eventually(lambda: carries(target, source))
+        await link_history_is(target, "from", "copied")
     await source.put("/messagegroups/b", {})
     await source.put("/messagegroups/c", {})
     await source.send("DELETE", "/messagegroups/a")
     await drop_log(source)
     async with running(target):
-        await eventually(lambda: carries(target, source))
-        await link_is(target, "from", "current")
-    history = (await target.get("/replication/links/from"))["history"]
-    assert [event["event"] for event in history] == ["copied", "resynchronise", "copied"]
+        await link_history_is(target, "from", "copied", "resynchronise", "copied")
+    assert await carries(target, source)
 
 
 async def test_a_source_that_came_back_as_another_instance_is_noticed(nodes: list[Node]) -> None:
@@ -214,16 +213,11 @@ async def test_a_source_that_came_back_as_another_instance_is_noticed(nodes: lis
     await write_some(source, "g")
     await link(target, source, id="from")
     async with running(target):
-        await eventually(lambda: carries(target, source))
+        await link_history_is(target, "from", "copied")
     await execute(target, "UPDATE links SET instance = $1", third.database.node.instance)
 
-    async def has_begun_anew() -> bool:
-        history = (await target.get("/replication/links/from"))["history"]
-        events = [event["event"] for event in history]
-        return events == ["copied", "another instance", "copied"]
-
     async with running(target):
-        await eventually(has_begun_anew)
+        await link_history_is(target, "from", "copied", "another instance", "copied")
 
 
 async def test_a_link_to_the_node_itself_is_refused(nodes: list[Node]) -> None:
