@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
@@ -20,6 +21,8 @@ from catalog.store.embedded import start_embedded
 
 _log = structlog.get_logger()
 _RELOAD_SECONDS = 1.0
+# Requests leave next to no cycles, so each look for some is a waste of a write's time.
+_ALLOCATIONS_BEFORE_COLLECTION = 20_000
 
 Loop = Callable[[Context], Awaitable[None]]
 
@@ -67,10 +70,18 @@ async def run_node(
             running = [tasks.create_task(database.run_announcements())]
             running.append(tasks.create_task(_run(follow_configuration, context)))
             running += [tasks.create_task(_run(body, context)) for body in loops]
+            _collect_seldom()
             ready(bound)
             await stop.wait()
             for task in running:
                 task.cancel()
+
+
+def _collect_seldom() -> None:
+    """Let the collector of cycles leave alone what lives as long as the node: code and model."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_ALLOCATIONS_BEFORE_COLLECTION)
 
 
 async def _run(body: Loop, context: Context) -> None:
