@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 from multidict import CIMultiDict, CIMultiDictProxy
 
 _TAG = re.compile(r'(W/)?("[^"]*")')
+_METADATA = "xregistry-"
 _OF_THE_BODY = (hdrs.CONTENT_LENGTH, hdrs.CONTENT_TYPE, hdrs.CONTENT_ENCODING)
 # Caches may keep an answer, but ask each time whether it is still good.
 REVALIDATE = "no-cache"
 
 
-def strong_tag(body: bytes) -> str:
-    """The tag of an answer with this body."""
-    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+def strong_tag(body: bytes, headers: Mapping[str, str] | None = None) -> str:
+    """The tag of an answer with this body, and with the metadata that its headers carry."""
+    digest = hashlib.sha256(body)
+    for name, value in sorted((headers or {}).items()):
+        if name.lower().startswith(_METADATA):
+            digest.update(f"\n{name}:{value}".encode())
+    return f'"{digest.hexdigest()[:32]}"'
 
 
 def weak_tag(parts: Iterable[object]) -> str:
@@ -60,7 +65,7 @@ def tag(response: web.StreamResponse) -> None:
     if response.status == 200 and isinstance(response, web.Response) and hdrs.ETAG not in headers:
         body = response.body
         if body is None or isinstance(body, bytes):
-            headers[hdrs.ETAG] = strong_tag(body or b"")
+            headers[hdrs.ETAG] = strong_tag(body or b"", headers)
 
 
 @web.middleware

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 from catalog.api.etag import strong_tag, tags_in
 from catalog.api.params import PLAIN
 from catalog.api.paths import Target
-from catalog.api.reading import read_document, read_one, shown
+from catalog.api.reading import answer_document, read_document, read_one, shown
 from catalog.api.responses import to_json
 from catalog.api.view import View
 from catalog.context import Context
@@ -72,9 +72,9 @@ def _matches(request: web.Request, header: str, tag: str | None) -> bool:
 async def _tag(connection: Connection, view: View) -> str | None:
     try:
         if view.target.is_document:
-            _, body = await read_document(connection, view)
-        else:
-            body = to_json(shown(view.renderer(await read_one(connection, view)), view))
+            known, body = await read_document(connection, view)
+            return strong_tag(body, answer_document(view, known, body).headers)
+        known = await read_one(connection, view)
     except NotFound:
         return None
-    return strong_tag(body)
+    return strong_tag(to_json(shown(view.renderer(known), view)))

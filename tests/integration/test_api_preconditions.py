@@ -69,6 +69,14 @@ async def test_a_document_has_a_tag_as_well(node: Node) -> None:
     assert (await node.send("GET", SCHEMA)).body == b"two"
 
 
+async def test_a_document_has_another_tag_once_its_metadata_is_another(node: Node) -> None:
+    tag = await tag_of(node, SCHEMA)
+    await node.send("PATCH", f"{SCHEMA}$details", {"description": "in a header"})
+    assert await tag_of(node, SCHEMA) != tag
+    assert (await send_document(node, b"four", If_Match=tag)).status == 412
+    assert (await send_document(node, b"four", If_Match=await tag_of(node, SCHEMA))).status == 200
+
+
 async def test_a_model_is_replaced_by_who_has_seen_it(node: Node) -> None:
     tag, source = await tag_of(node, "/modelsource"), await node.get("/modelsource")
     await refused(node, "PUT", "/modelsource", source, If_Match='"other"')
