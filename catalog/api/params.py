@@ -101,10 +101,8 @@ def _read_filters(flags: Flags, model: Model, target: Target) -> Filters | None:
     texts = flags.values("filter")
     if not texts:
         return None
-    if target.kind == "meta":
-        detail = 'Filter its resource instead, by "meta." and the attribute.'
-        raise BadFlag(flags.path, flag="filter", detail=detail)
-    return parse_filters(texts, model, subject=flags.path, **_aim(target))
+    is_meta = target.kind == "meta"
+    return parse_filters(texts, model, subject=flags.path, meta=is_meta, **_aim(target))
 
 
 def _aim(target: Target) -> dict[str, Any]:

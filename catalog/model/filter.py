@@ -142,6 +142,7 @@ def parse_filters(
     groups: str = "",
     resources: str = "",
     versions: bool = False,
+    meta: bool = False,
     subject: str = "/",
 ) -> Filters:
     """Read the values of `?filter` of one request.
@@ -149,6 +150,7 @@ def parse_filters(
     Args:
         groups, resources, versions: the kind of entity, or of collection, that the request
             is for; nothing is the registry.
+        meta: it is for the meta entity of such a resource.
 
     Raises:
         BadFilter: it names the expression that is wrong.
@@ -161,10 +163,11 @@ def parse_filters(
             raise BadFilter(subject, value=EXCLUDE_ALL, error_detail="it is used alone")
         return Filters()
     place = Place(model=model, groups=groups, resources=resources, versions=versions)
+    start: list[Step] = [Key("meta")] if meta else []
     clauses: list[Clause] = []
     count = 0
     for text in texts:
-        expressions = tuple(_read_expressions(text, place, subject))
+        expressions = tuple(_read_expressions(text, place, subject, start))
         count += len(expressions)
         if count > MOST_EXPRESSIONS:
             detail = f"a request has at most {MOST_EXPRESSIONS} expressions"
@@ -179,7 +182,9 @@ def _clause(expressions: tuple[Expression, ...]) -> Clause:
     return Clause(chain=chain, expressions=expressions, is_possible=is_possible)
 
 
-def _read_expressions(text: str, place: Place, subject: str) -> Iterator[Expression]:
+def _read_expressions(
+    text: str, place: Place, subject: str, start: Sequence[Step]
+) -> Iterator[Expression]:
     if len(text) > LONGEST:
         raise BadFilter(subject, value=f"{_quotable(text[:60])}…", error_detail="it is too long")
     at = 0
@@ -189,7 +194,7 @@ def _read_expressions(text: str, place: Place, subject: str) -> Iterator[Express
             if not _is_storable(text):
                 raise ValueError("it has a character that no value can have")
             steps, end = read_path(text, at)
-            expression, at = _read_condition(text, end, resolve(place, steps))
+            expression, at = _read_condition(text, end, resolve(place, [*start, *steps]))
         except ValueError as error:
             shown = rest[0] if rest else text
             raise BadFilter(subject, value=_quotable(shown), error_detail=str(error)) from error

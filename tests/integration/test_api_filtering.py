@@ -299,7 +299,7 @@ async def test_the_first_page_is_found_again(node: Node) -> None:
         ("/mygroups?sort=myresources.name", "bad_sort"),
         ("/mygroups?filter=name&filter==", "bad_filter"),
         ("/mygroups?filter=name%3Cnull", "bad_filter"),
-        (f"{R1}/meta?filter=epoch=1", "bad_flag"),
+        (f"{R1}/meta?filter=defaultversionurl", "bad_filter"),
         ("/mygroups?limit=1&limit=2", "bad_request"),
         ("/mygroups?sort=name&after=xx", "bad_request"),
         ("/mygroups?after=%00", "bad_request"),
