@@ -39,10 +39,8 @@ class Checks:
         contents = Contents(connection)
         self.plan = plan
         self.connection = connection
-        self.formats = FormatCheck(plan, contents, capabilities, checker, tries_again=tries_again)
-        self.compatibility = CompatibilityCheck(
-            plan, contents, capabilities, checker, tries_again=tries_again
-        )
+        self.formats = FormatCheck(plan, contents, capabilities, checker, tries_again)
+        self.compatibility = CompatibilityCheck(plan, contents, capabilities, checker, tries_again)
 
     async def run(
         self, resources: Collection[ResourcePlan], *, is_exclusive: bool, is_referred: bool

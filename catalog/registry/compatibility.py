@@ -48,23 +48,15 @@ class _Comparison:
         return f"{self.newer.xid.vid} ({self.direction}, with {self.older.xid.vid})"
 
 
+@dataclass(frozen=True, slots=True)
 class CompatibilityCheck:
     """Step 9 of core/spec.md, "Resource Processing Algorithm", for a whole interaction."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        contents: Contents,
-        capabilities: Capabilities,
-        checker: Checker,
-        *,
-        tries_again: bool,
-    ) -> None:
-        self.plan = plan
-        self.contents = contents
-        self.capabilities = capabilities
-        self.checker = checker
-        self.tries_again = tries_again
+    plan: Plan
+    contents: Contents
+    capabilities: Capabilities
+    checker: Checker
+    tries_again: bool
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
         """Note what is compatible; what is not becomes a violation of the plan."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from catalog.model.capabilities import Capabilities
@@ -79,23 +80,15 @@ def is_open(plan: Plan, draft: Draft, name: str) -> bool:
     return draft.attributes.get(name) is False and not plan.is_replica(draft.xid)
 
 
+@dataclass(frozen=True, slots=True)
 class FormatCheck:
     """Step 6 of core/spec.md, "Resource Processing Algorithm", for a whole interaction."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        contents: Contents,
-        capabilities: Capabilities,
-        checker: Checker,
-        *,
-        tries_again: bool,
-    ) -> None:
-        self.plan = plan
-        self.contents = contents
-        self.capabilities = capabilities
-        self.checker = checker
-        self.tries_again = tries_again
+    plan: Plan
+    contents: Contents
+    capabilities: Capabilities
+    checker: Checker
+    tries_again: bool
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
         """Note what is valid; what is not becomes a violation of the plan."""
