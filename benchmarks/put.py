@@ -16,6 +16,7 @@ from benchmarks.size import Size
 
 _GROUPS = 64
 _MESSAGES = 20
+_MANY = 32
 _numbers = itertools.count()
 
 Streams = Callable[[str, int], list[Iterator[bytes]]]
@@ -32,27 +33,30 @@ async def run(size: Size, directory: Path) -> list[Figure]:
             groups = orjson.dumps(document("g", _GROUPS, _MESSAGES))
             await connection.request(send_request("POST", url, "/", groups))
         return [
-            await _compare("Durable PUT, update", size, url, bare_url, _updates),
-            await _compare("Durable PUT, create", size, url, bare_url, _creations),
+            await _compare(f"Durable PUT, {kind}", size, connections, (url, bare_url), streams)
+            for kind, streams in (("update", _updates), ("create", _creations))
+            for connections in (size.connections, _MANY)
         ]
 
 
-async def _compare(name: str, size: Size, url: str, bare_url: str, streams: Streams) -> Figure:
+async def _compare(
+    name: str, size: Size, connections: int, urls: tuple[str, str], streams: Streams
+) -> Figure:
+    url, bare_url = urls
     rates: dict[str, list[float]] = {url: [], bare_url: []}
     for number in range(size.rounds + 1):
         for target, found in rates.items():
-            made = streams(target, size.connections)
+            made = streams(target, connections)
             done = await run_load(target, made, size.round_seconds)
             if number:
                 found.append(done.rate)
     return Figure(
-        name=name,
+        name=f"{name}, {connections} at a time",
         unit="requests/s",
         value=middle(rates[url]),
         baseline=middle(rates[bare_url]),
         aim=Aim(bound=0.5, of_ratio=True),
-        note=f"{size.connections} connections, each in groups of its own; "
-        f"{spread(rates[url], rates[bare_url])}",
+        note=f"each connection in groups of its own; {spread(rates[url], rates[bare_url])}",
     )
 
 
