@@ -38,6 +38,8 @@ from catalog.model.schema import (
 
 MAX_DEPTH = 64
 MAX_SCALAR_BYTES = 4096
+# What a node shows of replicas: nobody else can say it, so it is no extension.
+PROVENANCE = frozenset({"authority", "origin"})
 
 _LONGEST_NAME = 63
 _LONGEST_SHOWN = 256
@@ -55,8 +57,8 @@ def check_attributes(
 ) -> tuple[dict[str, Any], list[XRegistryError]]:
     """Validate one entity's own attributes and bring them into their stored form.
 
-    Absent attributes get their default values, null ones are absent, read-only ones are
-    ignored, timestamps are turned to UTC and whole numbers lose their fraction.
+    Absent attributes get their default values, null ones are absent, read-only ones and
+    provenance are ignored, timestamps are turned to UTC and whole numbers lose their fraction.
 
     Args:
         values: what a client wrote, without ids, documents, collections and the like.
@@ -114,6 +116,8 @@ class _Check:
                 continue
             definition = active.get(name) if name != "*" else None
             if definition is None:
+                if name in PROVENANCE and not path and self.subject != "/":
+                    continue
                 definition = self.extension(name, active, charset, path)
                 if definition is None:
                     continue

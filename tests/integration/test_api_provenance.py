@@ -1,0 +1,78 @@
+"""What replicas show of where they are from, when it is sent back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.integration.conftest import Node, start_node
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ANYTHING = {"*": {"type": "any"}}
+OWN = {"authority": {"type": "string"}}
+MODEL = {
+    "attributes": ANYTHING,
+    "groups": {
+        "bays": {
+            "singular": "bay",
+            "attributes": ANYTHING,
+            "resources": {
+                "tags": {"singular": "tag", "hasdocument": False, "attributes": ANYTHING},
+                "crates": {"singular": "crate"},
+            },
+        },
+        "racks": {"singular": "rack", "attributes": OWN},
+    },
+}
+CLAIM = {"authority": "https://elsewhere.example", "origin": "/bays/far"}
+REPLICA: dict[str, Any] = {
+    "tags": {"t": {"name": "a"}},
+    "crates": {"c": {"crate": {"a": 1}}},
+}
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def node(shared_database_url: str) -> AsyncIterator[Node]:
+    async with start_node(shared_database_url, modelsource=MODEL) as running:
+        await running.put("/bays/replica", REPLICA)
+        await running.database.pool.execute(
+            "UPDATE entities SET authority = 'https://elsewhere.example' WHERE xid ~ '/replica'"
+        )
+        yield running
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/bays/b", "/bays/b/tags/t", "/bays/b/tags/t/meta", "/bays/b/crates/c$details"],
+)
+async def test_nobody_can_claim_another_authority(node: Node, path: str) -> None:
+    for method in ("PUT", "PATCH"):
+        answer = await node.send(method, path, CLAIM)
+        assert answer.status in (200, 201), answer.body
+        assert not CLAIM.keys() & answer.json.keys()
+        assert not CLAIM.keys() & (await node.get(path)).keys()
+
+
+async def test_what_a_replica_shows_can_be_copied_as_it_is(node: Node) -> None:
+    shown = await node.get("/bays/replica?inline=*")
+    assert shown["authority"] == shown["tags"]["t"]["meta"]["authority"] == CLAIM["authority"]
+    await node.put("/bays/copy?ignore=id", shown)
+    copy = await node.get("/bays/copy?inline=*")
+    assert "authority" not in copy
+    assert "authority" not in copy["tags"]["t"]["meta"]
+    assert copy["crates"]["c"]["crate"] == {"a": 1}
+
+
+async def test_an_attribute_of_that_name_that_the_model_defines_is_kept(node: Node) -> None:
+    assert (await node.put("/racks/r", {"authority": "mine"}))["authority"] == "mine"
+
+
+async def test_extensions_of_that_name_are_kept_where_no_replica_can_be(node: Node) -> None:
+    await node.put("/bays/deep", {"notes": CLAIM})
+    assert (await node.get("/bays/deep"))["notes"] == CLAIM
+    answer = await node.send("PATCH", "/", CLAIM)
+    assert answer.json["origin"] == CLAIM["origin"]
