@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TypeAlias
 
 from catalog.api.flags import Flags
@@ -15,6 +16,8 @@ Inline: TypeAlias = Mapping[str, "Inline"]
 
 EVERYTHING: Inline = {"*": {}}
 _MOST_PATHS = 100
+# What has nothing below that could be inlined, as it is no collection.
+_LEAF: Inline = MappingProxyType({})
 _CONFIGURATION = ("capabilities", "model", "modelsource")
 
 
@@ -60,7 +63,7 @@ def _check_path(
 ) -> None:
     names = path.split(".")
     for position, name in enumerate(names):
-        if name == "*" and position == len(names) - 1:
+        if name == "*" and position == len(names) - 1 and inlineable is not _LEAF:
             return
         if name not in inlineable:
             is_attribute = name in attributes and name != "*"
@@ -88,7 +91,7 @@ def _inlineable(model: Model, target: Target) -> Inline:
     match target.kind, target.plural:
         case "registry", _:
             groups = {plural: _in_group(model, plural) for plural in model.groups}
-            return {**groups, **{name: {} for name in _CONFIGURATION}}
+            return {**groups, **dict.fromkeys(_CONFIGURATION, _LEAF)}
         case "collection", "versions":
             return _document_of(kind)
         case "collection", _ if kind is None:
@@ -109,8 +112,8 @@ def _in_group(model: Model, groups: str) -> Inline:
 
 
 def _in_resource(kind: ResourceType | None) -> Inline:
-    return {**_document_of(kind), "meta": {}, "versions": _document_of(kind)}
+    return {**_document_of(kind), "meta": _LEAF, "versions": _document_of(kind)}
 
 
 def _document_of(kind: ResourceType | None) -> Inline:
-    return {kind.singular: {}} if kind is not None and kind.hasdocument else {}
+    return {kind.singular: _LEAF} if kind is not None and kind.hasdocument else {}
