@@ -207,4 +207,6 @@ def _link(view: View, page: Page, rel: str, after: str | None) -> str:
     if after is not None:
         url = url.update_query({"limit": str(_limit(view)), "after": after})
     base = view.context.base_url(view.request)
-    return f"<{base}{url}>;rel={rel};count={page.total}"
+    # Clients that get all links in one header split it at commas.
+    target = f"{base}{url}".replace(",", "%2C")
+    return f"<{target}>;rel={rel};count={page.total}"
