@@ -72,12 +72,13 @@ def _flags_for(target: Target, method: str) -> Iterator[str]:
         yield from _SHOWING
     elif target.kind != "collection":
         yield "epoch"
-    if method in ("GET", "HEAD"):
+    if method != "DELETE":
         yield "filter"
-        if target.kind in ("registry", "group"):
-            yield "collections"
         if target.kind == "collection":
             yield "sort"
+    if method in ("GET", "HEAD"):
+        if target.kind in ("registry", "group"):
+            yield "collections"
         return
     yield "ignore"
     if target.kind in ("resource", "meta", "version") or target.plural == "versions":

@@ -70,18 +70,26 @@ def read_query(
 
 
 def read_shape(request: web.Request, target: Target, able: Capabilities, model: Model) -> Query:
-    """What a write says about the shape of its answer; what to leave out is for reads only.
+    """What a write says about its answer, which has no pages.
+
+    Source: core/http.md, "Creating or Updating Entities": flags hold for such answers, too.
 
     Args:
         able: the capabilities in force before the write.
         model: the one in force after it.
 
     Raises:
-        BadFlag, BadInline, InlineNoninlineable, NotAvailable
+        BadFlag, BadFilter, BadInline, BadSort, InlineNoninlineable, NotAvailable
+        SortNonCollection
     """
     if not request.query_string:
         return PLAIN
-    return _read_shape(Flags(request, able), target, model, {})
+    flags = Flags(request, able)
+    return replace(
+        _read_shape(flags, target, model, {}),
+        filters=_read_filters(flags, model, target),
+        sort=_read_sort(flags, model, target),
+    )
 
 
 def _read_shape(flags: Flags, target: Target, model: Model, default: Inline) -> Query:

@@ -25,6 +25,10 @@ class Scope:
         was looked for."""
         return None if self.visible is None else self.visible.roots
 
+    def shows(self, xid: str) -> bool:
+        """Whether an entity is shown."""
+        return self.visible is None or self.visible.shows(xid)
+
     def ids(self, collection: str) -> set[str] | None:
         """Which entities of a collection are shown; `None` for all of them."""
         return None if self.visible is None else self.visible.within(collection)

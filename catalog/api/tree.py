@@ -134,7 +134,7 @@ class TreeWriter:
             branch = self._branch(path, inner)
             if path != root:
                 self._text.open(plural)
-            chunks = read_listed(self._connection, branch, xids, None)
+            chunks = read_listed(self._connection, branch, xids, self._roots(branch))
             async for piece in self._members(branch, inner, chunks):
                 yield piece
             if path != root:
@@ -148,10 +148,15 @@ class TreeWriter:
 
     def _chunks(self, branch: Branch) -> Chunks:
         """What is shown of a branch."""
-        scope = self._renderer.scope
-        if scope.ids(branch.path) is None:
+        roots = self._roots(branch)
+        if roots is None:
             return read_whole(self._connection, branch)
-        return read_matches(self._connection, branch, scope.roots or ())
+        return read_matches(self._connection, branch, roots)
+
+    def _roots(self, branch: Branch) -> Sequence[str] | None:
+        """What was found in a branch; `None` where all of it is shown."""
+        scope = self._renderer.scope
+        return None if scope.ids(branch.path) is None else scope.roots or ()
 
     async def _count(self, path: str) -> int:
         count = self._renderer.scope.count(path)

@@ -51,6 +51,10 @@ class View:
         """Whether cross references are shown as their targets (core/spec.md, "Doc Flag")."""
         return not self.query.doc
 
+    @property
+    def _is_read(self) -> bool:
+        return self.request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
+
     def renderer(self, known: Known, scope: Scope = EVERYTHING) -> Renderer:
         self.note(known)
         return Renderer(
@@ -73,19 +77,19 @@ class View:
             yield snapshot
 
     async def scope(self, connection: Connection, page: Sequence[str] | None = None) -> Scope:
-        """What the filters leave over.
+        """What the filters leave over; an entity that was just written is always among that.
 
         Args:
             page: of a collection, the xids of the only entities that matter.
 
         Raises:
-            NotFound: an entity is addressed, and it is not among that.
+            NotFound: an entity is to be read, and it is not among that.
         """
         filters = self.query.filters
         if filters is None:
             return EVERYTHING
         visible = await find_visible(connection, self.xid, filters, self.target.plural, only=page)
-        if visible.is_empty and self.target.kind != "collection":
+        if visible.is_empty and self.target.kind != "collection" and self._is_read:
             raise NotFound(self.target.path)
         return Scope(visible)
 
@@ -100,11 +104,10 @@ class View:
     ) -> web.StreamResponse:
         """Answer with what `writer` writes, unless the client has an answer of this state."""
         tag = self._tag(snapshot)
-        is_read = self.request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
-        if is_read and names_tag(self.request, tag):
+        if self._is_read and names_tag(self.request, tag):
             return not_modified(CIMultiDict(headers, **{hdrs.ETAG: tag}))
         response = await send(
-            self.request, pieces, headers, status=status, tag=tag if is_read else ""
+            self.request, pieces, headers, status=status, tag=tag if self._is_read else ""
         )
         self.is_lasting &= not writer.has_cross_references
         return response

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +13,17 @@ from catalog.api.headers import traces
 from catalog.api.paths import Target
 from catalog.api.reading import answer_document, answer_owner, read_one, shown, version_shown
 from catalog.api.responses import JSON, json_response
+from catalog.api.scope import EVERYTHING, Scope
 from catalog.api.tree import TreeWriter
 from catalog.api.view import View
 from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid, collection_of
 from catalog.registry import read
+from catalog.registry.find import find_among, put_in_order
 from catalog.registry.known import Known
 from catalog.registry.work import Outcome
+from catalog.store.database import Connection
 
 
 async def answer_written(
@@ -41,8 +44,16 @@ async def answer_written(
     known = await _known_after(view, outcome)
     if target.is_document and not view.query.doc:
         return await _answer_document(view, known, status, headers)
-    body = shown(view.renderer(known), view)
+    body = shown(view.renderer(known, await _scope_of_one(view)), view)
     return json_response(body, status=status, headers=headers)
+
+
+async def _scope_of_one(view: View) -> Scope:
+    """What filters leave over below an entity that was written; below versions nothing is."""
+    if view.query.filters is None or view.target.kind in ("version", "meta"):
+        return EVERYTHING
+    async with view.context.database.pool.acquire() as connection:
+        return await view.scope(connection)
 
 
 async def _answer_document(
@@ -63,24 +74,46 @@ async def _answer_processed(
     written = _processed(target, interaction, outcome)
     if inline and target.plural != "versions":
         async with view.snapshot() as snapshot:
-            writer = TreeWriter(snapshot.connection, view.renderer(Known()))
-            pieces = writer.listed(target.path, _by_collection(written), inline)
+            listed, scope = await _asked_for(snapshot.connection, view, written)
+            writer = TreeWriter(snapshot.connection, view.renderer(Known(), scope))
+            pieces = writer.listed(target.path, listed, inline)
             headers["Content-Type"] = JSON
             return await view.send(snapshot, writer, pieces, CIMultiDict(headers))
     async with view.context.database.pool.acquire() as connection:
+        listed, scope = await _asked_for(connection, view, written)
         known = await read.read_entities(connection, view.model, written, follows=view.follows)
         known = _with_own_writes(known, outcome)
         if inline:
             versions = [known.entities[str(xid)] for xid in written]
             await read.load_documents(connection, known, versions)
-    renderer = view.renderer(known)
+    renderer = view.renderer(known, scope)
     by_type: dict[str, Any] = {
         collection.rpartition("/")[2]: renderer.collection(xids, inline)
-        for collection, xids in _by_collection(written).items()
+        for collection, xids in listed.items()
     }
     if target.kind == "collection":
         by_type = by_type.get(target.plural, {})
     return json_response(by_type, headers=headers)
+
+
+async def _asked_for(
+    connection: Connection, view: View, written: Sequence[Xid]
+) -> tuple[dict[str, list[str]], Scope]:
+    """What a request wants to see of what it wrote, by collection and in order."""
+    target, query, listed = view.target, view.query, _by_collection(written)
+    if query.sort is not None:
+        for xids in listed.values():
+            xids[:] = await put_in_order(connection, view.xid, target.plural, xids, query.sort)
+    if query.filters is None:
+        return listed, EVERYTHING
+    if target.kind != "collection":
+        scope = await view.scope(connection)
+    else:
+        xids = [str(xid) for xid in written]
+        scope = Scope(await find_among(connection, view.xid, query.filters, target.plural, xids))
+    for xids in listed.values():
+        xids[:] = [xid for xid in xids if scope.shows(xid)]
+    return listed, scope
 
 
 def _by_collection(written: Iterable[Xid]) -> dict[str, list[str]]:

@@ -59,7 +59,7 @@ async def find_page(
     Raises:
         BadRequest: `after` is not from a page in this order.
     """
-    listing = f"{str(owner).rstrip('/')}/{plural}"
+    listing = _listing(owner, plural)
     key = read_token(after, sort) if after else store.start_of(sort)
     page = _Page(connection, listing, sort, key, limit + 1, count_whole)
     rows, count = await (page.of_all() if filters is None else page.of_matches(filters))
@@ -101,13 +101,13 @@ class _Page:
     async def of_matches(self, filters: Filters) -> tuple[list[Row], Total]:
         clauses = [clause for clause in filters.clauses if clause.is_possible]
         if any(clause.chain for clause in clauses) or not clauses:
-            return await self._of_some(await self._owners(clauses))
+            return await self.of_some(await self._owners(clauses))
         condition = any_of([condition_of(clause.expressions) for clause in clauses])
         if condition.lookup and not self.listing.endswith("/versions"):
             kind = kind_below(self.listing, ())
             few = await store.look_up(self.connection, kind, condition, _FEW + 1)
             if len(few) <= _FEW:
-                return await self._of_some({match.id: match.xid for match in few})
+                return await self.of_some({match.id: match.xid for match in few})
         return await self._by_walking(condition)
 
     async def _owners(self, clauses: Iterable[Clause]) -> dict[str, str]:
@@ -122,7 +122,7 @@ class _Page:
         }
         return {id.lower(): f"{self.listing}/{id}" for id in ids}
 
-    async def _of_some(self, found: Mapping[str, str]) -> tuple[list[Row], Total]:
+    async def of_some(self, found: Mapping[str, str]) -> tuple[list[Row], Total]:
         async def count() -> int:
             return len(found)
 
@@ -158,20 +158,56 @@ async def find_visible(
     """
     if not plural:
         return await _visible_of_entity(connection, target, filters)
-    listing = f"{str(target).rstrip('/')}/{plural}"
-    visible = Visible(target=str(target), depth=segments_of(listing) + 1)
-    ids = None if only is None else {xid.rpartition("/")[2].lower() for xid in only}
-    if only is not None and filters.is_plain:
-        visible.add(filters.clauses[0], only)
-    else:
-        for clause in filters.clauses:
-            if clause.is_possible:
-                matches = await match_chain(
-                    connection, listing, clause.chain, _conditions(clause), ids
-                )
-                visible.add(clause, [match.xid for match in matches])
+    if only is None or not filters.is_plain:
+        return await find_among(connection, target, filters, plural, only)
+    visible = _nothing_of(target, plural)
+    visible.add(filters.clauses[0], only)
     visible.is_empty = not visible.roots
     return visible
+
+
+async def find_among(
+    connection: Connection,
+    target: Xid,
+    filters: Filters,
+    plural: str,
+    xids: Sequence[str] | None = None,
+) -> Visible:
+    """What a filter shows of a collection, or of some of its entities, matches or not."""
+    visible = _nothing_of(target, plural)
+    ids = None if xids is None else {_id_in(xid) for xid in xids}
+    for clause in filters.clauses:
+        if clause.is_possible:
+            matches = await match_chain(
+                connection, _listing(target, plural), clause.chain, _conditions(clause), ids
+            )
+            visible.add(clause, [match.xid for match in matches])
+    visible.is_empty = not visible.roots
+    return visible
+
+
+async def put_in_order(
+    connection: Connection, owner: Xid, plural: str, xids: Sequence[str], sort: Sort
+) -> list[str]:
+    """Some entities of a collection, as `sort` has them; without those that are gone."""
+    ids = {_id_in(xid): xid for xid in xids}
+    listing = _listing(owner, plural)
+    page = _Page(connection, listing, sort, store.start_of(sort), len(ids), store.count_all)
+    rows, _ = await page.of_some(ids)
+    return [row["xid"] for row in rows]
+
+
+def _listing(owner: Xid, plural: str) -> str:
+    return f"{str(owner).rstrip('/')}/{plural}"
+
+
+def _nothing_of(owner: Xid, plural: str) -> Visible:
+    return Visible(target=str(owner), depth=segments_of(_listing(owner, plural)) + 1)
+
+
+def _id_in(xid: str) -> str:
+    """The id by which an entity is unique in its collection."""
+    return xid.rpartition("/")[2].lower()
 
 
 async def _visible_of_entity(connection: Connection, target: Xid, filters: Filters) -> Visible:
