@@ -86,6 +86,8 @@ class ConstraintCheck:
             planned = self.plan.drafts.get(source.xid)
             if planned is not None and (planned.is_deleted or planned.xref != source.target):
                 continue
+            # Its group may be in the plan, too, but what it shows is stored as it was.
+            self._checked.add(source.xid)
             rules = self._rules_of(source.group)
             if rules.concern(xid.resources):
                 self._require_exclusive()
