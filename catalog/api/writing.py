@@ -18,10 +18,9 @@ from catalog.api.view import View
 from catalog.api.writeflags import read_write_flags
 from catalog.api.written import answer_deleted, answer_written
 from catalog.context import Context
-from catalog.model.errors import ExtraXregistryHeader, Readonly
+from catalog.model.errors import ExtraXregistryHeader
 from catalog.model.interaction import Document, Interaction
 from catalog.model.schema import Model
-from catalog.registry.resources import SHOWN_THROUGH_REFERENCE
 from catalog.store import entities as store
 
 _SET = frozenset(NAMES)
@@ -155,14 +154,11 @@ async def answer_delete(request: web.Request, context: Context, target: Target) 
 
 
 async def _all(context: Context, target: Target) -> dict[str, Any]:
-    """Everything that a collection holds now.
-
-    Raises:
-        Readonly: it is shown through a cross reference.
-    """
+    """Everything that a collection shows now, if only through a cross reference."""
     async with context.database.pool.acquire() as connection:
+        path = target.path
         if target.xid.rid:
             owner = (await store.load(connection, [str(target.xid)])).get(str(target.xid))
             if owner is not None and "xref" in owner.attributes:
-                raise Readonly(target.path, detail=SHOWN_THROUGH_REFERENCE)
-        return {id: {} for id in await store.load_ids(connection, target.path)}
+                path = f"{owner.attributes['xref']}/versions"
+        return {id: {} for id in await store.load_ids(connection, path)}

@@ -79,7 +79,10 @@ class VersionUpsert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUpsert:
-    """A resource: its default version's attributes, its meta and its versions, as given."""
+    """A resource: its default version's attributes, its meta and its versions, as given.
+
+    `has_versions` tells whether the collection was given at all: it may have been empty.
+    """
 
     xid: Xid
     patch: bool
@@ -87,6 +90,7 @@ class ResourceUpsert:
     document: Document | None = None
     meta: Body | None = None
     versions: tuple[VersionUpsert, ...] = ()
+    has_versions: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +234,7 @@ class Interaction:
                 document=document,
                 meta=None if meta is None else self._taken(meta, xid, id, ignorable=_OF_META),
                 versions=self._versions(xid, id, body.get("versions"), patch=patch),
+                has_versions=body.get("versions") is not None,
             )
         )
 
@@ -243,8 +248,10 @@ class Interaction:
         self, model: Model, xid: Xid, body: Body, *, document: Document | None = None
     ) -> None:
         """One version, new unless its id names one (`core/http.md, "POST …/<RID>"`)."""
-        vid = body.get("versionid") or ""
-        self.put_version(model, xid, vid, body, patch=document is not None, document=document)
+        vid = body.get("versionid")
+        if vid is not None:
+            check_version_id(xid, vid)
+        self.put_version(model, xid, vid or "", body, patch=document is not None, document=document)
 
     def put_version(
         self,

@@ -100,6 +100,15 @@ class Plan:
         target = self.referred.get(xref)
         return target.epoch if target is not None else 0
 
+    def _shown_epoch(self, draft: Draft) -> int:
+        """The epoch that clients know: that of the target, where a cross reference shows one."""
+        assert draft.before is not None, "what is new was shown to nobody"
+        xref = draft.before.attributes.get("xref") if draft.xid.kind == "resource" else None
+        if xref is None:
+            return draft.before.epoch
+        target = self.referred.get(xref)
+        return 0 if target is None or "xref" in target.attributes else target.epoch
+
     def rules_of(self, group: Xid) -> GroupRules:
         """What a group demands of the versions in it, as it is going to be."""
         rules = self._rules.get(str(group))
@@ -150,7 +159,7 @@ class Plan:
             self.check_writable(draft)
 
     def check_epoch(self, draft: Draft, expected: int | None, subject: str = "") -> None:
-        current = draft.before.epoch if draft.before else None
+        current = self._shown_epoch(draft) if draft.before else None
         if expected is not None and current is not None and expected != current:
             raise MismatchedEpoch(
                 subject or str(draft.xid), bad_epoch=str(expected), epoch=str(current)

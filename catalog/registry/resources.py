@@ -18,6 +18,7 @@ from catalog.model.errors import (
     MismatchedId,
     MismatchedVersionAttribute,
     MissingVersions,
+    NotFound,
     Readonly,
     VersionIdNotAllowed,
 )
@@ -110,7 +111,8 @@ class ResourcePlan:
     def delete_versions(self, deletes: Sequence[Delete]) -> None:
         """Delete versions; the resource goes with the last one."""
         if self.draft.xref is not None:
-            raise Readonly(str(deletes[0].xid), detail=SHOWN_THROUGH_REFERENCE)
+            self._refuse_shown(self.draft.xref, deletes)
+            return
         gone = {d.xid.vid for delete in deletes if (d := self.plan.delete(delete)) is not None}
         if not gone:
             return
@@ -123,6 +125,14 @@ class ResourcePlan:
             return
         self._without(gone)
         self._settle([])
+
+    def _refuse_shown(self, xref: str, deletes: Sequence[Delete]) -> None:
+        """A cross reference shows the versions of another resource, and has none."""
+        for delete in deletes:
+            if f"{xref}/versions/{delete.xid.vid}" in self.plan.referred:
+                raise Readonly(str(delete.xid), detail=SHOWN_THROUGH_REFERENCE)
+            if delete.must_exist:
+                raise NotFound(str(delete.xid))
 
     def _without(self, gone: set[str]) -> None:
         if self.kind.versionmode == lineage.MANUAL:
@@ -153,10 +163,11 @@ class ResourcePlan:
         if body is None:
             return None
         if self.is_new:
-            vid = body.get("versionid") or self._default_named(upsert) or ""
-            if vid:
+            vid = body.get("versionid")
+            vid = self._default_named(upsert) if vid is None else vid
+            if vid is not None:
                 check_version_id(self.xid, vid)
-            if vid in in_versions or (not vid and in_versions):
+            if vid in in_versions or (vid is None and in_versions):
                 return None
         else:
             vid = self.draft.attributes[defaults.ID]
@@ -167,7 +178,7 @@ class ResourcePlan:
                 )
             if vid in in_versions:
                 return None
-        return VersionUpsert(vid=vid, body=body, patch=upsert.patch, document=upsert.document)
+        return VersionUpsert(vid=vid or "", body=body, patch=upsert.patch, document=upsert.document)
 
     def _default_named(self, upsert: ResourceUpsert) -> Any:
         """The version that a new resource is to have as its default one."""

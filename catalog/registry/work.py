@@ -240,17 +240,25 @@ async def _load_below(connection: Connection, interaction: Interaction) -> dict[
 async def _load_referred(
     connection: Connection, interaction: Interaction, before: Mapping[str, Entity]
 ) -> dict[str, Entity]:
-    """What those resources show that are cross references now and will be written."""
-    written = (before.get(str(upsert.xid)) for upsert in interaction.resources)
-    xrefs = {xref for each in written if each is not None and (xref := each.attributes.get("xref"))}
+    """What those resources show that are cross references now and will be written.
+
+    Of their versions these are the default ones, and those that are to be deleted.
+    """
+    written = {str(upsert.xid) for upsert in interaction.resources}
+    doomed = [each.xid for each in interaction.deletes if each.xid.vid or each.epoch is not None]
+    written |= {str(xid.resource) for xid in doomed if xid.rid}
+    xrefs = {
+        xid: xref
+        for xid in written
+        if (held := before.get(xid)) is not None and (xref := held.attributes.get("xref"))
+    }
     if not xrefs:
         return {}
-    targets = await store.load(connection, xrefs)
-    defaults = [
-        f"{xid}/versions/{target.attributes.get('defaultversionid')}"
-        for xid, target in targets.items()
-    ]
-    return targets | await store.load(connection, defaults)
+    targets = await store.load(connection, set(xrefs.values()))
+    defaults = ((xid, target.attributes.get("defaultversionid")) for xid, target in targets.items())
+    named = ((xrefs.get(str(xid.resource)), xid.vid) for xid in doomed if xid.vid)
+    versions = {f"{owner}/versions/{vid}" for owner, vid in (*defaults, *named) if owner}
+    return targets | await store.load(connection, versions)
 
 
 async def _load_numbers(

@@ -97,7 +97,7 @@ def _check_extras(draft: Draft, upsert: ResourceUpsert, kind: ResourceType) -> N
     extras = [
         *_names_beyond(upsert.default or {}, _READONLY_OF_RESOURCE | {id}),
         *_names_beyond(upsert.meta or {}, known_of_meta),
-        *(["versions"] if upsert.versions else []),
+        *(["versions"] if upsert.versions or upsert.has_versions else []),
         *([kind.singular] if upsert.document is not None else []),
     ]
     if extras:
