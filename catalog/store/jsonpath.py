@@ -26,6 +26,7 @@ _TRUE = "1 == 1"
 _FALSE = "1 == 2"
 _MOST_NAMES = 4  # As many as search_part takes.
 _FACTS = frozenset({"xid", "epoch", "createdat", "modifiedat", "isdefault", "authority"})
+_HAS_EPOCH = 'exists($."$meta"."epoch" ? (@ != null))'
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 
@@ -176,6 +177,13 @@ _POSITIVE: dict[Operator, Operator] = {"absent": "present", "!=": "="}
 
 
 def _readonly(expression: Expression) -> str:
+    """What has an epoch is read-only or not; a cross reference that dangles shows neither."""
+    if expression.operator in ("absent", "!="):
+        return f"!({_HAS_EPOCH}) || ({_is_readonly(expression)})"
+    return f"{_HAS_EPOCH} && ({_is_readonly(expression)})"
+
+
+def _is_readonly(expression: Expression) -> str:
     """Replicas are read-only: those whose authority is another one."""
     names = {True: "true", False: "false"}
     fitting = {value for value, name in names.items() if _fits(expression, value, name)}
