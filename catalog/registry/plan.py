@@ -150,7 +150,8 @@ class Plan:
         if before is not None and before.authority != self.authority:
             raise Readonly(
                 str(draft.xid),
-                detail=f"It is a replica; only its authority, {before.authority}, may change it.",
+                detail=f"It is a replica; only its authority, {before.authority}, may change it. "
+                "?ignore=readonly leaves such entities out of a request.",
             )
 
     def _check_deletable(self, draft: Draft) -> None:
