@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What became of one document: `counts` is what was written, by plural."""
+    """What became of one document: `counts` is what was written, by plural.
+
+    `left_alone` is what the document shows as read-only, and is so in the node, too.
+    """
 
     file: str
     is_imported: bool
@@ -68,6 +71,7 @@ class Imported:
     counts: Mapping[str, int] = field(default_factory=dict)
     violations: tuple[Violation, ...] = ()
     left_out: tuple[str, ...] = ()
+    left_alone: tuple[str, ...] = ()
 
     @property
     def subjects(self) -> set[str]:
@@ -102,6 +106,7 @@ class Imported:
                 for v in self.violations
             ],
             "leftout": list(self.left_out),
+            "leftalone": list(self.left_alone),
         }
 
 
@@ -158,6 +163,8 @@ async def import_document(
 ) -> Imported:
     """Send a document's groups with one `POST /`, unless they are of an older edition.
 
+    What is a replica where the document comes from, and in the node, is left alone.
+
     Args:
         client: the node that is to have them.
         document: what to import.
@@ -173,6 +180,7 @@ async def import_document(
     groups = copy.deepcopy(dict(document.groups))
     violations: list[Violation] = []
     left_out: list[str] = []
+    left_alone: list[str] = []
     is_imported = False
     while not is_imported:
         try:
@@ -181,6 +189,9 @@ async def import_document(
         except Refused as refused:
             if refused.problem.status != 400:
                 raise
+            if alone := _leave_out(groups, _expected(groups, refused.problem.violations)):
+                left_alone += alone
+                continue
             violations += refused.problem.violations
             removed = _leave_out(groups, refused.problem.violations) if keep_going else []
             left_out += removed
@@ -192,6 +203,7 @@ async def import_document(
         counts=_counts(groups, await client.get("/model")) if is_imported else {},
         violations=tuple(dict.fromkeys(violations)),
         left_out=tuple(left_out) if is_imported else (),
+        left_alone=tuple(left_alone) if is_imported else (),
         document=document,
     )
 
@@ -207,7 +219,30 @@ def _counts(groups: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, in
     return dict(counted)
 
 
-def _leave_out(groups: dict[str, Any], violations: tuple[Violation, ...]) -> list[str]:
+def _expected(groups: Mapping[str, Any], violations: Sequence[Violation]) -> list[Violation]:
+    """Those about what the document itself shows as read-only."""
+    return [
+        violation
+        for violation in violations
+        if violation.type.endswith("#readonly") and _is_readonly(groups, violation.subject)
+    ]
+
+
+def _is_readonly(groups: Mapping[str, Any], subject: str) -> bool:
+    """Whether a document says so of a resource, or of every resource of a group."""
+    xid = Xid.parse(subject.partition("$")[0].removesuffix("/meta"))
+    group = groups.get(xid.groups, {}).get(xid.gid, {})
+    kinds = [xid.resources] if xid.rid else [name for name in group if f"{name}url" in group]
+    found = [
+        resource.get("meta", {}).get("readonly") is True
+        for kind in kinds
+        for id, resource in group.get(kind, {}).items()
+        if xid.rid in ("", id)
+    ]
+    return bool(found) and all(found)
+
+
+def _leave_out(groups: dict[str, Any], violations: Sequence[Violation]) -> list[str]:
     """Take the subjects of `violations` out of `groups`; the xids that went."""
     removed = [_remove(groups, violation.subject) for violation in violations]
     return [xid for xid in dict.fromkeys(removed) if xid]

@@ -64,6 +64,7 @@ def import_(
     Files may be .xreg.json, .xreg.yaml, .cereg, .cereg.yaml or .cereg.yml, up to 64 MiB. Each
     goes in whole or not at all, and every rule that it breaks is reported. The groups of a
     document are sent; its own name and description stay behind, since the catalog has its own.
+    What is a replica both where the document comes from and here is left alone.
 
     Which edition a document is of, 0.4 to 1.0-rc4, is found by the names that are in it. Only
     the newest is taken as it is: of another one, each older name is listed with its JSON

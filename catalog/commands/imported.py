@@ -26,6 +26,8 @@ def show_imported(result: Imported) -> None:
         _show_refusals(result)
     if not result.document.is_strict:
         _show_migration(result)
+    if result.left_alone:
+        out.print(f"Left alone, read-only there and here: {cell(', '.join(result.left_alone))}.")
     _show_violations(result)
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
+from catalog.client import Client
+from catalog.commands.document import import_document, read_document
 from catalog.config import Settings
 from catalog.node import open_database
 from catalog.registry.eventdefinitions import AUTHORITY, event_definitions
@@ -186,3 +190,32 @@ async def test_they_stay_where_the_model_is_refused(database_url: str) -> None:
         violations = answer.json["violations"]
         assert [each["subject"] for each in violations] == ["/messagegroups/mine"]
         assert await node.state() == before
+
+
+async def test_what_one_catalog_exports_another_one_imports(
+    database_url: str, other_database_url: str, tmp_path: Path
+) -> None:
+    """Both begin with the same definitions, which nobody may write."""
+    path = tmp_path / "whole.xreg.json"
+    async with begun(database_url) as node:
+        await node.put("/messagegroups/g/messages/m", {"description": "theirs"})
+        path.write_bytes(orjson.dumps(await node.get("/export")))
+    async with begun(other_database_url) as node, Client.open(node.url) as client:
+        imported = await import_document(client, read_document(path), keep_going=False)
+        assert imported.is_imported
+        assert (imported.violations, imported.left_out) == ((), ())
+        assert imported.left_alone == (f"/messagegroups/{GROUP}",)
+        assert (await node.get("/messagegroups/g/messages/m"))["description"] == "theirs"
+
+
+async def test_what_is_another_ones_own_is_not_left_alone(
+    database_url: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "own.xreg.json"
+    groups = {GROUP: {"messages": {UPDATED: {"description": "ours"}}}, "g": {}}
+    path.write_bytes(orjson.dumps({"messagegroups": groups}))
+    async with begun(database_url) as node, Client.open(node.url) as client:
+        imported = await import_document(client, read_document(path), keep_going=False)
+        assert (imported.is_imported, imported.left_alone) == (False, ())
+        assert {v.type.rpartition("#")[2] for v in imported.violations} == {"readonly"}
+        assert (await node.send("GET", "/messagegroups/g")).status == 404
