@@ -11,7 +11,7 @@ from aiohttp import web
 from catalog.api.inclusion import resolve
 from catalog.context import CONTEXT, Context
 from catalog.model.configuration import ABSENT, Absent, Configuration, reconfigured
-from catalog.model.errors import CapabilityError, InvalidAttribute
+from catalog.model.errors import CapabilityError, InvalidAttribute, NotAvailable
 from catalog.model.interaction import Interaction, RegistryUpsert
 from catalog.registry.configure import Becoming
 from catalog.registry.work import Outcome
@@ -75,11 +75,14 @@ async def becoming_in(
     """The configuration that an update of the registry entity asks for, if it does.
 
     Raises:
+        NotAvailable: it is not there for clients at all.
         InvalidAttribute: clients may not change what is there; and whatever `becoming_of`
             raises.
     """
     given = {name: body[name] for name in NAMES if name in body}
     for name in given:
+        if name not in configuration.capabilities.available:
+            raise NotAvailable(name)
         if not configuration.capabilities.is_mutable(name):
             raise InvalidAttribute(
                 "/", name=name, error_detail="this registry does not let clients change it"

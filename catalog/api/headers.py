@@ -134,7 +134,8 @@ def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
     """The metadata in a request's headers, as the body of a patch.
 
     A header that is absent leaves its attribute alone, save `Content-Type`, whose absence
-    erases `contenttype`; a plain `null` deletes, while quoted or encoded it is a text.
+    erases `contenttype`; a plain `null` deletes, also there, while quoted or encoded it is a
+    text.
 
     Raises:
         HeaderError: a header can't be decoded, or contradicts another one.
@@ -152,7 +153,8 @@ def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
         found[name] = None if text.strip() == _NULL else _decode(request, name, text)
         if dot:
             maps.add(attribute)
-    contenttype = request.headers.get("Content-Type")
+    given = request.headers.get("Content-Type", _NULL)
+    contenttype = None if given.strip() == _NULL else given
     return {"contenttype": contenttype, **typed_metadata(found, kind.attributes)}
 
 

@@ -18,7 +18,8 @@ from catalog.api.view import View
 from catalog.api.writeflags import read_write_flags
 from catalog.api.written import answer_deleted, answer_written
 from catalog.context import Context
-from catalog.model.errors import ExtraXregistryHeader
+from catalog.model.entity import Entity
+from catalog.model.errors import ExtraXregistryHeader, NotFound
 from catalog.model.interaction import Document, Interaction
 from catalog.model.schema import Model
 from catalog.store import entities as store
@@ -145,20 +146,32 @@ async def answer_delete(request: web.Request, context: Context, target: Target) 
     if target.kind != "collection":
         interaction.delete(target.xid, flags.epoch)
     else:
+        owner = await _owner(context, target)
         named = await read_body(request)
-        doomed = await read_json(request) if named else await _all(context, target)
+        doomed = await read_json(request) if named else await _all(context, target, owner)
         interaction.delete_from(configuration.model, target.xid, target.plural, doomed)
     condition = condition_of(request, context, configuration, target)
     outcome = await context.writer.apply(configuration, interaction, condition=condition)
     return answer_deleted(outcome)
 
 
-async def _all(context: Context, target: Target) -> dict[str, Any]:
-    """Everything that a collection shows now, if only through a cross reference."""
+async def _owner(context: Context, target: Target) -> Entity:
+    """What holds a collection.
+
+    Raises:
+        NotFound: it is not there, which a GET of the collection would say, too.
+    """
+    xid = str(target.xid)
     async with context.database.pool.acquire() as connection:
-        path = target.path
-        if target.xid.rid:
-            owner = (await store.load(connection, [str(target.xid)])).get(str(target.xid))
-            if owner is not None and "xref" in owner.attributes:
-                path = f"{owner.attributes['xref']}/versions"
+        owner = (await store.load(connection, [xid])).get(xid)
+    if owner is None:
+        raise NotFound(xid)
+    return owner
+
+
+async def _all(context: Context, target: Target, owner: Entity) -> dict[str, Any]:
+    """Everything that a collection shows now, if only through a cross reference."""
+    xref = owner.attributes.get("xref") if target.xid.rid else None
+    path = target.path if xref is None else f"{xref}/versions"
+    async with context.database.pool.acquire() as connection:
         return {id: {} for id in await store.load_ids(connection, path)}

@@ -120,3 +120,14 @@ async def test_an_error_about_the_request_still_tells_where_in_it(node: Node) ->
     only = assert_problem(await node.send("PUT", "/dirs/d", {"notes": {"no id": {}}}))
     assert (only["subject"], only["args"]["id"]) == ("/dirs/d", "no id")
     assert "/dirs/d/notes/no id" in only["detail"]
+
+
+@pytest.mark.parametrize("body", [None, {}, {"x": {}}])
+@pytest.mark.parametrize("owner", ["/dirs/d", FILE])
+async def test_nothing_is_deleted_from_a_collection_whose_owner_is_not_there(
+    node: Node, owner: str, body: Any
+) -> None:
+    answer = await node.send("DELETE", f"{owner}/{'versions' if owner == FILE else 'files'}", body)
+    problem = assert_problem(answer)
+    assert (answer.status, problem["type"]) == (404, SPEC + "not_found")
+    assert problem["subject"] == owner
