@@ -54,6 +54,8 @@ def update_document(
     """
     value, encoded, url = document_names(kind)
     given = [name for name in (value, encoded, url) if name in body]
+    if body.get(url) == "":
+        return [InvalidAttribute(str(draft.xid), name=url, error_detail="it must not be empty")]
     if document is not None:
         if body.get(url) is not None:
             draft.set_document(None)
