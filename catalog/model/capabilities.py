@@ -145,3 +145,23 @@ def matches(pattern: str, text: str) -> bool:
             return False
         text = text[found + len(part) :]
     return text.endswith(rest[-1])
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether any text fits both patterns; without a star, a pattern is that text."""
+    if "*" not in one:
+        return matches(other, one)
+    if "*" not in other:
+        return matches(one, other)
+    heads, tails = zip(*(_ends(pattern.lower()) for pattern in (one, other)), strict=True)
+    return _agree(*heads) and _agree(*(tail[::-1] for tail in tails))
+
+
+def _ends(pattern: str) -> tuple[str, str]:
+    """What is before the first star, and what is after the last one."""
+    parts = pattern.split("*")
+    return parts[0], parts[-1]
+
+
+def _agree(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)

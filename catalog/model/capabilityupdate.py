@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from catalog.model.capabilities import OFFERED, SPECVERSION, Capabilities, matches
+from catalog.model.capabilities import OFFERED, SPECVERSION, Capabilities, matches, overlap
 from catalog.model.errors import (
     CapabilityError,
     CapabilityMissingValue,
@@ -146,13 +146,12 @@ def _compatibilities(name: str, value: Any, offered: Capabilities) -> Mapping[st
 
 
 def _rules_offered(key: str, offered: Capabilities) -> tuple[str, ...]:
-    rules = (
-        rule
-        for pattern, listed in offered.compatibilities.items()
-        if matches(pattern, key) or matches(key, pattern)
-        for rule in listed
-    )
-    return tuple(dict.fromkeys(rules))
+    """The rules that can be checked for every format that a key may stand for."""
+    formats = [format for format in offered.formats if overlap(key, format)]
+    checked = [{*offered.rules_for(format)} for format in formats]
+    shared = set.intersection(*checked) if checked else set()
+    listed = (rule for rules in offered.compatibilities.values() for rule in rules)
+    return tuple(rule for rule in dict.fromkeys(listed) if rule in shared)
 
 
 def _as_capability_error(refusal: CapabilityValue) -> CapabilityError:

@@ -57,6 +57,18 @@ async def test_a_put_replaces_all_capabilities_and_a_patch_some(node: Node) -> N
     assert patched == {**shown, "pagination": True} == await node.get("/capabilities")
 
 
+async def test_no_pattern_promises_rules_for_formats_without_any(node: Node) -> None:
+    """core/spec.md, "compatibilities Capability": format and rule have to be offered together."""
+    before = await node.get("/capabilities")
+    assert "xsd/1.0" in before["formats"]
+    for key in ("*", "x*", "*/1.0"):
+        wanted = {"compatibilities": {key: ["backward"]}}
+        problem = assert_problem(await node.send("PATCH", "/capabilities", wanted))
+        assert problem["type"].endswith("#capability_error")
+    assert await node.get("/capabilities") == before
+    await patch(node, compatibilities={"jsonschema*": ["backward"]})
+
+
 async def test_they_are_shown_inside_the_registry(node: Node) -> None:
     await patch(node, pagination=False)
     shown = await node.get("/?inline=capabilities")

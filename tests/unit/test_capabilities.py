@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.model.capabilities import OFFERED, Capabilities, matches, offered_with
+from catalog.model.capabilities import OFFERED, Capabilities, matches, offered_with, overlap
 from catalog.model.capabilityupdate import DEFAULTS, stored_capabilities, update_capabilities
 from catalog.model.errors import (
     CapabilityError,
@@ -104,11 +106,33 @@ def test_everything_that_is_wrong_is_told() -> None:
 
 def test_compatibilities_are_kept_by_format() -> None:
     able = put(formats=["avro", "avro/1.*"], compatibilities={"Avro*": ["*"]})
-    assert able.compatibilities == {"avro*": ("backward", "forward")}
-    assert able.rules_for("avro/1.11") == ("backward", "forward")
+    assert able.compatibilities == {"avro*": ("backward",)}
+    assert able.rules_for("avro/1.11") == ("backward",)
     assert able.rules_for("xsd") == ()
     assert able.validates("Avro/1.12")
     assert not able.validates("xsd")
+
+
+@pytest.mark.parametrize(
+    ("key", "rules"),
+    [
+        ("avro", {"backward", "forward"}),
+        ("avro/1.9", {"backward"}),
+        ("AVRO/*", {"backward"}),
+        ("avro*", {"backward"}),
+        ("avro/2.0", set()),
+        ("x*", set()),
+        ("*", set()),
+    ],
+)
+def test_a_key_has_the_rules_of_all_the_formats_that_it_stands_for(
+    key: str, rules: set[str]
+) -> None:
+    """core/spec.md, "compatibilities Capability": each combination has to be offered."""
+    for rule in ("backward", "forward"):
+        expected = nullcontext() if rule in rules else pytest.raises(CapabilityError)
+        with expected:
+            put(formats=["*"], compatibilities={key: [rule]})
 
 
 @given(
@@ -172,3 +196,9 @@ def test_a_pattern_fits_whatever_its_stars_are_replaced_with(parts: list[str], f
 )
 def test_a_pattern_fits_nothing_else(pattern: str, text: str) -> None:
     assert not matches(pattern, text)
+
+
+@given(st.text("ab*", max_size=4), st.text("ab*", max_size=4))
+def test_patterns_overlap_if_a_text_fits_both(one: str, other: str) -> None:
+    texts = ("".join(letters) for size in range(8) for letters in product("ab", repeat=size))
+    assert overlap(one, other) == any(matches(one, text) and matches(other, text) for text in texts)
