@@ -31,7 +31,7 @@ from catalog.model.interaction import (
     VersionUpsert,
     check_version_id,
 )
-from catalog.model.schema import ResourceType
+from catalog.model.schema import CASELESS, ResourceType
 from catalog.model.xid import Xid
 from catalog.registry import defaults, lineage, xref
 from catalog.registry.documents import update_document
@@ -262,6 +262,8 @@ class ResourcePlan:
         """core/model.md, "matchversions": some attributes are the same in all versions."""
         for path in self.kind.matching:
             values = [value_at(draft.attributes, path) for draft in self.versions]
+            if path[0] in CASELESS:
+                values = [value and value.lower() for value in values]
             if any(value != values[0] for value in values):
                 raise MismatchedVersionAttribute(str(self.xid), name=dotted(path))
 
