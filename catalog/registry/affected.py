@@ -40,6 +40,7 @@ class Affected:
             (old.own_attributes, old.managed) != (new.own_attributes, new.managed)
             or old.narrowed != new.narrowed
             or old.constraints != new.constraints
+            or any(_differ(old, new, plural) for plural in old.resources.keys() & new.resources)
         )
         return differs or (self.lost and points_to_types(new.own_attributes))
 
@@ -49,6 +50,12 @@ class Affected:
         before = replace(old.resources[kind.plural], about={})
         differs = before != replace(kind, about={}) or old.constraints != group.constraints
         return differs or (self.lost and _points(kind))
+
+
+def _differ(old: GroupType, new: GroupType, plural: str) -> bool:
+    """Whether what the groups' own constraints may be about is defined otherwise."""
+    before, after = old.resources[plural], new.resources[plural]
+    return before.version_attributes != after.version_attributes
 
 
 def _types(model: Model) -> set[tuple[str, str]]:

@@ -22,6 +22,7 @@ from catalog.model.errors import (
 )
 from catalog.model.schema import Attribute, GroupType
 from catalog.model.standard import collection
+from catalog.model.xid import Xid
 from catalog.registry import defaults, lineage
 from catalog.registry.draft import Draft
 from catalog.registry.plan import Plan
@@ -51,6 +52,15 @@ def review_group(plan: Plan, draft: Draft, kind: GroupType) -> None:
         plan.rules_of(draft.xid)
     except XRegistryError as violation:
         plan.violations.append(violation)
+
+
+def has_rules(plan: Plan, group: Xid) -> bool:
+    """Whether a group's own constraints fit the model; `review_group` tells what is wrong."""
+    try:
+        plan.rules_of(group)
+    except XRegistryError:
+        return False
+    return True
 
 
 def review_resource(resource: ResourcePlan) -> None:

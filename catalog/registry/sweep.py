@@ -28,7 +28,7 @@ from catalog.model.schema import GroupType, Model, ResourceType
 from catalog.model.xid import Xid
 from catalog.registry.affected import Affected
 from catalog.registry.checks import Checks
-from catalog.registry.compliance import displaced, review_group, review_resource
+from catalog.registry.compliance import displaced, has_rules, review_group, review_resource
 from catalog.registry.discard import discard_misfits
 from catalog.registry.plan import Plan
 from catalog.registry.resources import ResourcePlan
@@ -170,7 +170,8 @@ class Sweep:
     async def _resources(self, group: GroupType, kind: ResourceType) -> None:
         async for batch in store.resources_of_type(self.connection, group.plural, kind.plural):
             plan = self._plan(await self._held(batch))
-            resources = [ResourcePlan(plan, resource.path) for resource in batch]
+            ruled = [each.path for each in batch if has_rules(plan, each.path.group)]
+            resources = [ResourcePlan(plan, path) for path in ruled]
             for resource in resources:
                 review_resource(resource)
             await self._finish(plan, resources)
