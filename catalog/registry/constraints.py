@@ -48,9 +48,10 @@ class ConstraintCheck:
         self._checked = {str(each.xid) for each in resources}
         live = [each for each in resources if self.plan.live(each.xid) is not None]
         for each in live:
-            target = each.draft.xref
-            versions = each.versions if target is None else self._versions_at(target)
-            self._check(self.plan.rules_of(each.xid.group), each.xid, _contents(versions))
+            rules, target = self.plan.rules_of(each.xid.group), each.draft.xref
+            if rules.concern(each.xid.resources):
+                shown = _contents(each.versions) if target is None else await self._shown(target)
+                self._check(rules, each.xid, shown)
         changed = [str(each.xid) for each in live if any(d.is_touched for d in each.versions)]
         if changed and self.is_referred:
             await self._check_sources(changed)
@@ -86,7 +87,6 @@ class ConstraintCheck:
             planned = self.plan.drafts.get(source.xid)
             if planned is not None and (planned.is_deleted or planned.xref != source.target):
                 continue
-            # Its group may be in the plan, too, but what it shows is stored as it was.
             self._checked.add(source.xid)
             rules = self._rules_of(source.group)
             if rules.concern(xid.resources):
@@ -116,12 +116,17 @@ class ConstraintCheck:
         for row in rows:
             if row.kind != "resource" or row.xid in self._checked:
                 continue
-            shown = versions.get(row.xid, {})
-            if (xref := row.attributes.get("xref")) is not None:
-                self._require_exclusive()
-                elsewhere = await store.load_subtrees(self.connection, [xref])
-                shown = _by_resource(elsewhere).get(xref, {})
+            xref = row.attributes.get("xref")
+            shown = versions.get(row.xid, {}) if xref is None else await self._shown(xref)
             self._check(rules, row.path, shown)
+
+    async def _shown(self, xref: str) -> dict[str, Mapping[str, Any]]:
+        """What a cross reference shows, as this interaction leaves it."""
+        if xref in self.plan.drafts:
+            return _contents(self._versions_at(xref))
+        self._require_exclusive()
+        rows = await store.load_subtrees(self.connection, [xref])
+        return _by_resource(rows).get(xref, {})
 
 
 def _contents(versions: Iterable[Draft]) -> dict[str, Mapping[str, Any]]:
