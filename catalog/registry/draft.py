@@ -14,7 +14,8 @@ from catalog.model.xid import Xid
 class Draft:
     """The state that an entity will have. `before` is `None` for one that is new.
 
-    Its epoch will be above the one before and above `least_epoch`.
+    Its epoch will be above the one before and above `least_epoch`. One that `is_noted` is
+    written though nobody updated it: its time stays.
     """
 
     xid: Xid
@@ -26,6 +27,7 @@ class Draft:
     document: bytes | None = None
     least_epoch: int = 0
     is_touched: bool = False
+    is_noted: bool = False
     is_deleted: bool = False
 
     @classmethod

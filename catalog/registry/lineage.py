@@ -98,10 +98,10 @@ def derive_ancestors(plan: Plan, versions: Sequence[Draft], kind: ResourceType) 
         if draft.attributes.get("ancestorid") == wanted[draft.xid.vid]:
             continue
         draft.attributes["ancestorid"] = wanted[draft.xid.vid]
-        time = draft.modifiedat
-        plan.touch(draft.xid)
         if kind.versionmode == MODIFIED:
-            draft.modifiedat = time
+            plan.note(draft)
+        else:
+            plan.touch(draft.xid)
 
 
 def disown(plan: Plan, versions: Iterable[Draft], gone: set[str]) -> None:

@@ -145,6 +145,17 @@ class Plan:
             draft.modifiedat = self.now
         return draft
 
+    def note(self, draft: Draft) -> None:
+        """Write down what the server found out: that is no update, so its time stays.
+
+        Source: core/spec.md, "Attributes".
+
+        Raises:
+            Readonly: it belongs to another authority.
+        """
+        self.check_writable(draft)
+        draft.is_noted = True
+
     def check_writable(self, draft: Draft) -> None:
         before = draft.before
         if before is not None and before.authority != self.authority:
@@ -343,7 +354,7 @@ class Plan:
             if draft.is_deleted:
                 if draft.before is not None:
                     after[xid] = self._bury(draft.before)
-            elif draft.is_touched or draft.before is None:
+            elif draft.is_touched or draft.is_noted or draft.before is None:
                 after[xid] = sealed = self._seal(draft, tombstones)
                 if draft.had_document and sealed.document_sha256 is None:
                     dropped.append(xid)

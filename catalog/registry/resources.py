@@ -281,6 +281,5 @@ class ResourcePlan:
         for draft in gone:
             self.plan.delete(Delete(xid=draft.xid))
         self._without({draft.xid.vid for draft in gone})
-        if gone or self.kind.versionmode == lineage.MODIFIED:
-            # What the checks noted counts as an update, too.
+        if gone:
             self._order()

@@ -72,7 +72,7 @@ def note(plan: Plan, draft: Draft, name: str, verdict: str | None) -> None:
     if said != {key: draft.attributes[key] for key in names if key in draft.attributes}:
         kept = {key: value for key, value in draft.attributes.items() if key not in names}
         draft.attributes = kept | said
-        plan.touch(draft.xid)
+        plan.note(draft)
 
 
 def is_open(plan: Plan, draft: Draft, name: str) -> bool:

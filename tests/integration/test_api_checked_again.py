@@ -81,7 +81,7 @@ async def test_a_format_that_is_turned_on_is_checked_where_it_was_not(
     assert [await verdicts(node, vid) for vid in "12"] == [(True, False)] * 2
     after = await node.get(f"{SCHEMA}/versions/2$details")
     assert after["epoch"] == before["epoch"] + 1
-    assert after["modifiedat"] > before["modifiedat"]
+    assert after["modifiedat"] == before["modifiedat"]
     told = {one.change.xid: one.change.changed for one in (await node.changes())[logged:]}
     assert "formatvalidated" in told[f"{SCHEMA}/versions/2"]
     await enable(node, compatibilities=rules)
