@@ -38,10 +38,15 @@ def newest(versions: Iterable[Lineage], mode: str = "manual") -> Lineage | None:
 
 
 def oldest(versions: Iterable[Lineage], mode: str = "manual") -> Lineage | None:
-    """The version that is first in the order of the mode; in `manual`, the first root."""
+    """The version that is first in the order of the mode; in `manual`, the first root.
+
+    Where no root is among them, it is the first of those whose ancestor is not.
+    """
     known = list(versions)
     if mode == "manual":
-        known = [version for version in known if version.ancestor == version.vid] or known
+        vids = {version.vid for version in known}
+        heirs = [version for version in known if version.ancestor not in vids]
+        known = [version for version in known if version.ancestor == version.vid] or heirs or known
     return min(known, key=_ORDERS[mode], default=None)
 
 

@@ -35,7 +35,7 @@ def choose_default(draft: Draft, meta: Body, kind: ResourceType, *, patch: bool)
     """Do what a write of a resource's meta says about its default version.
 
     Raises:
-        InvalidAttribute, SetDefaultVersionStickyFalse
+        InvalidAttribute
     """
     attributes = draft.attributes
     chosen, sticky = meta.get(ID), meta.get(STICKY)
@@ -59,8 +59,6 @@ def _stick(draft: Draft, kind: ResourceType, sticky: Any) -> None:
         raise InvalidAttribute(
             f"{draft.xid}/meta", name=STICKY, error_detail="it needs to be a boolean"
         )
-    if sticky and kind.maxversions == 1:
-        raise SetDefaultVersionStickyFalse(str(draft.xid))
     draft.attributes[STICKY] = sticky
 
 
@@ -72,7 +70,7 @@ def force_default(draft: Draft, wanted: str, written: Sequence[Draft], kind: Res
 
     Raises:
         DefaultVersionIdRequest: the version that it speaks of was not created.
-        SetDefaultVersionStickyFalse, InvalidAttribute
+        InvalidAttribute
     """
     if wanted == NEWEST:
         _stick(draft, kind, False)
@@ -96,10 +94,13 @@ def settle_default(draft: Draft, versions: Sequence[Draft], kind: ResourceType) 
     """Find the default version once all versions are what they will be.
 
     Raises:
+        SetDefaultVersionStickyFalse: a single version cannot be chosen.
         MissingVersions: there is none at all.
         UnknownId: the chosen one does not exist.
     """
     attributes = draft.attributes
+    if attributes[STICKY] and kind.maxversions == 1:
+        raise SetDefaultVersionStickyFalse(str(draft.xid))
     if not attributes[STICKY] or ID not in attributes:
         vid = newest_of(versions, kind)
         if vid is None:

@@ -102,36 +102,39 @@ def beyond_limit(versions: Sequence[Draft], default: str, kind: ResourceType) ->
         held = [draft for draft in versions if not draft.is_new]
         new = [draft for draft in versions if draft.is_new]
         return [*_oldest_first(held, kind), *_oldest_first(new, kind)][:excess]
-    spared = [draft for draft in versions if draft.xid.vid != default]
-    return _oldest_first(spared, kind)[:excess]
+    others = [draft for draft in versions if draft.xid.vid != default]
+    return _oldest_first(others, kind, spared=default)[:excess]
 
 
-def _oldest_first(versions: Sequence[Draft], kind: ResourceType) -> list[Draft]:
+def _oldest_first(
+    versions: Sequence[Draft], kind: ResourceType, *, spared: str | None = None
+) -> list[Draft]:
     by_id = {draft.xid.vid: draft for draft in versions}
     lineages = [lineage_of(draft) for draft in versions]
     if kind.versionmode == MANUAL:
-        return [by_id[vid] for vid in _as_roots_go(lineages)]
+        return [by_id[vid] for vid in _as_roots_go(lineages, spared)]
     return [by_id[vid] for vid in assign_ancestors(lineages, kind.versionmode)]
 
 
-def _as_roots_go(versions: Sequence[Lineage]) -> Iterator[str]:
+def _as_roots_go(versions: Sequence[Lineage], spared: str | None) -> Iterator[str]:
     """The ids of versions in the order in which they are the oldest root.
 
-    With a root its descendants become roots; what descends from none of these comes last.
+    With a root its descendants become roots. Those of the version that is spared never do, so
+    they come last, in their own line.
     """
     children: dict[str, list[Lineage]] = {}
+    roots: list[_Key] = []
+    known = {spared, *(version.vid for version in versions)}
     for version in versions:
-        if version.ancestor != version.vid:
+        if version.ancestor == version.vid or version.ancestor not in known:
+            roots.append(_key(version))
+        else:
             children.setdefault(version.ancestor, []).append(version)
-    roots = [_key(version) for version in versions if version.ancestor == version.vid]
-    heapq.heapify(roots)
-    gone: set[str] = set()
-    while len(gone) < len(versions):
-        if not roots:
-            roots = sorted(_key(version) for version in versions if version.vid not in gone)
-        vid = heapq.heappop(roots)[2]
-        if vid not in gone:
-            gone.add(vid)
+    last = [_key(child) for child in children.get(spared or "", ())]
+    for line in (roots, last):
+        heapq.heapify(line)
+        while line:
+            vid = heapq.heappop(line)[2]
             yield vid
             for child in children.get(vid, ()):
-                heapq.heappush(roots, _key(child))
+                heapq.heappush(line, _key(child))

@@ -114,7 +114,7 @@ class ResourcePlan:
             self._refuse_shown(self.draft.xref, deletes)
             return
         gone = {d.xid.vid for delete in deletes if (d := self.plan.delete(delete)) is not None}
-        if not gone:
+        if not gone and self.default is None:
             return
         if not self.versions:
             if self.default not in (None, NEWEST):
@@ -162,6 +162,7 @@ class ResourcePlan:
             body = {}
         if body is None:
             return None
+        self.plan.check_id(self.xid, self.kind.singular, self.xid.rid, body)
         if self.is_new:
             vid = body.get("versionid")
             vid = self._default_named(upsert) if vid is None else vid
