@@ -44,9 +44,9 @@ async def write(connection: Connection, *writes: Write) -> Position:
         await connection.execute(_queries.bury, *_tombstone_columns(tombstones))
     revived = [origin for write in writes for origin in write.revived]
     if revived:
-        await connection.execute(
-            _queries.revive, [o.authority for o in revived], [o.xid for o in revived]
-        )
+        columns = [o.authority for o in revived], [o.xid for o in revived]
+        await connection.execute(_queries.revive, *columns)
+        await connection.execute(_queries.begin_lives, *columns)
     entities = _last_states(writes)
     txid = await connection.fetchval(_queries.write, _entity_rows(entities), _change_rows(writes))
     if resources := _relisted(entities, writes):

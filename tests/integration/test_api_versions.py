@@ -195,6 +195,20 @@ async def test_a_new_version_can_be_a_root_under_an_id_that_the_server_gives(nod
     assert answer.headers["Location"] == f"{node.url}{FILE}/versions/2"
 
 
+@pytest.mark.parametrize("since", ["1999-01-01T00:00:00Z", "2999-01-01T00:00:00Z"])
+async def test_clients_may_say_when_a_resource_began_but_not_which_ids_it_had(
+    node: Node, since: str
+) -> None:
+    for _ in range(2):
+        await node.put(FILE)
+        await node.send("POST", FILE, {})
+        await node.send("PATCH", f"{FILE}/meta", {"createdat": since})
+        await node.send("DELETE", f"{FILE}/versions/2")
+        await node.send("POST", FILE, {})
+        assert [*await node.get(f"{FILE}/versions")] == ["1", "3"]
+        await node.send("DELETE", FILE)
+
+
 async def test_ids_that_the_server_gives_are_never_given_again(node: Node) -> None:
     """core/spec.md, "Version IDs"."""
     given = [(await node.send("POST", FILE, {})).json["versionid"] for _ in range(3)]

@@ -13,12 +13,12 @@ SELECT t.* FROM tombstones t
 JOIN unnest($1::text[], $2::text[]) AS o (authority, origin) USING (authority, origin)
 
 -- name: numbers_of_deleted_versions
--- The numbers that were ids of versions which were deleted while their resources have lived.
+-- The numbers that were ids of versions which were deleted in the present life of their resources.
 SELECT r.xid AS resource, range_agg(int8range(v.number, v.number, '[]')) AS numbers
 FROM entities r
 JOIN tombstones t ON t.authority = $1
     AND t.origin > r.xid || '/versions/' AND t.origin < r.xid || '/versions0'
-    AND t.deletedat >= r.createdat
+    AND NOT t.is_past
 CROSS JOIN LATERAL (SELECT substr(t.origin, length(r.xid) + 11)::bigint AS number) AS v
 WHERE r.xid = ANY ($2::text[]) AND substr(t.origin, length(r.xid) + 11) ~ '^[0-9]{1,15}$'
 GROUP BY r.xid

@@ -61,12 +61,19 @@ SELECT * FROM unnest(
     $8::timestamptz[])
 ON CONFLICT (authority, origin) DO UPDATE SET
     xid = excluded.xid, epoch = excluded.epoch, digest = excluded.digest,
-    deletedat = excluded.deletedat
+    deletedat = excluded.deletedat, is_past = false
 
 -- name: revive
 -- Forget the tombstones of entities that live again.
 DELETE FROM tombstones t USING unnest($1::text[], $2::text[]) AS o (authority, origin)
 WHERE t.authority = o.authority AND t.origin = o.origin
+
+-- name: begin_lives
+-- What lay below resources that live again, and does not, is of the past.
+UPDATE tombstones t SET is_past = true
+FROM unnest($1::text[], $2::text[]) AS o (authority, origin)
+WHERE t.authority = o.authority
+    AND t.origin > o.origin || '/versions/' AND t.origin < o.origin || '/versions0'
 
 -- name: write_documents
 -- The documents of versions that were just written.

@@ -159,12 +159,12 @@ class Oracle:
                 self.ledger.check_epoch(_find(self.groups, gid), request.epoch)
                 self._bury_group(gid)
             case [_, gid, plural]:
-                resources = self.groups.get(gid, {}).get(plural, {})
+                resources = _find(self.groups, gid)[plural]
                 bodies = _metas(request.body)
                 self._delete_all(resources, bodies, lambda rid: self._bury(gid, plural, rid))
             case [_, gid, plural, rid]:
                 resource = _find(_find(self.groups, gid)[plural], rid)
-                self.ledger.check_epoch(resource, request.epoch)
+                self._check_epoch(resource, request.epoch)
                 self._bury(gid, plural, rid)
             case _:
                 self._delete_versions(request)
@@ -172,16 +172,16 @@ class Oracle:
 
     def _delete_versions(self, request: Request) -> None:
         _, gid, plural, rid, _, *vids = request.path
-        resource = self.groups.get(gid, {}).get(plural, {}).get(rid)
-        if resource is None and not vids:
-            return
-        if resource is not None and resource["xref"]:
-            raise Refused("readonly")
-        versions = resource["versions"] if resource else {}
+        resource = _find(_find(self.groups, gid)[plural], rid)
+        versions = self._versions_shown(resource)
         bodies = {vid: {"epoch": request.epoch} for vid in vids} or request.body
         for vid in vids:
             _find(versions, vid)
         chosen = self._chosen(versions, bodies)
+        if resource["xref"]:
+            if chosen:
+                raise Refused("readonly")
+            return
         if len(chosen) < len(versions):
             place = request.path[:4]
             self._resource(place, patch=True, default=request.default).delete(chosen)
@@ -200,8 +200,17 @@ class Oracle:
             return [*entities]
         chosen = [key for key in bodies if key in entities]
         for key in chosen:
-            self.ledger.check_epoch(entities[key], bodies[key].get("epoch"))
+            self._check_epoch(entities[key], bodies[key].get("epoch"))
         return chosen
+
+    def _check_epoch(self, entity: Json, epoch: int | None) -> None:
+        """A cross reference has the epoch of what it shows, or none."""
+        if not entity.get("xref"):
+            self.ledger.check_epoch(entity, epoch)
+        elif (shown := self._shown_by(entity)) is not None:
+            self.ledger.check_epoch(shown, epoch)
+        elif epoch:
+            raise Refused("mismatched_epoch")
 
     def _bury_group(self, gid: str) -> None:
         for plural in self.kinds:
@@ -237,8 +246,8 @@ class Oracle:
 
     def _shown_resource(self, ids: Json, resource: Json) -> Json:
         meta = ids | ({"xref": resource["xref"]} if resource["xref"] else {})
-        shown = self._target(resource) if resource["xref"] else resource
-        if shown is None or shown["xref"]:
+        shown = self._shown_by(resource)
+        if shown is None:
             return ids | {"meta": meta}
         chosen = shown["defaultversionid"]
         meta |= _own(shown) | {"readonly": False, "defaultversionid": chosen}
@@ -249,6 +258,15 @@ class Oracle:
         }
         counted = {"versionscount": len(versions), "versions": versions}
         return versions[chosen] | {"meta": meta} | counted
+
+    def _shown_by(self, resource: Json) -> Json | None:
+        """Itself, or what it refers to if that is there and no reference."""
+        target = self._target(resource) if resource["xref"] else resource
+        return None if target is None or target["xref"] else target
+
+    def _versions_shown(self, resource: Json) -> Json:
+        shown = self._shown_by(resource)
+        return shown["versions"] if shown is not None else {}
 
     def _target(self, resource: Json) -> Json | None:
         """What a cross reference refers to, if it is there."""

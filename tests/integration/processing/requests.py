@@ -166,8 +166,6 @@ class Client:
             return {"xref": self._xref(rid)}
         now = self._resource_now(rid)
         body = self._common(now)
-        # When a resource came to be decides which ids of versions it had before.
-        body.pop("createdat", None)
         if now.get("xref"):
             body.pop("epoch", None)
             body |= {"xref": None} if self._often(0.5) else {}
