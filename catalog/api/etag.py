@@ -19,11 +19,11 @@ REVALIDATE = "no-cache"
 
 def strong_tag(body: bytes, headers: Mapping[str, str] | None = None) -> str:
     """The tag of an answer with this body, and with the metadata that its headers carry."""
-    digest = hashlib.sha256(body)
-    for name, value in sorted((headers or {}).items()):
-        if name.lower().startswith(_METADATA):
-            digest.update(f"\n{name}:{value}".encode())
-    return f'"{digest.hexdigest()[:32]}"'
+    digest = hashlib.sha256(body).hexdigest()
+    metadata = [one for one in (headers or {}).items() if one[0].lower().startswith(_METADATA)]
+    if metadata:
+        digest = hashlib.sha256(f"{digest} {sorted(metadata)}".encode()).hexdigest()
+    return f'"{digest[:32]}"'
 
 
 def weak_tag(parts: Iterable[object]) -> str:

@@ -230,7 +230,9 @@ def _expected(groups: Mapping[str, Any], violations: Sequence[Violation]) -> lis
 
 def _is_readonly(groups: Mapping[str, Any], subject: str) -> bool:
     """Whether a document says so of a resource, or of every resource of a group."""
-    xid = Xid.parse(subject.partition("$")[0].removesuffix("/meta"))
+    xid = _xid_of(subject)
+    if xid is None:
+        return False
     group = groups.get(xid.groups, {}).get(xid.gid, {})
     kinds = [xid.resources] if xid.rid else [name for name in group if f"{name}url" in group]
     found = [
@@ -242,6 +244,14 @@ def _is_readonly(groups: Mapping[str, Any], subject: str) -> bool:
     return bool(found) and all(found)
 
 
+def _xid_of(subject: str) -> Xid | None:
+    """The entity that an error is about, if it is about one."""
+    try:
+        return Xid.parse(subject.partition("$")[0].removesuffix("/meta"))
+    except ValueError:
+        return None
+
+
 def _leave_out(groups: dict[str, Any], violations: Sequence[Violation]) -> list[str]:
     """Take the subjects of `violations` out of `groups`; the xids that went."""
     removed = [_remove(groups, violation.subject) for violation in violations]
@@ -250,9 +260,8 @@ def _leave_out(groups: dict[str, Any], violations: Sequence[Violation]) -> list[
 
 def _remove(groups: dict[str, Any], subject: str) -> str:
     """Take one entity out; a version takes its resource along if it is the only one."""
-    try:
-        xid = Xid.parse(subject.partition("$")[0].removesuffix("/meta"))
-    except ValueError:
+    xid = _xid_of(subject)
+    if xid is None:
         return ""
     group = groups.get(xid.groups, {}).get(xid.gid)
     if not isinstance(group, dict) or not xid.rid:

@@ -52,7 +52,7 @@ class ConstraintCheck:
             if rules.concern(each.xid.resources):
                 shown = _contents(each.versions) if target is None else await self._shown(target)
                 self._check(rules, each.xid, shown)
-        changed = [str(each.xid) for each in live if any(d.is_touched for d in each.versions)]
+        changed = [str(each.xid) for each in live if any(d.is_written for d in each.versions)]
         if changed and self.is_referred:
             await self._check_sources(changed)
         for draft in list(self.plan.drafts.values()):

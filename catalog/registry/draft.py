@@ -50,6 +50,11 @@ class Draft:
         return self.before is None
 
     @property
+    def is_written(self) -> bool:
+        """Whether anything about it is another than before."""
+        return self.is_touched or self.is_noted or self.is_new
+
+    @property
     def shown_as(self) -> str:
         """The xid of the entity that its attributes belong to: a resource's are its meta's."""
         return f"{self.xid}/meta" if self.xid.kind == "resource" else str(self.xid)

@@ -354,7 +354,7 @@ class Plan:
             if draft.is_deleted:
                 if draft.before is not None:
                     after[xid] = self._bury(draft.before)
-            elif draft.is_touched or draft.is_noted or draft.before is None:
+            elif draft.is_written:
                 after[xid] = sealed = self._seal(draft, tombstones)
                 if draft.had_document and sealed.document_sha256 is None:
                     dropped.append(xid)
