@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,8 @@ import orjson
 
 LARGEST_BYTES = 64 * 1024 * 1024
 DEEPEST = 64
+STDIN = Path("-")
+_BRACE = re.compile(rb"\s*\{")
 _YAML = (".yaml", ".yml")
 _LARGEST_INTEGER = 2**63
 _PLAIN = {
@@ -41,12 +44,15 @@ class NotParsable(Exception):
 def read_object_file(path: Path) -> dict[str, Any]:
     """The object in a file, which is YAML if its name says so, else JSON.
 
+    Args:
+        path: the file, or `-` for the standard input, which is JSON if it begins with a brace.
+
     Raises:
         SourceFileError: it cannot be read, is larger than 64 MiB or deeper than 64 levels,
             or is no object.
     """
-    text = _read(path)
-    is_yaml = path.suffix.lower() in _YAML
+    text = _read_stdin() if path == STDIN else _read(path)
+    is_yaml = path.suffix.lower() in _YAML or (path == STDIN and not _BRACE.match(text))
     try:
         source = parse_yaml(text) if is_yaml else parse_json(text)
     except NotParsable as error:
@@ -55,6 +61,15 @@ def read_object_file(path: Path) -> dict[str, Any]:
     if not isinstance(source, dict):
         raise SourceFileError(f"{path} is not an xRegistry document: it is no object.")
     return source
+
+
+def _read_stdin() -> bytes:
+    text = sys.stdin.buffer.read(LARGEST_BYTES + 1)
+    if len(text) > LARGEST_BYTES:
+        raise SourceFileError(
+            f"The standard input is larger than {LARGEST_BYTES >> 20} MiB.", "Use several files."
+        )
+    return text
 
 
 def _read(path: Path) -> bytes:
