@@ -12,16 +12,17 @@ from catalog.model.errors import XRegistryError, with_violations
 from catalog.registry.compatibility import CompatibilityCheck
 from catalog.registry.constraints import ConstraintCheck
 from catalog.registry.contents import Contents
+from catalog.registry.holdings import Holdings
 from catalog.registry.plan import Plan
 from catalog.registry.resources import ResourcePlan
 from catalog.registry.validation import Checker, FormatCheck
-from catalog.store.database import Connection
 
 
 class Checks:
     """What looks beyond single entities, or into documents.
 
     Args:
+        holdings: what is there.
         capabilities: say which formats and which compatibility rules are checked at all.
         checker: knows the formats of documents.
         tries_again: check also what is unchanged and could not be checked so far.
@@ -29,16 +30,16 @@ class Checks:
 
     def __init__(
         self,
-        connection: Connection,
+        holdings: Holdings,
         plan: Plan,
         capabilities: Capabilities,
         checker: Checker,
         *,
         tries_again: bool = False,
     ) -> None:
-        contents = Contents(connection)
+        contents = Contents(holdings)
         self.plan = plan
-        self.connection = connection
+        self.holdings = holdings
         self.formats = FormatCheck(plan, contents, capabilities, checker, tries_again)
         self.compatibility = CompatibilityCheck(plan, contents, capabilities, checker, tries_again)
 
@@ -58,7 +59,7 @@ class Checks:
         await self.formats.run(live)
         self._refuse()
         constraints = ConstraintCheck(
-            self.connection, self.plan, is_exclusive=is_exclusive, is_referred=is_referred
+            self.holdings, self.plan, is_exclusive=is_exclusive, is_referred=is_referred
         )
         await constraints.run(live)
         self._refuse()

@@ -13,12 +13,10 @@ from catalog.model.errors import ConstraintFailure
 from catalog.model.xid import Xid
 from catalog.registry.draft import Draft
 from catalog.registry.grouprules import GroupRules
+from catalog.registry.holdings import Holdings
 from catalog.registry.plan import Plan
 from catalog.registry.resources import ResourcePlan
-from catalog.store import entities as store
-from catalog.store.database import Connection
 from catalog.store.locks import MustBeginAgain
-from catalog.store.xrefs import load_sources
 
 
 class ConstraintCheck:
@@ -31,9 +29,9 @@ class ConstraintCheck:
     """
 
     def __init__(
-        self, connection: Connection, plan: Plan, *, is_exclusive: bool, is_referred: bool
+        self, holdings: Holdings, plan: Plan, *, is_exclusive: bool, is_referred: bool
     ) -> None:
-        self.connection = connection
+        self.holdings = holdings
         self.plan = plan
         self.is_exclusive = is_exclusive
         self.is_referred = is_referred
@@ -82,7 +80,7 @@ class ConstraintCheck:
 
     async def _check_sources(self, changed: Collection[str]) -> None:
         """Groups also restrict what they show by cross reference."""
-        for source in await load_sources(self.connection, changed):
+        for source in await self.holdings.load_sources(changed):
             xid = Xid.parse(source.xid)
             planned = self.plan.drafts.get(source.xid)
             if planned is not None and (planned.is_deleted or planned.xref != source.target):
@@ -111,7 +109,7 @@ class ConstraintCheck:
         kind = self.plan.model.groups[draft.xid.groups]
         if not rules.differ_from(GroupRules.of(kind, draft.xid, draft.before.attributes)):
             return
-        rows = await store.load_subtrees(self.connection, [str(draft.xid)])
+        rows = await self.holdings.load_subtrees([str(draft.xid)])
         versions = _by_resource(rows)
         for row in rows:
             if row.kind != "resource" or row.xid in self._checked:
@@ -125,7 +123,7 @@ class ConstraintCheck:
         if xref in self.plan.drafts:
             return _contents(self._versions_at(xref))
         self._require_exclusive()
-        rows = await store.load_subtrees(self.connection, [xref])
+        rows = await self.holdings.load_subtrees([xref])
         return _by_resource(rows).get(xref, {})
 
 

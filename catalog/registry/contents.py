@@ -7,15 +7,14 @@ from collections.abc import Iterable
 
 from catalog.model.schema import ResourceType
 from catalog.registry.draft import Draft
-from catalog.store import entities as store
-from catalog.store.database import Connection
+from catalog.registry.holdings import Holdings
 
 
 class Contents:
-    """The documents of drafts, read from the database where they are not new."""
+    """The documents of drafts, read where they are kept if they are not new."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
         self._loaded: dict[str, bytes] = {}
 
     async def load(self, drafts: Iterable[Draft]) -> None:
@@ -26,7 +25,7 @@ class Contents:
             if draft.document is None and draft.document_sha256 is not None
         }
         if missing := wanted - self._loaded.keys():
-            self._loaded |= await store.load_documents(self._connection, missing)
+            self._loaded |= await self._holdings.load_documents(missing)
 
     def of(self, draft: Draft) -> bytes:
         """A version's document; no document is the same as an empty one."""

@@ -30,6 +30,7 @@ from catalog.registry.affected import Affected
 from catalog.registry.checks import Checks
 from catalog.registry.compliance import displaced, has_rules, review_group, review_resource
 from catalog.registry.discard import discard_misfits
+from catalog.registry.holdings import Stored
 from catalog.registry.plan import Plan
 from catalog.registry.resources import ResourcePlan
 from catalog.registry.validation import Checker
@@ -203,7 +204,7 @@ class Sweep:
     async def _finish(self, plan: Plan, resources: Sequence[ResourcePlan]) -> None:
         """Note the violations; while there are none, write what was brought into line."""
         able = self.after.capabilities
-        checks = Checks(self.connection, plan, able, self.checker, tries_again=True)
+        checks = Checks(Stored(self.connection), plan, able, self.checker, tries_again=True)
         try:
             await checks.run(resources, is_exclusive=True, is_referred=True)
         except XRegistryError as error:

@@ -9,16 +9,14 @@ from datetime import UTC, datetime
 
 from catalog.model.change import Change, changes_between
 from catalog.model.configuration import Configuration
-from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.entity import Entity, Tombstone
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid
-from catalog.registry.checks import Checks
 from catalog.registry.configure import Becoming, configure
-from catalog.registry.plan import Plan
-from catalog.registry.steps import Steps
+from catalog.registry.holdings import Stored
+from catalog.registry.planning import Planning
 from catalog.registry.validation import Checker
 from catalog.registry.xref import target_in
-from catalog.store import entities as store
 from catalog.store.changes import Position
 from catalog.store.database import Connection
 from catalog.store.locks import Locked, Touched, lock_and_load
@@ -114,34 +112,26 @@ class Work:
             MustBeginAgain: it has to be alone, with the catalog locked as a whole.
         """
         id, now = uuid.uuid4().hex, datetime.now(UTC)
-        before = await self._before(interaction, touched)
-        plan = Plan(
-            self._configuration_after.model,
-            before,
-            authority=self.authority,
-            now=now,
-            referred=await _load_referred(self.connection, interaction, before),
+        decided = await self._planning().decide(interaction, self._before(touched), now)
+        before, after = decided.before, decided.planned.after
+        changes = changes_between(
+            {**decided.referred, **before}, after, self._configuration_after.model
         )
-        steps = await self._take_steps(plan, interaction, before)
-        await self._check(plan, steps)
-        tombstones = await self._earlier_lives(plan)
-        planned = plan.finish(tombstones)
-        changes = changes_between({**plan.referred, **before}, planned.after, plan.model)
         if self.becoming is not None:
             changes = self.becoming.noted_in(changes, self.configuration)
         return Decision(
             write=Write(
                 interaction=id,
                 at=now,
-                entities=[e for e in planned.after.values() if isinstance(e, Entity)],
-                tombstones=[t for t in planned.after.values() if isinstance(t, Tombstone)],
+                entities=[e for e in after.values() if isinstance(e, Entity)],
+                tombstones=[t for t in after.values() if isinstance(t, Tombstone)],
                 changes=changes,
-                dropped_documents=planned.dropped_documents,
-                revived=list(tombstones),
+                dropped_documents=decided.planned.dropped_documents,
+                revived=list(decided.tombstones),
             ),
             before=before,
-            after=planned.after,
-            overlooked=frozenset(steps.overlooked),
+            after=after,
+            overlooked=decided.overlooked,
         )
 
     def keep(self, decision: Decision) -> None:
@@ -175,31 +165,22 @@ class Work:
     def _configuration_after(self) -> Configuration:
         return self.configuration if self.becoming is None else self.becoming.configuration
 
-    async def _before(self, interaction: Interaction, touched: Touched) -> dict[str, Entity]:
+    def _planning(self) -> Planning:
+        return Planning(
+            holdings=Stored(self.connection),
+            configuration=self._configuration_after,
+            authority=self.authority,
+            checker=self.checker,
+            is_exclusive=self._is_exclusive,
+            is_referred=self._locked.is_referred,
+            has_lived=self._locked.has_lived,
+        )
+
+    def _before(self, touched: Touched) -> dict[str, Entity]:
         before: dict[str, Entity] = {}
         for owner in ("/", *touched.groups, *touched.resources):
             before |= self._held.get(owner, {})
-        return before | await _load_below(self.connection, interaction)
-
-    async def _take_steps(
-        self, plan: Plan, interaction: Interaction, before: Mapping[str, Entity]
-    ) -> Steps:
-        numbers = await _load_numbers(self.connection, plan.authority, interaction, before)
-        steps = Steps(plan, interaction, numbers)
-        steps.run()
-        return steps
-
-    async def _check(self, plan: Plan, steps: Steps) -> None:
-        checks = Checks(self.connection, plan, self._configuration_after.capabilities, self.checker)
-        await checks.run(
-            steps.resources,
-            is_exclusive=self._is_exclusive,
-            is_referred=self._locked.is_referred,
-        )
-
-    async def _earlier_lives(self, plan: Plan) -> dict[Origin, Tombstone]:
-        created = plan.created() if self._locked.has_lived else []
-        return await store.load_tombstones(self.connection, created) if created else {}
+        return before
 
 
 def touched_by(interaction: Interaction, revision: int) -> Touched:
@@ -228,47 +209,3 @@ def touched_by(interaction: Interaction, revision: int) -> Touched:
 
 def _owner(entity: Entity) -> str:
     return entity.xid.rsplit("/", 2)[0] if entity.kind == "version" else entity.xid
-
-
-async def _load_below(connection: Connection, interaction: Interaction) -> dict[str, Entity]:
-    """Everything below the groups that will be deleted (resources bring their versions)."""
-    groups = [str(delete.xid) for delete in interaction.deletes if delete.xid.kind == "group"]
-    rows = await store.load_subtrees(connection, groups) if groups else []
-    return {row.xid: row for row in rows}
-
-
-async def _load_referred(
-    connection: Connection, interaction: Interaction, before: Mapping[str, Entity]
-) -> dict[str, Entity]:
-    """What those resources show that are cross references now and will be written.
-
-    Of their versions these are the default ones, and those that are to be deleted.
-    """
-    written = {str(upsert.xid) for upsert in interaction.resources}
-    doomed = [each.xid for each in interaction.deletes if each.xid.vid or each.epoch is not None]
-    written |= {str(xid.resource) for xid in doomed if xid.rid}
-    xrefs = {
-        xid: xref
-        for xid in written
-        if (held := before.get(xid)) is not None and (xref := held.attributes.get("xref"))
-    }
-    if not xrefs:
-        return {}
-    targets = await store.load(connection, set(xrefs.values()))
-    defaults = ((xid, target.attributes.get("defaultversionid")) for xid, target in targets.items())
-    named = ((xrefs.get(str(xid.resource)), xid.vid) for xid in doomed if xid.vid)
-    versions = {f"{owner}/versions/{vid}" for owner, vid in (*defaults, *named) if owner}
-    return targets | await store.load(connection, versions)
-
-
-async def _load_numbers(
-    connection: Connection, authority: str, interaction: Interaction, before: Mapping[str, Entity]
-) -> dict[str, list[range]]:
-    """The numbers of deleted versions, of the resources that may get one with a new number."""
-    resources = [
-        str(upsert.xid)
-        for upsert in interaction.resources
-        if (held := before.get(str(upsert.xid))) is not None
-        and ("xref" in held.attributes or any(not each.vid for each in upsert.versions))
-    ]
-    return await store.numbers_of_deleted_versions(connection, authority, resources)
