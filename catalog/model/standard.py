@@ -71,6 +71,11 @@ VERSION_KEPT = ("isdefault", "ancestorid")
 RESOURCE_KEPT = ("meta", "versions")
 META_KEPT = ("xref", "readonly", "defaultversionid", "defaultversionsticky")
 
+# The attribute that a type goes without whose documents are called so: a sample model of the
+# standard (formatted-doc-store) has documents called `format`, and nothing depends on that
+# attribute where it is absent.
+YIELDING = "format"
+
 
 def joined(*parts: Mapping[str, Any]) -> dict[str, Any]:
     """All attributes of one entity.
@@ -112,6 +117,8 @@ def group_attributes(singular: str) -> dict[str, Any]:
 def version_attributes(singular: str, hasdocument: bool) -> dict[str, Any]:
     """The attributes of every version; resources show those of their default version.
 
+    Documents that are called `format` take the place of the attribute of that name.
+
     Raises:
         ValueError: `singular` gives two of them the same name.
     """
@@ -136,7 +143,11 @@ def version_attributes(singular: str, hasdocument: bool) -> dict[str, Any]:
         "compatibilityvalidated": {"type": "boolean", "readonly": True},
         "compatibilityvalidatedreason": {"type": "string", "readonly": True},
     }
-    return joined({f"{singular}id": _ID}, common, document if hasdocument else {})
+    if not hasdocument:
+        document = {}
+    if YIELDING in document:
+        del common[YIELDING]
+    return joined({f"{singular}id": _ID}, common, document)
 
 
 def resource_attributes(singular: str) -> dict[str, Any]:

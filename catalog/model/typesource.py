@@ -23,6 +23,7 @@ from catalog.model.standard import (
     META_KEPT,
     RESOURCE_KEPT,
     VERSION_KEPT,
+    YIELDING,
     meta_attributes,
     resource_attributes,
     version_attributes,
@@ -54,6 +55,12 @@ def read_resource_type(plural: str, definition: Any, where: str) -> ResourceType
     )
     check_names({plural: definition}, where, longest_singular=57, reserved=RESERVED_RESOURCE_NAMES)
     settings = _settings(definition, where)
+    if (
+        definition["singular"] == YIELDING
+        and settings["hasdocument"]
+        and settings["validateformat"]
+    ):
+        raise broken(where, f'"validateformat" needs the attribute "{YIELDING}", a document here')
     kind = ResourceType(
         plural=plural,
         singular=definition["singular"],
