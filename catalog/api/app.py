@@ -17,6 +17,7 @@ from catalog.api.etag import conditional_middleware
 from catalog.api.methods import answer_options, methods_of_route
 from catalog.api.obedience import configuration_middleware
 from catalog.api.problems import answer_unparsable_requests, problem_middleware
+from catalog.api.segments import segments_middleware
 from catalog.api.stream import SNAPSHOTS
 from catalog.api.untyped import leave_untyped
 from catalog.context import CONTEXT, Context
@@ -34,6 +35,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app = web.Application(
         middlewares=[
             problem_middleware,
+            segments_middleware,
             configuration_middleware,
             conditional_middleware,
             document_middleware,

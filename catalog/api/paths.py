@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
 
+from catalog.api.segments import segments_of
 from catalog.model.errors import (
     ApiNotFound,
     BadDetails,
@@ -69,7 +70,7 @@ def parse_path(raw_path: str, model: Model) -> Target:
         UnknownGroupType, UnknownResourceType, MalformedId, BadDetails, ApiNotFound
     """
     subject = unquote(raw_path)
-    segments = [_decode(segment, subject) for segment in raw_path.split("/") if segment]
+    segments = [_decode(segment, subject) for segment in segments_of(raw_path)]
     details = bool(segments) and segments[-1].endswith(_DETAILS)
     if details:
         segments[-1] = segments[-1].removesuffix(_DETAILS)

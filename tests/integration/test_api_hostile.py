@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 import pytest
@@ -209,6 +210,47 @@ async def test_a_path_that_cannot_be(node: Node, method: str, path: str) -> None
     )
     assert 400 <= status < 500, document
     assert orjson.loads(document)["type"].startswith((SPEC, HTTP))
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//",
+        "//messagegroups/g",
+        "/messagegroups//g",
+        "/messagegroups/g//",
+        "/messagegroups%2Fg",
+        "/messagegroups/%2f/g",
+        "/messagegroups/g/messages//m",
+        f"{MESSAGE}//versions",
+        "/model//",
+        "/validate//messagegroups/g/messages/m",
+        "/subscriptions//s",
+        "/replication//links",
+        "/messagecatalog//g",
+        "/messagecatalog/g%2Fmessagedefinitions",
+        "/services//s",
+        "/registry/0.4//definitionGroups/g",
+        "/registry/0.4/definitionGroups/g/definitions/%2F",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_no_segment_of_a_path_is_overlooked(node: Node, method: str, path: str) -> None:
+    """What is empty or holds a slash is no id, whichever API the path is of."""
+    status, _, document = await raw(
+        node,
+        f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
+        "Content-Type: application/json\r\nConnection: close\r\n\r\n{}".encode(),
+    )
+    problem = orjson.loads(document)
+    assert (status, problem["type"]) == (400, f"{SPEC}malformed_id")
+    assert problem["subject"] == unquote(path)
+
+
+async def test_a_slash_at_the_end_of_a_path_says_nothing(node: Node) -> None:
+    assert await node.get(f"{MESSAGE}/") == await node.get(MESSAGE)
+    assert await node.get("/messagegroups/") == await node.get("/messagegroups")
 
 
 @pytest.mark.usefixtures("untouched")
