@@ -11,7 +11,8 @@ from aiohttp.typedefs import Handler
 from multidict import CIMultiDict, CIMultiDictProxy
 
 _TAG = re.compile(r'(W/)?("[^"]*")')
-_METADATA = "xregistry-"
+# Headers with metadata: those of the native API, and those of edition 0.4.
+_METADATA = ("xregistry-", "registry-")
 _OF_THE_BODY = (hdrs.CONTENT_LENGTH, hdrs.CONTENT_TYPE, hdrs.CONTENT_ENCODING)
 # Caches may keep an answer, but ask each time whether it is still good.
 REVALIDATE = "no-cache"

@@ -1,9 +1,13 @@
 """Writes on condition that what is there is what the client knows (RFC 9110, 13.1).
 
-A tag is that of a GET of the same path without flags.
+Every API holds its writes to it in this way. A tag is that of a GET of the same path, and is
+compared under the locks of the write.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from aiohttp import hdrs, web
 
@@ -11,7 +15,7 @@ from catalog.api.etag import strong_tag, tags_in
 from catalog.api.params import PLAIN
 from catalog.api.paths import Target
 from catalog.api.reading import answer_document, read_document, read_one, shown
-from catalog.api.responses import to_json
+from catalog.api.responses import json_response
 from catalog.api.view import View
 from catalog.context import Context
 from catalog.model.configuration import Configuration
@@ -23,11 +27,42 @@ from catalog.store.database import Connection
 _READ_AGAIN = "Read it again, and decide anew."
 _NOT_ONE = "Only the write of one entity, at its own path, can be conditional."
 
+# What a GET of one entity answers; raises NotFound if it is not there.
+Reading: TypeAlias = Callable[[Connection], Awaitable[web.Response]]
+
 
 def condition_of(
     request: web.Request, context: Context, configuration: Configuration, target: Target
 ) -> Condition | None:
+    """The condition of a write of the native API, whose tags are those of a GET without flags.
+
+    Raises:
+        PreconditionFailed: as `condition_on`.
+    """
+
+    async def read(connection: Connection) -> web.Response:
+        view = View(
+            request=request,
+            context=context,
+            configuration=configuration,
+            target=target,
+            query=PLAIN,
+        )
+        if target.is_document:
+            known, body = await read_document(connection, view)
+            return answer_document(view, known, body)
+        known = await read_one(connection, view)
+        return json_response(shown(view.renderer(known), view))
+
+    return condition_on(request, None if target.kind == "collection" else read)
+
+
+def condition_on(request: web.Request, read: Reading | None, subject: str = "") -> Condition | None:
     """What is to be found out before anything is written, while nobody else can write it.
+
+    Args:
+        read: answers a GET of the same path; `None` where the request writes several entities.
+        subject: the one entity, if it is not named by the request's path.
 
     Returns:
         whoever finds it out, which raises PreconditionFailed; `None` if all is well anyway.
@@ -37,31 +72,29 @@ def condition_of(
     """
     if hdrs.IF_MATCH not in request.headers and hdrs.IF_NONE_MATCH not in request.headers:
         return None
-    if target.kind == "collection":
+    if read is None:
         raise PreconditionFailed(request.path, detail=_NOT_ONE)
-    view = View(
-        request=request, context=context, configuration=configuration, target=target, query=PLAIN
-    )
 
     async def check(connection: Connection) -> None:
-        check_tag(request, await _tag(connection, view))
+        check_tag(request, await _tag(connection, read), subject)
 
     return check
 
 
-def check_tag(request: web.Request, tag: str | None) -> None:
+def check_tag(request: web.Request, tag: str | None, subject: str = "") -> None:
     """Hold a request to its headers.
 
     Args:
         tag: of what is there, `None` if nothing is.
+        subject: as for `condition_on`.
 
     Raises:
         PreconditionFailed
     """
     if hdrs.IF_MATCH in request.headers and not _matches(request, hdrs.IF_MATCH, tag):
-        raise PreconditionFailed(request.path, detail=_READ_AGAIN)
+        raise PreconditionFailed(subject or request.path, detail=_READ_AGAIN)
     if hdrs.IF_NONE_MATCH in request.headers and _matches(request, hdrs.IF_NONE_MATCH, tag):
-        raise PreconditionFailed(request.path, detail=_READ_AGAIN)
+        raise PreconditionFailed(subject or request.path, detail=_READ_AGAIN)
 
 
 def _matches(request: web.Request, header: str, tag: str | None) -> bool:
@@ -69,12 +102,11 @@ def _matches(request: web.Request, header: str, tag: str | None) -> bool:
     return tag is not None and (given == ["*"] or tag in tags_in(given))
 
 
-async def _tag(connection: Connection, view: View) -> str | None:
+async def _tag(connection: Connection, read: Reading) -> str | None:
     try:
-        if view.target.is_document:
-            known, body = await read_document(connection, view)
-            return strong_tag(body, answer_document(view, known, body).headers)
-        known = await read_one(connection, view)
+        response = await read(connection)
     except NotFound:
         return None
-    return strong_tag(to_json(shown(view.renderer(known), view)))
+    body = response.body or b""
+    assert isinstance(body, bytes), "one entity is not streamed"
+    return strong_tag(body, response.headers)

@@ -89,10 +89,19 @@ class Writer:
                 continue
         raise AssertionError("nothing can change under a lock on the whole catalog")
 
-    async def apply_composed(self, configuration: Configuration, composer: Composer) -> Outcome:
+    async def apply_composed(
+        self,
+        configuration: Configuration,
+        composer: Composer,
+        *,
+        condition: Condition | None = None,
+    ) -> Outcome:
         """Apply whole, or not at all, what `composer` finds to be asked for.
 
         The groups that it writes are locked while it looks, so it has to foresee them.
+
+        Args:
+            condition: is asked once all that is to be written is locked, and may refuse it.
 
         Raises:
             XRegistryError, ConfigurationChanged: as `apply`; and whatever `composer` raises.
@@ -107,13 +116,17 @@ class Writer:
                 revision=configuration.revision,
             )
             try:
-                return await self._apply_under(configuration, composer, touched)
+                return await self._apply_under(configuration, composer, touched, condition)
             except MustBeginAgain:
                 continue
         raise AssertionError("nothing can change under a lock on the whole catalog")
 
     async def _apply_under(
-        self, configuration: Configuration, composer: Composer, locked: Touched
+        self,
+        configuration: Configuration,
+        composer: Composer,
+        locked: Touched,
+        condition: Condition | None,
     ) -> Outcome:
         async with self._database.transaction() as connection:
             work = self._work(connection, configuration)
@@ -122,6 +135,8 @@ class Writer:
             touched = touched_by(interaction, configuration.revision)
             if not _covers(locked, touched):
                 raise MustBeginAgain
+            if condition is not None:
+                await condition(connection)
             # All of these locks are held already, so it waits for nobody.
             whole = locked.catalog_exclusive
             touched = replace(touched, groups_exclusive=True, catalog_exclusive=whole)

@@ -17,6 +17,7 @@ from catalog.context import CONTEXT, Context
 from catalog.dialects.discovery.writing import ServiceWrite
 from catalog.model.errors import NotFound, ServerBusy, ServerError, XRegistryError
 from catalog.model.ownerrors import RequestInterrupted
+from catalog.registry.write import Condition
 from catalog.store import services
 from catalog.store.database import DatabaseFailure
 from catalog.store.locks import ConfigurationChanged
@@ -38,15 +39,20 @@ def prefers_later(request: web.Request) -> bool:
     return any(text.split(";")[0].strip().lower() == _RESPOND_ASYNC for text in preferences)
 
 
-async def accept(request: web.Request, work: ServiceWrite) -> web.Response:
+async def accept(
+    request: web.Request, work: ServiceWrite, condition: Condition | None
+) -> web.Response:
     """Answer 202, and do the work meanwhile; `/services/requests/{id}` shows how it goes.
+
+    Args:
+        condition: is asked when the work is done, and may refuse it.
 
     Raises:
         ServerBusy: too many requests wait already.
     """
     context = request.app[CONTEXT]
     work.id = await _note(context, request.path)
-    request.app[AFTERWARDS].begin(_work(context, work))
+    request.app[AFTERWARDS].begin(_work(context, work, condition))
     return web.Response(
         status=202,
         headers={
@@ -67,11 +73,11 @@ async def _note(context: Context, path: str) -> UUID:
     return id
 
 
-async def _work(context: Context, work: ServiceWrite) -> None:
+async def _work(context: Context, work: ServiceWrite, condition: Condition | None) -> None:
     """Do it; why it failed, if it does, is kept. The client has its answer already."""
     assert work.id is not None, "the request was accepted"
     with contextlib.suppress(*DatabaseFailure, ServerBusy):
-        failure = await _do(context, work)
+        failure = await _do(context, work, condition)
         if failure is not None:
             body = to_json(problem_document(failure))
             async with context.database.transaction() as connection:
@@ -79,11 +85,14 @@ async def _work(context: Context, work: ServiceWrite) -> None:
                 await services.settle(connection, work.id, "failed", headers, body)
 
 
-async def _do(context: Context, work: ServiceWrite) -> XRegistryError | None:
+async def _do(
+    context: Context, work: ServiceWrite, condition: Condition | None
+) -> XRegistryError | None:
     """Why it could not be done, if so."""
     try:
         async with asyncio.timeout(context.settings.request_timeout_seconds):
-            await context.writer.apply_composed(work.catalog.configuration, work)
+            configuration = work.catalog.configuration
+            await context.writer.apply_composed(configuration, work, condition=condition)
     except XRegistryError as refusal:
         return refusal
     except ConfigurationChanged:

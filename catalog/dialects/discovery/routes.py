@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 from urllib.parse import quote
 
@@ -10,6 +11,7 @@ from aiohttp import web
 
 from catalog.api.body import read_json
 from catalog.api.params import read_page
+from catalog.api.preconditions import condition_on
 from catalog.api.responses import json_response
 from catalog.context import CONTEXT
 from catalog.dialects.discovery.ids import is_service_id
@@ -39,6 +41,7 @@ from catalog.dialects.discovery.writing import (
 from catalog.dialects.serving import bounded
 from catalog.model.errors import BadRequest, NotFound
 from catalog.store import services
+from catalog.store.database import Connection
 
 
 def _catalog(request: web.Request) -> Catalog:
@@ -82,12 +85,16 @@ async def _answer_named(request: web.Request, catalog: Catalog) -> web.Response:
 
 async def get_service(request: web.Request) -> web.Response:
     """One service by its id."""
-    catalog = _catalog(request)
     async with request.app[CONTEXT].database.transaction() as connection:
-        endpoint = await find_service(connection, catalog.authority, _id(request))
-        if endpoint is None:
-            raise NotFound(request.path)
-        return json_response((await show_all(connection, catalog, [endpoint]))[0])
+        return await _read_service(request, connection)
+
+
+async def _read_service(request: web.Request, connection: Connection) -> web.Response:
+    catalog = _catalog(request)
+    endpoint = await find_service(connection, catalog.authority, _id(request))
+    if endpoint is None:
+        raise NotFound(request.path)
+    return json_response((await show_all(connection, catalog, [endpoint]))[0])
 
 
 def _id(request: web.Request) -> str:
@@ -158,9 +165,11 @@ async def _write(
     work = ServiceWrite(
         catalog=catalog, path=request.path, operations=operations, answering=answering
     )
+    is_one = "id" in request.match_info
+    condition = condition_on(request, partial(_read_service, request) if is_one else None)
     if prefers_later(request):
-        return await accept(request, work)
-    await context.writer.apply_composed(catalog.configuration, work)
+        return await accept(request, work, condition)
+    await context.writer.apply_composed(catalog.configuration, work, condition=condition)
     assert work.answer is not None, "it was done"
     answer = work.answer
     return web.Response(status=answer.status, headers=answer.headers, body=answer.body)

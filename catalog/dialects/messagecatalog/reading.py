@@ -41,10 +41,19 @@ async def list_groups(request: web.Request) -> web.Response:
 
 async def get_group(request: web.Request) -> web.Response:
     """A message definition group."""
+    async with request.app[CONTEXT].database.pool.acquire() as connection:
+        return await read_group(request, connection)
+
+
+async def read_group(request: web.Request, connection: Connection) -> web.Response:
+    """The answer to a GET of a group.
+
+    Raises:
+        NotFound
+    """
     context = request.app[CONTEXT]
     xid = group_in(request, context)
-    async with context.database.pool.acquire() as connection:
-        known = await read.read_entity(connection, context.model, xid)
+    known = await read.read_entity(connection, context.model, xid)
     return json_response(show_group(known.entities[str(xid)]))
 
 
@@ -55,12 +64,21 @@ async def list_definitions(request: web.Request) -> web.Response:
 
 async def get_definition(request: web.Request) -> web.Response:
     """The latest version of a message definition."""
+    async with request.app[CONTEXT].database.snapshot() as connection:
+        return await read_definition(request, connection)
+
+
+async def read_definition(request: web.Request, connection: Connection) -> web.Response:
+    """The answer to a GET of a definition.
+
+    Raises:
+        NotFound
+    """
     context = request.app[CONTEXT]
     xid = definition_in(request, context)
-    async with context.database.snapshot() as connection:
-        known = await read.read_entity(connection, context.model, xid)
-        resource = known.entities[str(xid)]
-        latest = await latest_version(connection, context, known, resource)
+    known = await read.read_entity(connection, context.model, xid)
+    resource = known.entities[str(xid)]
+    latest = await latest_version(connection, context, known, resource)
     if latest is None:
         raise NotFound(request.path)
     return _answer(context, latest, resource)
@@ -78,10 +96,19 @@ async def list_versions(request: web.Request) -> web.Response:
 
 async def get_version(request: web.Request) -> web.Response:
     """One version of a message definition."""
+    async with request.app[CONTEXT].database.pool.acquire() as connection:
+        return await read_version(request, connection)
+
+
+async def read_version(request: web.Request, connection: Connection) -> web.Response:
+    """The answer to a GET of a version.
+
+    Raises:
+        NotFound
+    """
     context = request.app[CONTEXT]
     xid = version_in(request, context)
-    async with context.database.pool.acquire() as connection:
-        known = await read.read_entity(connection, context.model, xid)
+    known = await read.read_entity(connection, context.model, xid)
     return _answer(context, known.entities[str(xid)], known.entities[str(xid.resource)])
 
 

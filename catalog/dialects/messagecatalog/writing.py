@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 from aiohttp import web
 
 from catalog.api.body import read_object
 from catalog.api.headers import traces
+from catalog.api.preconditions import condition_on
 from catalog.api.responses import json_response
 from catalog.api.written import answer_deleted
 from catalog.context import CONTEXT, Context
@@ -23,7 +24,12 @@ from catalog.dialects.messagecatalog.addressed import (
 from catalog.dialects.messagecatalog.formats import check_format, format_of, kept_in
 from catalog.dialects.messagecatalog.place import Place
 from catalog.dialects.messagecatalog.policy import fault_in
-from catalog.dialects.messagecatalog.reading import all_versions
+from catalog.dialects.messagecatalog.reading import (
+    all_versions,
+    read_definition,
+    read_group,
+    read_version,
+)
 from catalog.dialects.messagecatalog.translate import (
     authority_of,
     group_to_entity,
@@ -48,6 +54,9 @@ from catalog.model.ownerrors import Conflict
 from catalog.model.xid import Xid
 from catalog.registry.work import Outcome
 from catalog.store import entities as store
+from catalog.store.database import Connection
+
+_Read: TypeAlias = Callable[[web.Request, Connection], Awaitable[web.Response]]
 
 _MOST_ATTEMPTS = 20
 
@@ -91,7 +100,7 @@ async def put_group(request: web.Request) -> web.Response:
     interaction = Interaction(at=xid, path=request.path)
     epoch = 0 if held is None else held.epoch
     interaction.put_group(configuration.model, xid, {**native, "epoch": epoch}, patch=False)
-    outcome = await _apply(context, configuration, interaction)
+    outcome = await _apply(request, configuration, interaction, read_group)
     group = outcome.after[str(xid)]
     assert isinstance(group, Entity), "it was just written"
     status = 201 if held is None else 200
@@ -128,7 +137,7 @@ async def post_version(request: web.Request) -> web.Response:
     if fault:
         raise Conflict(subject, error_detail=fault, detail="Its group has a compatibility policy.")
     interaction = _adding(request, xid, native, 0 if resource is None else resource.epoch)
-    outcome = await _apply(context, configuration, interaction)
+    outcome = await _apply(request, configuration, interaction, None)
     return _answer(request, context, outcome, xid)
 
 
@@ -208,17 +217,17 @@ def _answer(request: web.Request, context: Context, outcome: Outcome, xid: Xid) 
 
 async def delete_group(request: web.Request) -> web.Response:
     """Delete a message definition group with everything in it."""
-    return await _delete(request, group_in(request, request.app[CONTEXT]))
+    return await _delete(request, group_in(request, request.app[CONTEXT]), read_group)
 
 
 async def delete_definition(request: web.Request) -> web.Response:
     """Delete a message definition with all its versions."""
-    return await _delete(request, definition_in(request, request.app[CONTEXT]))
+    return await _delete(request, definition_in(request, request.app[CONTEXT]), read_definition)
 
 
 async def delete_version(request: web.Request) -> web.Response:
     """Delete one version of a message definition, which goes with its last one."""
-    return await _delete(request, version_in(request, request.app[CONTEXT]))
+    return await _delete(request, version_in(request, request.app[CONTEXT]), read_version)
 
 
 async def delete_definitions(request: web.Request) -> web.Response:
@@ -233,15 +242,14 @@ async def delete_definitions(request: web.Request) -> web.Response:
     interaction = Interaction(at=group, path=request.path, is_collection=True)
     doomed: dict[str, Any] = {id: {} for id in ids}
     interaction.delete_from(configuration.model, group, MESSAGES, doomed)
-    return answer_deleted(await _apply(context, configuration, interaction))
+    return answer_deleted(await _apply(request, configuration, interaction, None))
 
 
-async def _delete(request: web.Request, xid: Xid) -> web.Response:
-    context = request.app[CONTEXT]
-    configuration = _writable(request, context)
+async def _delete(request: web.Request, xid: Xid, read: _Read) -> web.Response:
+    configuration = _writable(request, request.app[CONTEXT])
     interaction = Interaction(at=xid, path=request.path)
     interaction.delete(xid, None)
-    return answer_deleted(await _apply(context, configuration, interaction))
+    return answer_deleted(await _apply(request, configuration, interaction, read))
 
 
 def _writable(request: web.Request, context: Context) -> Configuration:
@@ -254,6 +262,14 @@ def _writable(request: web.Request, context: Context) -> Configuration:
 
 
 async def _apply(
-    context: Context, configuration: Configuration, interaction: Interaction
+    request: web.Request, configuration: Configuration, interaction: Interaction, read: _Read | None
 ) -> Outcome:
-    return await context.writer.apply(configuration, interaction)
+    """Apply what a request asks for, on its conditions.
+
+    Args:
+        read: answers a GET of the same path, unless that is a collection.
+    """
+    reading = None if read is None else functools.partial(read, request)
+    condition = condition_on(request, reading, str(interaction.at))
+    writer = request.app[CONTEXT].writer
+    return await writer.apply(configuration, interaction, condition=condition)

@@ -35,6 +35,20 @@ def is_asked(request: web.Request, flag: str) -> bool:
     return flag in request.query
 
 
+async def read_answer(request: web.Request, place: Place, connection: Connection) -> web.Response:
+    """The answer to a GET of a group, or of a resource or version: `?meta` its metadata alone.
+
+    Raises:
+        NotFound
+    """
+    if not place.xid.rid:
+        return json_response(await load_group(connection, request, place))
+    if not is_asked(request, "meta"):
+        return redirected(await load_resource_answer(connection, request, place), place)
+    _, version = await load_version(connection, place)
+    return json_response(show_for(request).version(version, place.types))
+
+
 async def load_resource_answer(
     connection: Connection, request: web.Request, place: Place
 ) -> web.Response:

@@ -53,7 +53,7 @@ async def delete_group(request: web.Request) -> web.Response:
         shown = await load_group(connection, request, place)
     interaction = interaction_at(request, place)
     interaction.delete(place.xid, expected_epoch(request))
-    outcome = await apply(request, interaction)
+    outcome = await apply(request, interaction, place)
     return json_response(shown, headers=traces(outcome))
 
 
@@ -82,7 +82,7 @@ async def delete_resource(request: web.Request) -> web.Response:
         _, version = await load_version(connection, place)
     interaction = interaction_at(request, place)
     _delete_resource(request, interaction, version, expected_epoch(request))
-    answer.headers.update(traces(await apply(request, interaction)))
+    answer.headers.update(traces(await apply(request, interaction, place)))
     return answer
 
 
@@ -130,7 +130,7 @@ async def delete_version(request: web.Request) -> web.Response:
     interaction = interaction_at(request, place)
     _keep_one(request, interaction, known, resource, [place.xid])
     interaction.delete(place.xid, expected_epoch(request))
-    answer.headers.update(traces(await apply(request, interaction)))
+    answer.headers.update(traces(await apply(request, interaction, place)))
     return answer
 
 

@@ -71,7 +71,7 @@ async def put_group(request: web.Request) -> web.Response:
     patch["epoch"] = expected_epoch(request, body)
     interaction = interaction_at(request, place)
     interaction.put_group(context.model, place.xid, patch, patch=True)
-    outcome = await apply(request, interaction)
+    outcome = await apply(request, interaction, place)
     return await group_answer(request, place, status=200, headers=traces(outcome))
 
 

@@ -140,7 +140,7 @@ async def post_version(request: web.Request) -> web.Response:
     interaction.resources.append(
         ResourceUpsert(xid=place.xid, patch=True, meta=meta, versions=(version,))
     )
-    headers = traces(await apply(request, interaction))
+    headers = traces(await apply(request, interaction, place))
     headers[hdrs.LOCATION] = _url(show, place)
     return await version_answer(request, place, status=201, headers=headers, meta=False)
 
@@ -174,7 +174,7 @@ async def _put_version(request: web.Request) -> web.Response:
     interaction = interaction_at(request, place)
     resource, vid = place.xid.resource, version.path.vid
     interaction.put_version(context.model, resource, vid, native, patch=True, document=document)
-    headers = traces(await apply(request, interaction))
+    headers = traces(await apply(request, interaction, place))
     place = Place(types=types, xid=version.path)
     return await version_answer(request, place, status=200, headers=headers, meta=meta)
 

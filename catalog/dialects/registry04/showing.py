@@ -12,14 +12,12 @@ from catalog.api.responses import json_response
 from catalog.context import CONTEXT
 from catalog.dialects.registry04.answers import (
     is_asked,
-    load_group,
-    load_resource_answer,
     page_answer,
-    redirected,
+    read_answer,
     show_for,
 )
 from catalog.dialects.registry04.place import Place, place_of, types_in
-from catalog.dialects.registry04.reading import Inlining, Page, load_page, load_version
+from catalog.dialects.registry04.reading import Inlining, Page, load_page
 from catalog.dialects.registry04.show import Json, latest_version
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
@@ -93,7 +91,7 @@ async def get_group(request: web.Request) -> web.Response:
     place = place_of(request, context.model)
     async with context.database.snapshot() as connection:
         if not is_asked(request, "inline"):
-            return json_response(await load_group(connection, request, place))
+            return await read_answer(request, place, connection)
         inlining = Inlining(connection=connection, show=show_for(request))
         return json_response(await inlining.group(place.types, place.xid))
 
@@ -129,19 +127,15 @@ async def get_version(request: web.Request) -> web.Response:
 async def _get_version(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     place = place_of(request, context.model)
-    if not is_asked(request, "meta"):
-        async with _connection(context.database, place) as connection:
-            return redirected(await load_resource_answer(connection, request, place), place)
-    async with context.database.pool.acquire() as connection:
-        _, version = await load_version(connection, place)
-    return json_response(show_for(request).version(version, place.types))
+    shows_document = place.types.has_document and not is_asked(request, "meta")
+    async with _connection(context.database, shows_document) as connection:
+        return await read_answer(request, place, connection)
 
 
 @contextlib.asynccontextmanager
-async def _connection(database: Database, place: Place) -> AsyncIterator[Connection]:
+async def _connection(database: Database, shows_document: bool) -> AsyncIterator[Connection]:
     """A snapshot where a document is read that has to be that of its metadata."""
-    has_document = place.types.has_document
-    async with database.snapshot() if has_document else database.pool.acquire() as connection:
+    async with database.snapshot() if shows_document else database.pool.acquire() as connection:
         yield connection
 
 

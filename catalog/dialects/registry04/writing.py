@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 
 from catalog.api.body import read_body, read_object
+from catalog.api.preconditions import condition_on
 from catalog.context import CONTEXT
+from catalog.dialects.registry04.answers import read_answer
 from catalog.dialects.registry04.place import Place
 from catalog.dialects.registry04.rules import incompatibility_is_conflict
 from catalog.dialects.registry04.show import Show
@@ -29,15 +32,22 @@ from catalog.registry.work import Outcome
 NEVER = 2**62
 
 
-async def apply(request: web.Request, interaction: Interaction) -> Outcome:
-    """Apply what a request asks for.
+async def apply(
+    request: web.Request, interaction: Interaction, place: Place | None = None
+) -> Outcome:
+    """Apply what a request asks for, on its conditions.
+
+    Args:
+        place: of the one entity that the path addresses, if it addresses one.
 
     Raises:
         XRegistryError
     """
     context = request.app[CONTEXT]
+    read = None if place is None else partial(read_answer, request, place)
+    condition = condition_on(request, read, place.path if place is not None else "")
     with incompatibility_is_conflict():
-        return await context.writer.apply(context.configuration, interaction)
+        return await context.writer.apply(context.configuration, interaction, condition=condition)
 
 
 async def read_optional_object(request: web.Request) -> Json:
