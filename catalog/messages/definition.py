@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from catalog.messages.oldertypes import with_older_types
+
 CLOUDEVENTS = "cloudevents/1.0"
 
 # The names that the reference to a base message has had.
@@ -74,7 +76,7 @@ def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> Def
             hold where the message has none.
     """
     merged: dict[str, Any] = {}
-    for attributes in reversed(chain):
+    for attributes in map(with_older_types, reversed(chain)):
         merged = _overlay(merged, {k: v for k, v in attributes.items() if k in _INHERITED})
     for name in _SELECTED:
         if not _text(merged.get(name)):

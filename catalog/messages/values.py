@@ -52,6 +52,11 @@ def read(type: str, value: Any, *, is_text: bool) -> Any:
     return reader(value)
 
 
+def is_known(type: str) -> bool:
+    """Whether values of a type are checked, or all of them are taken."""
+    return _ALIASES.get(type, type) in _READERS
+
+
 def is_same(type: str, wanted: Any, found: Any) -> bool:
     """Whether a value that was read is the one that the definition has, in its own notation."""
     try:

@@ -67,6 +67,58 @@ def test_an_event_keeps_the_rules_of_cloudevents(
     assert broken({}, EVENT | change) == expected
 
 
+REFERENCE = {"subject": {"type": "urireference"}}
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"older": {"envelopemetadata": REFERENCE}},
+        {"older": {"metadata": {"attributes": REFERENCE}}},
+        {"older": {"envelopemetadata": {"attributes": REFERENCE}}},
+        {"registry04": {"metadata": {"attributes": REFERENCE}}},
+    ],
+)
+def test_a_value_is_held_to_the_type_that_its_definition_had_in_an_older_edition(
+    kept: dict[str, Any],
+) -> None:
+    definition = {"envelope": CE, "envelopemetadata": {"subject": {"type": "string"}}, **kept}
+    assert broken(definition, EVENT | {"subject": "a/b"}) == []
+    assert broken(definition, EVENT | {"subject": "a b <>"}) == [("/subject", "type")]
+
+
+@pytest.mark.parametrize(
+    ("native", "kept"),
+    [
+        ({"type": "uritemplate"}, REFERENCE),
+        ({"type": "string"}, {"subject": {"type": "bogus"}}),
+        ({"type": "string"}, {"subject": {"type": ["uri"]}}),
+        ({"type": "string"}, {"subject": "uri"}),
+        ({"type": "string"}, ["subject"]),
+    ],
+)
+def test_a_type_that_is_kept_is_only_that_of_a_string_and_one_that_is_known(
+    native: dict[str, Any], kept: Any
+) -> None:
+    definition = {
+        "envelope": CE,
+        "envelopemetadata": {"subject": native},
+        "older": {"envelopemetadata": kept},
+    }
+    assert broken(definition, EVENT | {"subject": "a b <>"}) == []
+
+
+def test_a_property_of_amqp_is_held_to_the_type_that_it_had() -> None:
+    definition = {
+        "protocol": "AMQP/1.0",
+        "protocoloptions": {"application-properties": {"my-p": {"type": "string"}}},
+        "older": {"metadata": {"application_properties": {"my-p": {"type": "urireference"}}}},
+    }
+    for value, expected in (("/a", []), ("a b", [("/application-properties/my-p", "type")])):
+        message = {"protocol": "AMQP/1.0", "application-properties": {"my-p": value}}
+        assert broken(definition, message) == expected
+
+
 ATTRIBUTES: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     ({"type": {"value": "a.b"}}, {}, []),
     ({"type": {"value": "a.c"}}, {}, [("/type", "value")]),
