@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from catalog.documents.trail import Part, Rule
 
@@ -22,6 +23,16 @@ _TYPES = frozenset({"endpoint", "definitiongroup", "definition", "messagegroup",
     "version",
 }
 _LARGEST = 2**53 - 1
+_URLS = frozenset(
+    {"alternative", "authorityuri", "basemessage", "basemessageuri", "basemessageurl"}
+    | {"dataschemauri", "dataschemaurl", "docs", "documentation", "icon", "resourceuri"}
+    | {"schemaUrl", "schemauri", "schemaurl", "specurl", "uri", "url"}
+)
+# What is in these is an entity of its own, or a document of another format.
+_CONTENT = frozenset(
+    {"dataschema", "definitions", "messages", "older", "rc4attributes", "schema", "schemas"}
+    | {"versions"}
+)
 _PEOPLE = ("createdBy", "createdby", "modifiedBy", "modifiedby")
 
 _NAMED_ANEW = frozenset({*_RENAMED, *_PEOPLE, "definitionGroups", "schemaUrl"})
@@ -32,6 +43,7 @@ _TYPE = Rule("where an entity is tells its type", "0.5")
 _CASE = Rule("names are in lower case", "0.5")
 _LABELS = Rule("names of labels are in lower case")
 _LINK = Rule("documentation is a URL")
+_BLANKS = Rule("there are no blanks around a URL")
 _LARGE = Rule("integers that JSON does not carry exactly are text")
 
 
@@ -52,6 +64,7 @@ def rewrite_entity(part: Part, key: str, singular: str) -> None:
         key: its id, which the collection that it is in has for it.
         singular: its type: `message`, or `version`.
     """
+    leave_out_other_id(part, key, f"{singular}id")
     _rewrite_id(part, key, f"{singular}id")
     if isinstance(kind := part.members.get("type"), str) and kind.lower() in _TYPES:
         part.drop("type", _TYPE)
@@ -66,6 +79,23 @@ def rewrite_entity(part: Part, key: str, singular: str) -> None:
             part.leave_out(name, "names consist of lower-case letters, digits and _")
 
 
+def trim_urls(part: Part) -> None:
+    """Take the blanks away that are around the URLs of an entity."""
+    for name, value in list(part.members.items()):
+        if name not in _CONTENT:
+            part.set(name, _trimmed(name, value), _BLANKS)
+
+
+def _trimmed(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return value.strip() if name in _URLS else value
+    if isinstance(value, list):
+        return [_trimmed(name, item) for item in value]
+    if isinstance(value, dict):
+        return {key: _trimmed(key, member) for key, member in value.items()}
+    return value
+
+
 def rewrite_description(part: Part) -> None:
     """Rewrite what any entity and the registry say of themselves."""
     for old, new in _RENAMED.items():
@@ -74,6 +104,12 @@ def rewrite_description(part: Part) -> None:
     documentation = part.members.get("documentation")
     if isinstance(documentation, dict) and isinstance(documentation.get("url"), str):
         part.set("documentation", documentation["url"], _LINK)
+
+
+def leave_out_other_id(part: Part, key: str, name: str) -> None:
+    """An entity is where its key says; a member that says something else has no place."""
+    if key and part.members.get(name) not in (None, key):
+        part.leave_out(name, f'the entity is at "{key}", which is its id')
 
 
 def _rewrite_id(part: Part, key: str, name: str) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from catalog.documents.trail import Part, Rule
+from itertools import pairwise
 
-_RESOURCE = frozenset(
+from catalog.documents.losses import default_version
+from catalog.documents.trail import EXACT, KEPT, Part, Rule
+
+_ASSIGNED = frozenset(
     {"meta", "metaurl", "self", "shortself", "versions", "versionscount", "versionsurl", "xid"}
-    | {"messageid", "schemaid", "versionid", "epoch", "isdefault", "createdat", "modifiedat"}
-    | {"ancestorid", "older", "rc4attributes"}
+    | {"messageid", "schemaid", "versionid", "epoch", "isdefault", EXACT}
 )
-_META = Rule("the default version is an attribute of meta", "0.5")
-_ONLY = Rule("the only version is the default version", "0.5")
+_META = Rule("the default version is an attribute of meta", "0.5", is_evidence=False)
+_ONLY = Rule("the only version is the default version", "0.5", is_evidence=False)
+_LINE = Rule("versions whose ids are numbers follow each other in the order of these", "0.5")
 # Of these, a version has one.
 _DOCUMENTS = frozenset({"schema", "schemabase64", "schemaurl"})
 _OWN = Rule("what a resource says of itself belongs to its default version")
+_LIFE = Rule("when a resource was made and changed is an attribute of meta")
+_TIMES = frozenset({"createdat", "modifiedat"})
 
 
 def rewrite_default_version(part: Part) -> None:
@@ -27,14 +32,21 @@ def rewrite_default_version(part: Part) -> None:
     default = versions.inside(_default_id(part, versions))
     if default is None:
         return
+    _move_kept(part, default)
     default.entity = part.entity = default
-    for name in [name for name in part.members if name not in _RESOURCE]:
-        if part.members[name] == default.members.get(name):
-            continue
-        if name in default.members or _is_elsewhere(name, default):
-            part.leave_out(name, "its default version has another")
-        else:
-            part.move(name, default, name, _OWN)
+    for name in [name for name in part.members if name not in _ASSIGNED]:
+        if part.members[name] != default.members.get(name):
+            _move_own(part, default, name, is_only=len(versions.members) == 1)
+
+
+def _move_own(part: Part, default: Part, name: str, *, is_only: bool) -> None:
+    if name in default.members or _is_elsewhere(name, default):
+        part.leave_out(name, "its default version has another")
+    elif name not in _TIMES or is_only:
+        part.move(name, default, name, _OWN)
+    elif (meta := part.opened("meta")) is not None:
+        # The times of versions put them into order, so one of them alone gets none.
+        part.move(name, meta, name, _LIFE)
 
 
 def _move_default(part: Part, versions: Part, id: object) -> None:
@@ -49,13 +61,37 @@ def _move_default(part: Part, versions: Part, id: object) -> None:
 
 
 def _default_id(part: Part, versions: Part) -> str:
-    """The default version: as it says, else the greatest (0.4, "Resource: schemas")."""
+    """The default version: as it says, else the newest."""
     meta = part.members.get("meta")
     stated = meta.get("defaultversionid") if isinstance(meta, dict) else None
-    if isinstance(stated, str) and stated in versions.members:
-        return stated
-    longest = max(map(len, versions.members))
-    return max(versions.members, key=lambda id: id.rjust(longest))
+    if part.trail.stated in ("0.4", "0.5") and stated is None:
+        _follow_numbers(versions)
+    return default_version(versions.members, stated)
+
+
+def _follow_numbers(versions: Part) -> None:
+    """In early editions the greatest number is the latest (0.4, "Resource: schemas")."""
+    line = sorted(versions.members, key=lambda id: (len(id), id))
+    found = [version for _, version in versions.parts()]
+    if all(map(str.isdecimal, line)) and line[-1] != default_version(versions.members, None):
+        if any("ancestorid" in version.members for version in found) or len(found) < len(line):
+            return
+        for id, following in pairwise([line[0], *line]):
+            if (version := versions.inside(following)) is not None:
+                version.set("ancestorid", id, _LINE)
+
+
+def _move_kept(part: Part, default: Part) -> None:
+    """What was kept aside of the resource is kept of its default version."""
+    kept = part.members.pop(KEPT, None)
+    if kept is not None:
+        default.members[KEPT] = _merged(kept, default.members.get(KEPT))
+
+
+def _merged(older: object, own: object) -> object:
+    if isinstance(older, dict) and isinstance(own, dict):
+        return {**older, **{name: _merged(older.get(name), value) for name, value in own.items()}}
+    return older if own is None else own
 
 
 def _is_elsewhere(name: str, default: Part) -> bool:

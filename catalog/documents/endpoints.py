@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog.documents.attributes import rewrite_entity
+from catalog.documents.attributes import rewrite_entity, trim_urls
 from catalog.documents.formats import family, rewrite_format, rewrite_protocol
-from catalog.documents.references import rewrite_references
+from catalog.documents.references import is_message_xid, message_xid, rewrite_references
 from catalog.documents.trail import Part, Rule
 
 _AMQP_DASHES = frozenset(
@@ -38,11 +38,13 @@ _INSIDE = Rule("addresses, options and deployed belong to protocoloptions", "rc3
 _NESTED = Rule("options are members of protocoloptions", "rc3")
 _AUTHORIZATION = Rule("authorization is an array", "rc3")
 _NAMES = Rule("protocol options have the names of the standard", "rc3")
+_WILL = Rule("a will is a message of this catalog, named by its xid", "0.5")
 _CLEAN = Rule("what MQTT 5 calls clean start is called cleanstart", "rc3")
 
 
 def rewrite_endpoint(part: Part, key: str) -> None:
     """Rewrite an endpoint without its messages."""
+    trim_urls(part)
     if isinstance(usage := part.members.get("usage"), str):
         part.set("usage", [usage], _USAGE)
     _rewrite_config(part)
@@ -97,7 +99,15 @@ def _rewrite_options(options: Part, protocol: Any) -> None:
         options.rename(old, new, _NAMES)
     if isinstance(protocol, str) and protocol.lower() in ("mqtt", "mqtt/5.0"):
         options.rename("cleansession", "cleanstart", _CLEAN)
-    rewrite_references(options, "willmessage")
+    if family(protocol) == "mqtt" and isinstance(options.members.get("willmessage"), str):
+        _rewrite_will(options)
+
+
+def _rewrite_will(options: Part) -> None:
+    """Early editions have a JSON pointer, or a URI of anywhere."""
+    options.set("willmessage", message_xid(options.members["willmessage"]), _WILL)
+    if not is_message_xid(options.members["willmessage"]):
+        options.leave_out("willmessage", "a will has to be a message of this catalog")
 
 
 def _flatten(holder: Part, options: Part, rule: Rule) -> None:

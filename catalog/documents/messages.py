@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from catalog.documents.attributes import lower_names, rewrite_entity
+from catalog.documents.attributes import leave_out_other_id, lower_names, rewrite_entity, trim_urls
 from catalog.documents.defaults import rewrite_default_version
 from catalog.documents.formats import rewrite_format
 from catalog.documents.protocols import rewrite_message_options
 from catalog.documents.references import newer_reference, rewrite_references
 from catalog.documents.trail import Part, Rule
+from catalog.documents.valuetypes import rewrite_envelope_types
 
 _RENAMED = {
     "basemessageurl": Rule("the base message is called basemessage", "rc2"),
@@ -29,7 +30,7 @@ _REFERENCES = ("basemessage", "basemessageuri", "dataschemauri")
 _METADATA = Rule("metadata is that of the envelope, or the options of the protocol", "0.5")
 _WRAPPED = Rule("the attributes of an event are members of envelopemetadata", "0.5")
 _PROTOCOL_METADATA = Rule("the metadata of a protocol is called protocoloptions", "rc2")
-_TYPE = Rule("a time is of the type timestamp", "0.5")
+_NAME = Rule("the name of an attribute of an event is its key", "0.5")
 _XREF = Rule("a message that is defined elsewhere is a cross reference", "0.5")
 
 
@@ -38,8 +39,11 @@ def rewrite_message(part: Part, key: str) -> None:
     lower_names(part)
     _rewrite_content(part)
     rewrite_entity(part, key, "message")
+    if (meta := part.inside("meta")) is not None:
+        leave_out_other_id(meta, key, "messageid")
     for id, version in part.entities("versions"):
         lower_names(version)
+        leave_out_other_id(version, key, "messageid")
         _rewrite_content(version)
         rewrite_entity(version, id, "version")
     rewrite_default_version(part)
@@ -47,13 +51,16 @@ def rewrite_message(part: Part, key: str) -> None:
 
 
 def _rewrite_content(part: Part) -> None:
+    trim_urls(part)
     rewrite_format(part)
     _rewrite_metadata(part)
     for old, new in _NEW_NAMES.items():
         part.rename(old, new, _RENAMED[old])
     rewrite_references(part, *_REFERENCES)
     if (metadata := part.inside("envelopemetadata")) is not None:
-        _rewrite_types(metadata)
+        for name, attribute in metadata.parts():
+            _rewrite_name(attribute, name)
+        rewrite_envelope_types(metadata)
     rewrite_message_options(part)
 
 
@@ -81,10 +88,12 @@ def _wrapped(envelope: Part) -> Part | None:
     return attributes if is_wrapper else None
 
 
-def _rewrite_types(metadata: Part) -> None:
-    for _, attribute in metadata.parts():
-        if attribute.members.get("type") == "datetime":
-            attribute.set("type", "timestamp", _TYPE)
+def _rewrite_name(attribute: Part, key: str) -> None:
+    """The name beside a key says nothing, or something that has no place."""
+    if attribute.members.get("name") == key:
+        attribute.drop("name", _NAME)
+    else:
+        attribute.leave_out("name", "the name of an attribute of an event is its key")
 
 
 def _rewrite_xref(part: Part) -> None:

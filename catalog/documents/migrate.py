@@ -8,7 +8,12 @@ from typing import Any
 
 import orjson
 
-from catalog.documents.attributes import lower_names, rewrite_description, rewrite_entity
+from catalog.documents.attributes import (
+    lower_names,
+    rewrite_description,
+    rewrite_entity,
+    trim_urls,
+)
 from catalog.documents.editions import (
     NEWEST,
     SPECVERSIONS,
@@ -60,7 +65,7 @@ def migrate(document: Mapping[str, Any], *, keep_unknown: bool = False) -> Migra
             entity, as the tree of names that it was in.
     """
     copy: dict[str, Any] = orjson.loads(orjson.dumps(document))
-    trail = Trail(keep_unknown=keep_unknown)
+    trail = Trail(keep_unknown=keep_unknown, stated=stated_edition(document))
     root = Part(copy, "", trail)
     if not is_certainly_newest(document):
         _rewrite_groups(root)
@@ -87,11 +92,12 @@ def root_of(document: dict[str, Any]) -> dict[str, Any]:
 
 def _found(document: Mapping[str, Any], rewrites: list[Rewrite]) -> Found:
     stated = stated_edition(document)
-    named = oldest([rewrite.rule.edition for rewrite in rewrites if rewrite.rule.edition])
+    rules = [rewrite.rule for rewrite in rewrites if rewrite.rule.is_evidence]
+    named = oldest([rule.edition for rule in rules if rule.edition])
     if named is None:
         reason = f"it says so: {SPECVERSIONS[stated]}" if stated else "it has no older names"
         return Found(edition=stated or NEWEST, reason=reason)
-    evidence = next(rewrite for rewrite in rewrites if rewrite.rule.edition == named)
+    evidence = next(r for r in rewrites if r.rule.edition == named and r.rule.is_evidence)
     edition = stated if stated in ("0.4", "0.5") and named == "0.5" else named
     return Found(edition=edition, reason=f"{evidence.pointer}: {evidence.rule.text}")
 
@@ -142,6 +148,7 @@ def rewrite_group_itself(plural: str, key: str, group: Part) -> None:
     if plural == "endpoints":
         rewrite_endpoint(group, key)
     else:
+        trim_urls(group)
         if plural == "messagegroups":
             rewrite_format(group)
         rewrite_entity(group, key, plural.removesuffix("s"))

@@ -7,6 +7,7 @@ from typing import Any
 from catalog.documents.attributes import lower_keys
 from catalog.documents.formats import family
 from catalog.documents.trail import Part, Rule
+from catalog.documents.valuetypes import rewrite_section_types
 
 _SECTIONS = ("application-properties", "message-annotations", "delivery-annotations", "footer")
 _PLAIN = {
@@ -31,6 +32,7 @@ _KEYS = Rule("keys of maps are in lower case")
 _NAME = Rule("its name as it is on the wire is told by its description")
 _TYPE = Rule("properties have types of the standard", "0.5")
 _ITEMS = Rule("headers and properties are objects with a name", "0.5")
+_NESTED = Rule("options are members of protocoloptions", "rc3")
 _SCHEMA = Rule("headers are listed, not described by a schema", "rc2")
 
 
@@ -40,8 +42,11 @@ def rewrite_message_options(message: Part) -> None:
     kind = family(message.members.get("protocol"))
     if options is None:
         return
+    _lift(options, "options")
     if kind == "amqp":
         _rewrite_amqp(options)
+    elif kind in _PLAIN:
+        _lift(options, "properties")
     if kind == "mqtt":
         _rewrite_mqtt_names(options)
     for name in _GONE.get(kind, ()):
@@ -54,6 +59,19 @@ def rewrite_message_options(message: Part) -> None:
         _rewrite_headers(headers)
 
 
+def _lift(options: Part, name: str) -> None:
+    """Options that are together in an object are members of their own."""
+    nested = options.inside(name)
+    if nested is None:
+        return
+    for each in list(nested.members):
+        nested.move(each, options, each, _NESTED)
+    if not nested.members:
+        options.drop(name, _NESTED)
+    else:
+        options.leave_out(name, "something in it is at its new place already")
+
+
 def _rewrite_amqp(options: Part) -> None:
     for name in list(options.members):
         options.rename(name, name.replace("_", "-"), _DASHES)
@@ -63,8 +81,6 @@ def _rewrite_amqp(options: Part) -> None:
         for name, declared in properties.parts():
             if name in _SYMBOLS and declared.members.get("type") == "symbol":
                 declared.set("type", "string", _TYPE)
-            if declared.members.get("type") == "datetime":
-                declared.set("type", "timestamp", _TYPE)
     if (header := options.inside("header")) is not None:
         for name in list(header.members):
             header.rename(name, name.replace("_", "-"), _DASHES)
@@ -74,6 +90,8 @@ def _rewrite_amqp(options: Part) -> None:
         if (section := options.inside(name)) is not None:
             _rewrite_section(section)
             lower_keys(options, name, _KEYS)
+    for name in ("properties", *_SECTIONS):
+        rewrite_section_types(options, name)
 
 
 def _rewrite_section(section: Part) -> None:

@@ -25,6 +25,18 @@ def newer_reference(text: str) -> str:
     return _renamed(text, _NEWER, lower=True)
 
 
+def message_xid(text: str) -> str:
+    """The xid of a message that a reference within the document, or a JSON pointer, leads to."""
+    xid = newer_reference(text).removeprefix("#")
+    return xid.replace("~1", "/").replace("~0", "~") if text.startswith("#") else xid
+
+
+def is_message_xid(text: str) -> bool:
+    """Whether a text is the xid of a message of a message group."""
+    steps = text.split("/")
+    return [*steps[:2], *steps[3:4]] == ["", "messagegroups", "messages"] and len(steps) == 5
+
+
 def older_reference(text: str) -> str:
     """The same by the names of 0.4."""
     return _renamed(text, _OLDER, lower=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog.documents.attributes import lower_names, rewrite_entity
+from catalog.documents.attributes import leave_out_other_id, lower_names, rewrite_entity, trim_urls
 from catalog.documents.defaults import rewrite_default_version
 from catalog.documents.trail import Part, Rule
 
@@ -17,8 +17,11 @@ def rewrite_schema(part: Part, key: str) -> None:
     lower_names(part)
     _rewrite_document(part)
     rewrite_entity(part, key, "schema")
+    if (meta := part.inside("meta")) is not None:
+        leave_out_other_id(meta, key, "schemaid")
     for id, version in part.entities("versions"):
         lower_names(version)
+        leave_out_other_id(version, key, "schemaid")
         _rewrite_document(version)
         rewrite_entity(version, id, "version")
         _inherit_format(part, version)
@@ -27,6 +30,7 @@ def rewrite_schema(part: Part, key: str) -> None:
 
 
 def _rewrite_document(part: Part) -> None:
+    trim_urls(part)
     part.rename("schemauri", "schemaurl", _URL)
     part.rename("schemaUrl", "schemaurl", _URL_CASE)
 

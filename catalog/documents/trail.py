@@ -17,11 +17,13 @@ EXACT = "rc4attributes"
 class Rule:
     """A way to rewrite: what holds now, and the last edition for which the old form was right.
 
-    Without an edition the old form is a mistake in all of them.
+    Without an edition the old form is a mistake in all of them. `is_evidence` tells whether only
+    documents up to that edition have the old form: some have names that stand elsewhere now.
     """
 
     text: str
     edition: str | None = None
+    is_evidence: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +50,10 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Trail:
-    """What was done to a document so far."""
+    """What was done to a document so far. `stated` is the edition that it says it is of."""
 
     keep_unknown: bool = False
+    stated: str | None = None
     rewrites: list[Rewrite] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     # Where a member of an object came from, if it was moved.
@@ -83,7 +86,7 @@ class Part:
     def where(self, name: str) -> str:
         """The pointer of a member, as it was given."""
         origin = self.trail.origins.get((id(self.members), name))
-        return origin or f"{self.pointer}/{_escaped(name)}"
+        return origin or f"{self.pointer}/{escaped(name)}"
 
     def inside(self, name: str) -> Part | None:
         """A member that is an object, as a part of this entity."""
@@ -126,7 +129,7 @@ class Part:
         del self.members[old]
         to.members[new] = value
         to.trail.origins[id(to.members), new] = pointer
-        self._note(pointer, old, new if to is self else f"{to.pointer}/{_escaped(new)}", rule)
+        self._note(pointer, old, new if to is self else f"{to.pointer}/{escaped(new)}", rule)
 
     def set(self, name: str, value: Any, rule: Rule) -> None:
         """Give a member another value; one that is missing is added."""
@@ -167,7 +170,7 @@ class Part:
         self.trail.rewrites.append(Rewrite(pointer=pointer, old=old, new=new, rule=rule))
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 

@@ -259,7 +259,76 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "what a schema says of itself": (
         schema(name="S", versions={"9": {}, "10": {}}),
-        schema(versions={"9": {}, "10": {"name": "S"}}),
+        schema(versions={"9": {"name": "S"}, "10": {}}),
+    ),
+    "versions that are numbers": (
+        {"specversion": "0.4-wip", **schema(name="S", versions={"9": {}, "10": {}})},
+        {
+            "specversion": "0.4-wip",
+            **schema(versions={"9": {"ancestorid": "9"}, "10": {"ancestorid": "9", "name": "S"}}),
+        },
+    ),
+    "the times of a resource with one version": (
+        schema(createdat="2030-01-01T00:00:00Z", versions={"1": {}}),
+        schema(versions={"1": {"createdat": "2030-01-01T00:00:00Z"}}),
+    ),
+    "the times of a resource with several versions": (
+        schema(modifiedOn="2030-01-01T00:00:00Z", versions={"1": {}, "2": {}}),
+        schema(meta={"modifiedat": "2030-01-01T00:00:00Z"}, versions={"1": {}, "2": {}}),
+    ),
+    "what is kept of a resource": (
+        schema(older={"a": 1}, name="S", versions={"1": {"older": {"b": 2}}}),
+        schema(versions={"1": {"older": {"a": 1, "b": 2}, "name": "S"}}),
+    ),
+    "types of an event": (
+        metadata(
+            subject={"type": "urireference"},
+            time={"type": "uritemplate", "value": "{time}"},
+            mine={"type": "urireference"},
+            yours={"type": "var"},
+        ),
+        message(
+            **EVENT,
+            envelopemetadata={
+                "subject": {"type": "string"},
+                "time": {"type": "timestamp", "value": "{time}"},
+                "mine": {"type": "urireference"},
+                "yours": {"type": "any"},
+            },
+            older={"envelopemetadata": {"subject": {"type": "urireference"}}},
+        ),
+    ),
+    "types of AMQP": (
+        options(
+            "amqp",
+            properties={"absolute-expiry-time": {"type": "datetime"}},
+            footer={"a": {"type": "var"}},
+        ),
+        options(
+            "amqp",
+            properties={"absolute-expiry-time": {"type": "timestamp"}},
+            footer={"a": {"type": "any"}},
+        ),
+    ),
+    "names of attributes of an event": (
+        metadata(id={"name": "id", "type": "string"}),
+        metadata(id={"type": "string"}),
+    ),
+    "options of a message in an object": (
+        options("kafka", options={"topic": {"value": "t"}}, properties={"key": {"value": "k"}}),
+        options("kafka", topic="t", key="k"),
+    ),
+    "a will as a JSON pointer": (
+        options("mqtt", endpoint, willmessage="#/definitionGroup/g/definitions/m"),
+        options("mqtt", endpoint, willmessage="/messagegroups/g/messages/m"),
+    ),
+    "blanks around URLs": (
+        message(documentation=" https://d\n", dataschemauri="  #/schemagroups/g/schemas/s"),
+        message(documentation="https://d", dataschemauri="#/schemagroups/g/schemas/s"),
+    ),
+    "blanks around the addresses of an endpoint": (
+        options("http", endpoint, endpoints=[{"uri": " https://u "}]),
+        options("http", endpoint, endpoints=[{"uri": "https://u"}]),
     ),
 }
 
@@ -286,6 +355,12 @@ def test_what_was_rewritten_is_not_rewritten_again(name: str) -> None:
 LEFT_OUT: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "people": (message(createdBy="J"), "/createdBy", {"createdBy": "J"}),
     "ids of others": (message(id="n"), "/id", {"id": "n"}),
+    "ids that are not the key": (message(messageid="n"), "/messageid", {"messageid": "n"}),
+    "names of attributes that are not the key": (
+        metadata(id={"name": "n"}),
+        "/envelopemetadata/id/name",
+        {"envelopemetadata": {"id": {"name": "n"}}},
+    ),
     "names that are none": (message(**{"x-y": 1}), "/x-y", {"x-y": 1}),
     "two names": (
         message(schemaurl="https://a", dataschemauri="https://b"),
@@ -325,6 +400,15 @@ def test_what_has_no_newest_form_is_left_out_or_kept_where_it_was(name: str) -> 
     assert migrate(keeping.document).document == keeping.document
 
 
+@pytest.mark.parametrize("will", ["https://x.example/m", "#/endpoints/e/definitions/m"])
+def test_a_will_that_is_no_message_of_a_group_is_left_out(will: str) -> None:
+    migrated = migrate(options("mqtt", endpoint, willmessage=will))
+    assert migrated.document == options("mqtt", endpoint)
+    assert [left.pointer for left in migrated.left_out] == [
+        "/endpoints/e/protocoloptions/willmessage"
+    ]
+
+
 @pytest.mark.parametrize(
     ("document", "edition", "reason"),
     [
@@ -333,6 +417,11 @@ def test_what_has_no_newest_form_is_left_out_or_kept_where_it_was(name: str) -> 
         ({"specversion": "0.4-wip", "schemaGroups": {}}, "0.4", "/schemaGroups: "),
         ({"specVersion": "0.5-wip", "schemaGroups": {}}, "0.5", "/schemaGroups: "),
         ({"specversion": "1.0-rc4", **endpoint(usage="producer")}, "rc1", "/endpoints/e/usage: "),
+        (
+            {"specversion": "1.0-rc4", **schema(defaultversionid="1", versions={"1": {}})},
+            "rc4",
+            "it says so: 1.0-rc4",
+        ),
         (message(basemessageurl="/x"), "rc2", "/messagegroups/g/messages/m/basemessageurl: "),
         ({"$schema": SCHEMA, **options("amqp", footer={}, application_properties={})}, "rc3", "/m"),
     ],

@@ -1,0 +1,133 @@
+"""What a registry would overlook or misread in a document that is imported as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.documents.trail import escaped
+
+# What the server assigns, or what the place of a resource tells.
+_ASSIGNED = frozenset(
+    {"epoch", "isdefault", "meta", "metaurl", "self", "shortself", "versionid", "xid"}
+    | {"defaultversionid", "defaultversionsticky", "defaultversionurl"}
+    | {"versions", "versionscount", "versionsurl"}
+)
+_BESIDE = "beside versions it is overlooked, and the default version says something else"
+_NOT_DEFAULT = "beside versions it is overlooked, and another version would be the default one"
+_NOT_CHOSEN = "it does not stick, and another version would be the default one"
+_NOT_STICKY = "beside versions it is overlooked, and the default version would not stick"
+_ATTRIBUTE = "the registry would keep it as an attribute: messages are in a collection `messages`"
+_REFERENCE = "the registry would keep it as an attribute: a cross reference is in `meta.xref`"
+_MESSAGES = frozenset({"endpoints", "messagegroups"})
+Members = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A member that would not become what it says: its JSON pointer, its value, and why."""
+
+    pointer: str
+    value: Any
+    reason: str
+
+
+def find_losses(groups: Members) -> tuple[Loss, ...]:
+    """Everything in the groups of a document that a registry accepts, and loses or misreads.
+
+    What is only called otherwise than in the newest edition, and stays what it is as an
+    extension, is none of it.
+
+    Args:
+        groups: the groups of a document by their plural, as they are to be sent.
+    """
+    return tuple(
+        Loss(pointer=pointer, value=value, reason=reason)
+        for plural, members in _objects(groups)
+        for id, group in _objects(members)
+        for pointer, value, reason in _in_group(plural, f"/{escaped(plural)}/{escaped(id)}", group)
+    )
+
+
+def default_version(versions: Members, stated: Any) -> str:
+    """The version that is the default one in a registry that has only these.
+
+    Source: core/model.md, "versionmode": the newest. Where versions name their ancestors, that
+    is what a catalog said of them, else the last created one that is nobody's ancestor; where
+    none does, it is the last one by its id.
+
+    Args:
+        versions: at least one.
+        stated: the id that the resource sticks to, if it sticks to one.
+    """
+    if isinstance(stated, str) and stated in versions:
+        return stated
+    ancestors = {vid: version.get("ancestorid") for vid, version in _objects(versions)}
+    if not any(ancestors.values()):
+        return max(versions, key=_by_id)
+    if said := [vid for vid, version in _objects(versions) if version.get("isdefault") is True]:
+        return said[0]
+    named = {str(ancestor) for vid, ancestor in ancestors.items() if ancestor != vid}
+    leaves = [vid for vid in versions if vid not in named] or [*versions]
+    times = {vid: str(version.get("createdat", "~")) for vid, version in _objects(versions)}
+    return max(leaves, key=lambda vid: (times.get(vid, "~"), *_by_id(vid)))
+
+
+def _by_id(vid: str) -> tuple[str, str]:
+    return vid.lower(), vid
+
+
+def _in_group(plural: str, pointer: str, group: Members) -> Iterator[tuple[str, Any, str]]:
+    has_messages = plural in _MESSAGES
+    if has_messages and isinstance(found := group.get("definitions"), dict) and found:
+        yield f"{pointer}/definitions", found, _ATTRIBUTE
+    for name, collection in _objects(group):
+        for id, resource in _objects(collection):
+            place = f"{pointer}/{escaped(name)}/{escaped(id)}"
+            if has_messages and name == "messages":
+                yield from _references(place, resource)
+            versions = resource.get("versions")
+            if isinstance(versions, dict) and versions and _are_objects(versions):
+                yield from _beside(place, id, resource, versions)
+
+
+def _references(pointer: str, message: Members) -> Iterator[tuple[str, Any, str]]:
+    for name in ("uri", "xref"):
+        if isinstance(target := message.get(name), str) and target.startswith(("#/", "/")):
+            yield f"{pointer}/{name}", target, _REFERENCE
+
+
+def _beside(
+    pointer: str, id: str, resource: Members, versions: Members
+) -> Iterator[tuple[str, Any, str]]:
+    meta = resource.get("meta")
+    meta = meta if isinstance(meta, dict) else {}
+    chosen = meta.get("defaultversionid")
+    stated = chosen if meta.get("defaultversionsticky") is True else None
+    if any(named not in (None, *versions) for named in (resource.get("versionid"), chosen)):
+        return  # What is said of the resource is said of a version that is not in the list.
+    default = default_version(versions, stated)
+    if chosen not in (None, default):
+        yield f"{pointer}/meta/defaultversionid", chosen, _NOT_CHOSEN
+    if resource.get("defaultversionid") not in (None, default):
+        yield f"{pointer}/defaultversionid", resource["defaultversionid"], _NOT_DEFAULT
+    if resource.get("defaultversionsticky") is True and "defaultversionsticky" not in meta:
+        yield f"{pointer}/defaultversionsticky", True, _NOT_STICKY
+    for name, value in resource.items():
+        is_id = name.endswith("id") and value == id
+        if name in _ASSIGNED or is_id or value is None:
+            continue
+        if value != versions[default].get(name):
+            yield f"{pointer}/{escaped(name)}", value, _BESIDE
+
+
+def _are_objects(versions: Members) -> bool:
+    return all(isinstance(version, dict) for version in versions.values())
+
+
+def _objects(members: Any) -> Iterator[tuple[str, Members]]:
+    if isinstance(members, dict):
+        for name, value in members.items():
+            if isinstance(value, dict):
+                yield name, value
