@@ -17,7 +17,6 @@ from catalog.model.errors import (
     MisplacedEpoch,
     ResourcesOnly,
     TooManyVersions,
-    UnknownAttribute,
     UnknownResourceType,
     XRegistryError,
 )
@@ -233,7 +232,7 @@ class Interaction:
                 default=self._taken(default, xid, id),
                 document=document,
                 meta=None if meta is None else self._taken(meta, xid, id, ignorable=_OF_META),
-                versions=self._versions(xid, id, body.get("versions"), patch=patch),
+                versions=self._versions(model, xid, body.get("versions"), patch=patch),
                 has_versions=body.get("versions") is not None,
             )
         )
@@ -247,10 +246,15 @@ class Interaction:
     def post_version(
         self, model: Model, xid: Xid, body: Body, *, document: Document | None = None
     ) -> None:
-        """One version, new unless its id names one (`core/http.md, "POST …/<RID>"`)."""
+        """One version, new unless its id names one (`core/http.md, "POST …/<RID>"`).
+
+        What a GET of the resource shows beside it is overlooked.
+        """
         vid = body.get("versionid")
         if vid is not None:
             check_version_id(xid, vid)
+        beside = _of_resources_only(_resource_type(model, xid))
+        body = {name: value for name, value in body.items() if name not in beside}
         self.put_version(model, xid, vid or "", body, patch=document is not None, document=document)
 
     def put_version(
@@ -267,7 +271,7 @@ class Interaction:
         kind = _resource_type(model, resource)
         if vid:
             check_version_id(resource, vid)
-        _refuse_parts_of_resources(resource.version(vid) if vid else resource, body)
+        _refuse_parts_of_resources(resource.version(vid), body, kind)
         self._imply_group(resource.group)
         own = self._taken(body, resource, f"{kind.singular}id")
         own = self._taken(own, resource.version(vid), f"{kind.singular}id", "versionid")
@@ -277,19 +281,19 @@ class Interaction:
     def put_versions(self, model: Model, resource: Xid, collection: Any, *, patch: bool) -> None:
         """The versions of one resource, keyed by id."""
         _check_id(resource, resource.rid)
-        id = f"{_resource_type(model, resource).singular}id"
         self._imply_group(resource.group)
-        versions = self._versions(resource, id, collection, patch=patch)
+        versions = self._versions(model, resource, collection, patch=patch)
         self.resources.append(ResourceUpsert(xid=resource, patch=patch, versions=versions))
 
     def _versions(
-        self, resource: Xid, id: str, collection: Any, *, patch: bool
+        self, model: Model, resource: Xid, collection: Any, *, patch: bool
     ) -> tuple[VersionUpsert, ...]:
+        kind = _resource_type(model, resource)
         upserts = []
         for vid, body in _entries(f"{resource}/versions", {} if collection is None else collection):
             check_version_id(resource, vid)
-            _refuse_parts_of_resources(resource.version(vid), body)
-            body = self._taken(body, resource, id)
+            _refuse_parts_of_resources(resource.version(vid), body, kind)
+            body = self._taken(body, resource, f"{kind.singular}id")
             upserts.append(VersionUpsert(vid=vid, body=body, patch=patch))
         return tuple(upserts)
 
@@ -325,14 +329,18 @@ def _entries(subject: str, collection: Any) -> Iterator[tuple[str, Body]]:
         yield key, body
 
 
-def _refuse_parts_of_resources(xid: Xid, body: Body) -> None:
-    """What a resource has beside its default version is lost in a version: it is told, instead.
+def _of_resources_only(kind: ResourceType) -> set[str]:
+    """What a resource shows beside its default version."""
+    return kind.resourceattributes.keys() - kind.attributes.keys()
 
-    What the server alone sets is overlooked there, as everywhere.
-    """
-    for name in ("meta", "versions"):
-        if body.get(name) is not None:
-            raise UnknownAttribute(str(xid), name=name)
+
+def _refuse_parts_of_resources(xid: Xid, body: Body, kind: ResourceType) -> None:
+    """Refuse in a version what only its resource has, lest it seems to be taken."""
+    for name in sorted(_of_resources_only(kind) & body.keys()):
+        if body[name] is not None:
+            raise InvalidAttribute(
+                str(xid), name=name, error_detail="it is the resource's, not a version's"
+            )
 
 
 def _check_id(xid: Xid, id: str) -> None:
