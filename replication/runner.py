@@ -11,8 +11,8 @@ from random import Random
 import aiohttp
 import structlog
 
+from catalog.backoff import Backoff
 from catalog.context import Context
-from catalog.events.backoff import Backoff
 from catalog.store import links
 from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
 from replication.bell import Bell

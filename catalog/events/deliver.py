@@ -9,8 +9,8 @@ from typing import Any
 
 import structlog
 
+from catalog.backoff import Backoff
 from catalog.context import Context
-from catalog.events.backoff import Backoff
 from catalog.events.delivery import Delivery, Means, Timing
 from catalog.events.ledger import Ledger
 from catalog.events.terms import Tails

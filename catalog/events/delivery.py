@@ -13,7 +13,7 @@ from typing import assert_never
 import aiohttp
 import structlog
 
-from catalog.events.backoff import Backoff
+from catalog.backoff import Backoff
 from catalog.events.ledger import Ledger
 from catalog.events.matcher import Predicate, compile_filters
 from catalog.events.tail import Entry, Rendered

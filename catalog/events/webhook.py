@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 
 import aiohttp
 from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from catalog.backoff import parse_retry_after
 from catalog.outbound import read_limited
 from catalog.store.subscriptions import ContentMode, Credential, Definition
-
-MAX_RETRY_AFTER_SECONDS = 3600.0
 
 _FORMAT = JSONFormat()
 _READ_LIMIT = 64 * 1024
@@ -83,25 +81,6 @@ async def post(
 def encode(event: CloudEvent, contentmode: ContentMode) -> HTTPMessage:
     """An event as headers and body (http-protocol-binding.md 3.1 and 3.2)."""
     return (to_binary if contentmode == "binary" else to_structured)(event, _FORMAT)
-
-
-def parse_retry_after(value: str | None, now: datetime) -> float:
-    """The seconds that a Retry-After header asks to wait, from 0 to the longest allowed.
-
-    Both forms are read, a number of seconds and a date; anything else asks for nothing.
-    """
-    if value is None:
-        return 0.0
-    text = value.strip()
-    if text.isascii() and text.isdigit():
-        seconds = float(text)
-    else:
-        try:
-            moment = parsedate_to_datetime(text)
-        except ValueError:
-            return 0.0
-        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
 def _headers(

@@ -1,9 +1,13 @@
-"""How long to wait after a failure: a retry policy as a value."""
+"""How long to wait after a failure: by a policy, or because the other side asks for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from random import Random
+
+MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +36,22 @@ class Backoff:
         except OverflowError:
             longest = self.cap
         return longest * (1 - self.jitter * random.random())
+
+
+def parse_retry_after(value: str | None, now: datetime) -> float:
+    """The seconds that a Retry-After header asks to wait, from 0 to the longest allowed.
+
+    Both forms are read, a number of seconds and a date; anything else asks for nothing.
+    """
+    if value is None:
+        return 0.0
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        seconds = float(text)
+    else:
+        try:
+            moment = parsedate_to_datetime(text)
+        except ValueError:
+            return 0.0
+        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
