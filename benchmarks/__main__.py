@@ -16,7 +16,18 @@ import uvloop
 from rich.console import Console
 from rich.markup import escape
 
-from benchmarks import bootstrap, dialects, export, find, get, imports, put, to_replica, to_sink
+from benchmarks import (
+    bootstrap,
+    dialects,
+    export,
+    fan_out,
+    find,
+    get,
+    imports,
+    put,
+    to_replica,
+    to_sink,
+)
 from benchmarks.figure import Figure
 from benchmarks.machine import facts, is_busy
 from benchmarks.size import FULL, QUICK, Size
@@ -33,6 +44,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "dialects": dialects.run,
     "bootstrap": bootstrap.run,
     "sink": to_sink.run,
+    "fan-out": fan_out.run,
     "replica": to_replica.run,
 }
 

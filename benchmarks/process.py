@@ -56,10 +56,19 @@ async def node_process(
 @contextlib.asynccontextmanager
 async def bare(directory: Path, name: str, *arguments: str) -> AsyncIterator[str]:
     """A bare server (see `benchmarks.bare`); the answer is its URL."""
+    async with server([*BARE_COMMAND, *arguments], directory, name) as (url, _):
+        yield url
+
+
+@contextlib.asynccontextmanager
+async def server(
+    command: Sequence[str], directory: Path, name: str
+) -> AsyncIterator[tuple[str, int]]:
+    """A server that takes `--port`; the answer is its URL, and the port."""
     port = free_port()
-    command = [*BARE_COMMAND, "--port", str(port), *arguments]
-    async with _running(command, {}, directory / f"{name}.log", port):
-        yield f"http://127.0.0.1:{port}"
+    log = directory / f"{name}.log"
+    async with _running([*command, "--port", str(port)], {}, log, port):
+        yield f"http://127.0.0.1:{port}", port
 
 
 def free_port() -> int:

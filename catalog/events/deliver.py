@@ -13,6 +13,7 @@ from catalog.backoff import Backoff
 from catalog.context import Context
 from catalog.events.delivery import Delivery, Means, Timing
 from catalog.events.ledger import Ledger
+from catalog.events.slots import Slots
 from catalog.events.terms import Tails
 from catalog.outbound import open_session
 from catalog.store.changes import read_head
@@ -97,6 +98,7 @@ async def _serve(context: Context, connection: Connection, signal: Signal, timin
             tails=tails,
             ledger=ledger,
             session=session,
+            slots=Slots(),
             backoff=Backoff(
                 initial=settings.backoff_initial_seconds,
                 factor=2.0,

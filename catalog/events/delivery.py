@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -16,17 +16,16 @@ import structlog
 from catalog.backoff import Backoff
 from catalog.events.ledger import Ledger
 from catalog.events.matcher import Predicate, compile_filters
+from catalog.events.slots import Slots
 from catalog.events.tail import Entry, Rendered
 from catalog.events.terms import Tails
 from catalog.events.webhook import Delivered, Gone, Refused, post
 from catalog.store.changes import Position
-from catalog.store.database import wait_for
 from catalog.store.subscriptions import Progress, State, Subscription
 
 _log = structlog.get_logger(__name__)
 
 _BATCH = 100
-_IDLE_SECONDS = 60.0
 
 
 def _now() -> datetime:
@@ -49,6 +48,7 @@ class Means:
     tails: Tails
     ledger: Ledger
     session: aiohttp.ClientSession
+    slots: Slots
     backoff: Backoff
     timing: Timing
 
@@ -87,7 +87,6 @@ class Delivery:
     async def run(self) -> None:
         """Deliver until the sink is gone."""
         while not self._has_ended:
-            ticket = self.tail.grown.ticket()
             try:
                 seen = await self.advance_once()
             # One subscription's trouble, whatever it is, is shown and does not spread.
@@ -96,7 +95,7 @@ class Delivery:
                 await self._refused(Refused(reason=f"internal error: {type(error).__name__}"))
             else:
                 if not seen:
-                    await wait_for(ticket, _IDLE_SECONDS)
+                    await self.tail.growth(self._concerns)
             if self._pause:
                 await self._means.timing.sleep(self._pause)
 
@@ -112,6 +111,15 @@ class Delivery:
         await asyncio.sleep(0)
         return len(entries)
 
+    def _concerns(self, entries: Sequence[Entry]) -> bool:
+        """Whether any of these changes is to be delivered; those before it are passed over."""
+        for entry in entries:
+            if any(self._matches(rendered.texts) for rendered in entry.events):
+                return True
+            self.cursor = max(self.cursor, entry.position)
+        self._means.ledger.skip(self._progress())
+        return False
+
     async def _deliver(self, entry: Entry) -> bool:
         """Whether every matching event of a change was acknowledged."""
         for rendered in entry.events[self._settled :]:
@@ -126,13 +134,15 @@ class Delivery:
         return True
 
     async def _post(self, rendered: Rendered) -> bool:
-        answer = await post(
-            self._means.session,
-            self._subscription.definition,
-            self._subscription.credential,
-            rendered.event,
-            now=self._means.timing.now,
-        )
+        definition = self._subscription.definition
+        async with self._means.slots.hold():
+            answer = await post(
+                self._means.session,
+                definition,
+                self._subscription.credential,
+                rendered.message(definition.contentmode),
+                now=self._means.timing.now,
+            )
         match answer:
             case Delivered():
                 self._failures = 0

@@ -5,27 +5,41 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+from cloudevents.core.bindings.http import HTTPMessage
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.events.render import texts_of
+from catalog.events.webhook import encode
 from catalog.store.changes import LoggedChange, Position, read_changes, read_head
-from catalog.store.database import Connection, Database, Signal, wait_for
+from catalog.store.database import Connection, Database, wait_for
+from catalog.store.subscriptions import ContentMode
 
 _READ_LIMIT = 1000
+# Between so many subscribers, whoever else has something to do has a turn.
+_WOKEN_AT_ONCE = 16
 _FIRST_LOOK_SECONDS = 0.005
 _LONGEST_LOOK_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """An event together with its attributes as filters see them."""
+    """An event in the forms that all its subscribers share.
 
-    event: CloudEvent
-    texts: Mapping[str, str]
+    `texts` are its attributes as filters see them.
+    """
+
+    def __init__(self, event: CloudEvent) -> None:
+        self._event = event
+        self._messages: dict[ContentMode, HTTPMessage] = {}
+        self.texts: Mapping[str, str] = texts_of(event)
+
+    def message(self, contentmode: ContentMode) -> HTTPMessage:
+        """What is sent to those who want it in this mode."""
+        if contentmode not in self._messages:
+            self._messages[contentmode] = encode(self._event, contentmode)
+        return self._messages[contentmode]
 
 
 class Entry:
@@ -37,7 +51,7 @@ class Entry:
 
     @cached_property
     def events(self) -> Sequence[Rendered]:
-        return tuple(Rendered(event=event, texts=texts_of(event)) for event in self._render())
+        return tuple(Rendered(event) for event in self._render())
 
 
 class Terms(Protocol):
@@ -46,6 +60,10 @@ class Terms(Protocol):
     async def entries(
         self, connection: Connection, changes: Sequence[LoggedChange]
     ) -> list[Entry]: ...
+
+
+# Whether any of these changes is for somebody.
+Concerns = Callable[[Sequence[Entry]], bool]
 
 
 class Tail:
@@ -59,7 +77,6 @@ class Tail:
     """
 
     def __init__(self, database: Database, *, terms: Terms, start: Position, size: int) -> None:
-        self.grown = Signal()
         self._wanted = asyncio.Event()
         self._database = database
         self._terms = terms
@@ -67,6 +84,7 @@ class Tail:
         self._entries: list[Entry] = []
         self._begin = start
         self._end = start
+        self._waiting: dict[asyncio.Future[None], Concerns] = {}
         # Those who are behind share a few connections, whatever their number.
         self._readers = asyncio.Semaphore(3)
 
@@ -105,8 +123,27 @@ class Tail:
             self._entries += entries
             self._end = entries[-1].position
             self._trim()
-            self.grown.set()
+            await self._wake(entries)
         return len(entries)
+
+    async def growth(self, concerns: Concerns) -> None:
+        """Wait until the window has grown by something that `concerns` the caller, who has
+        seen all that is in it. It is asked of each batch of changes, in their order."""
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[woken] = concerns
+        try:
+            await woken
+        finally:
+            self._waiting.pop(woken, None)
+
+    async def _wake(self, entries: Sequence[Entry]) -> None:
+        """Tell those who wait, few at a time: there can be thousands of them."""
+        for number, woken in enumerate([*self._waiting]):
+            if number % _WOKEN_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            concerns = self._waiting.get(woken)
+            if concerns is not None and _is_concerned(concerns, entries) and not woken.done():
+                woken.set_result(None)
 
     async def after(self, position: Position, limit: int) -> Sequence[Entry]:
         """Up to `limit` changes after a position: from memory for those who are synced,
@@ -127,3 +164,11 @@ class Tail:
         if surplus > self._size:
             self._begin = self._entries[surplus - 1].position
             del self._entries[:surplus]
+
+
+def _is_concerned(concerns: Concerns, entries: Sequence[Entry]) -> bool:
+    try:
+        return concerns(entries)
+    # Whoever waits meets it again when it reads the changes; the others are told all the same.
+    except Exception:
+        return True

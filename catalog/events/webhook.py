@@ -48,11 +48,11 @@ async def post(
     session: aiohttp.ClientSession,
     definition: Definition,
     credential: Credential | None,
-    event: CloudEvent,
+    message: HTTPMessage,
     *,
     now: Callable[[], datetime],
 ) -> Answer:
-    """Send one event to a subscription's sink.
+    """Send one event, as `encode` writes it, to a subscription's sink.
 
     What goes wrong on the way is an answer, not an exception. A redirect is a failure and
     is not followed.
@@ -63,7 +63,6 @@ async def post(
         and credential.expiresat <= now()
     ):
         return Refused(reason="the access token of the sink credential has expired")
-    message = encode(event, definition.contentmode)
     try:
         async with session.request(
             definition.method,

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from aiohttp import web
@@ -21,6 +21,8 @@ from catalog.config import Settings
 from catalog.context import Context
 from catalog.events.deliver import run_deliveries
 from catalog.events.delivery import Timing
+from catalog.events.tail import Tail
+from catalog.events.terms import Native
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -28,6 +30,7 @@ from catalog.model.modelsource import default_model
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Database
 from catalog.store.subscriptions import (
+    ContentMode,
     Credential,
     Definition,
     Subscription,
@@ -452,6 +455,73 @@ async def test_a_sink_that_hangs_holds_back_nobody_else(context: Context, sink: 
         released.set()
         await slow.received(100)
         assert slow.subjects == sink.subjects == xids(*ids)
+
+
+async def test_hundreds_of_sinks_that_hang_hold_back_nobody_else(
+    context: Context, sink: Sink
+) -> None:
+    released = asyncio.Event()
+
+    async def hang(_: CloudEvent) -> web.Response:
+        await released.wait()
+        return web.Response(status=204)
+
+    async with Sink() as slow, delivering(context):
+        slow.answer = hang
+        for _ in range(200):
+            await subscribe(context, slow.url)
+        await subscribe(context, sink.url)
+        await log(context, "a", "b")
+        await sink.received(2)
+        await slow.asked(200)
+        assert slow.events == []
+        released.set()
+        await slow.received(400)
+    assert sink.subjects == xids("a", "b")
+
+
+async def test_others_have_their_turns_while_many_subscribers_are_told_of_a_change(
+    context: Context,
+) -> None:
+    async with context.database.pool.acquire() as connection:
+        head = await read_head(connection)
+    tail = Tail(context.database, terms=Native(source=SOURCE), start=head.now, size=100)
+    told: list[int] = []
+    turns: set[int] = set()
+
+    async def wait(number: int) -> None:
+        await tail.growth(lambda _: number % 2 == 0)
+        told.append(number)
+
+    async def take_turns() -> None:
+        while True:
+            turns.add(len(told))
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        waiting = [group.create_task(wait(number)) for number in range(1000)]
+        await asyncio.sleep(0)
+        other = group.create_task(take_turns())
+        await log(context, "a")
+        assert await tail.read_once() == 1
+        await asyncio.wait(waiting[::2])
+        for task in (other, *waiting):
+            task.cancel()
+    assert told == list(range(0, 1000, 2))
+    assert len(turns) > 20
+
+
+async def test_an_event_is_written_once_for_all_who_want_it_in_one_form(context: Context) -> None:
+    async with context.database.pool.acquire() as connection:
+        head = await read_head(connection)
+    tail = Tail(context.database, terms=Native(source=SOURCE), start=head.now, size=100)
+    await log(context, "a")
+    assert await tail.read_once() == 1
+    [[entry], [again]] = [await tail.after(head.now, 10) for _ in range(2)]
+    for mode in get_args(ContentMode):
+        assert entry.events[0].message(mode) is again.events[0].message(mode)
+    binary, structured = (entry.events[0].message(mode) for mode in get_args(ContentMode))
+    assert binary.body != structured.body
 
 
 async def test_subscriptions_take_effect_and_end_at_once(context: Context, sink: Sink) -> None:

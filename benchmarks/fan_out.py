@@ -1,0 +1,176 @@
+"""What clients notice while each change goes to a thousand sinks, against the same without sinks.
+
+Four clients read a message every 20 ms, unless an answer takes longer. The sinks are in a process
+of their own, each with a connection of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from benchmarks.figure import Aim, Figure, middle, percentile
+from benchmarks.load import Connection, body_of, connected, get_request, send_request
+from benchmarks.messages import document, message
+from benchmarks.process import node, server
+from benchmarks.size import Size
+
+SINKS_COMMAND = (sys.executable, "-m", "benchmarks.sinks")
+
+_SINKS = 1000
+_MESSAGES = 20
+_READERS = 4
+_READ_SECONDS = 0.02
+_BURST = 10
+_SUBSCRIBE_AT_ONCE = 8
+_ARRIVE_SECONDS = 120
+_AIM = Aim(bound=25, is_most=True)
+
+
+@dataclass(slots=True)
+class Noticed:
+    """Seconds: of each read, of each change, and until a change had reached every sink."""
+
+    reads: list[float] = field(default_factory=list)
+    changes: list[float] = field(default_factory=list)
+    arrivals: list[float] = field(default_factory=list)
+
+
+async def run(size: Size, directory: Path) -> list[Figure]:
+    """Milliseconds of reads and changes, beside single changes and beside many at once."""
+    async with node(directory, "fan-out-node") as url, _sinks(directory) as port:
+        async with connected(url, 1) as (connection,):
+            body = orjson.dumps(document("g", 1, _MESSAGES))
+            await connection.request(send_request("POST", url, "/", body))
+        alone = await _single_changes(url, port, size, sinks=0)
+        await _subscribe(url, port)
+        await _single_changes(url, port, size, sinks=_SINKS)  # connects to every sink
+        single = await _single_changes(url, port, size, sinks=_SINKS)
+        burst = await _burst(url, port)
+    return [
+        *_figures("a change a second", single, alone),
+        *_figures(f"{_BURST} changes at once", burst, alone),
+        Figure(
+            name=f"A change to {_SINKS:,} sinks",
+            unit="ms",
+            value=middle(single.arrivals) * 1000,
+            note=f"{_SINKS * _BURST / burst.arrivals[0]:,.0f} deliveries/s where "
+            f"{_BURST} changes are made at once",
+        ),
+    ]
+
+
+def _figures(beside: str, noticed: Noticed, alone: Noticed) -> list[Figure]:
+    return [
+        Figure(
+            name=f"GET beside {beside}, p99",
+            unit="ms",
+            value=percentile(noticed.reads, 99) * 1000,
+            baseline=percentile(alone.reads, 99) * 1000,
+            aim=_AIM,
+            note=f"{len(noticed.reads):,} reads; p50 {percentile(noticed.reads, 50) * 1000:.1f}, "
+            f"longest {max(noticed.reads) * 1000:.1f}; the baseline has no sinks",
+        ),
+        Figure(
+            name=f"PUT beside {beside}, p50",
+            unit="ms",
+            value=percentile(noticed.changes, 50) * 1000,
+            baseline=percentile(alone.changes, 50) * 1000,
+            note=f"{len(noticed.changes)} changes, longest {max(noticed.changes) * 1000:.1f}",
+        ),
+    ]
+
+
+async def _single_changes(url: str, port: int, size: Size, *, sinks: int) -> Noticed:
+    """One change a second."""
+    noticed = Noticed()
+    async with _reading(url, noticed), connected(url, 1) as (connection,):
+        for _ in range(round(size.latency_seconds)):
+            due = time.perf_counter() + 1
+            await _change(url, port, connection, noticed, changes=1, sinks=sinks)
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+    return noticed
+
+
+async def _burst(url: str, port: int) -> Noticed:
+    """Many changes, one right after the other."""
+    noticed = Noticed()
+    async with _reading(url, noticed), connected(url, 1) as (connection,):
+        await _change(url, port, connection, noticed, changes=_BURST, sinks=_SINKS)
+    return noticed
+
+
+async def _change(
+    url: str, port: int, connection: Connection, noticed: Noticed, *, changes: int, sinks: int
+) -> None:
+    async with connected(f"http://127.0.0.1:{port}", 1) as (counter,):
+        before, started = await _taken(counter, port), time.perf_counter()
+        for number in range(changes):
+            name = f"m{number % _MESSAGES}"
+            body = orjson.dumps(message(name, f"Changed at {time.perf_counter()}."))
+            sent = time.perf_counter()
+            path = f"/messagegroups/g0/messages/{name}"
+            await connection.request(send_request("PUT", url, path, body))
+            noticed.changes.append(time.perf_counter() - sent)
+        deadline = started + _ARRIVE_SECONDS
+        while await _taken(counter, port) < before + changes * sinks:
+            if time.perf_counter() > deadline:
+                raise TimeoutError("a change did not reach every sink")
+            await asyncio.sleep(0.005)  # between two looks
+        noticed.arrivals.append(time.perf_counter() - started)
+
+
+async def _taken(counter: Connection, port: int) -> int:
+    """How many events the sinks have taken."""
+    request = get_request(f"http://127.0.0.1:{port}", "/count")
+    return int(body_of(await counter.request(request)))
+
+
+@contextlib.asynccontextmanager
+async def _reading(url: str, noticed: Noticed) -> AsyncIterator[None]:
+    """Read messages meanwhile."""
+    async with connected(url, _READERS) as connections, asyncio.TaskGroup() as group:
+        readers = [
+            group.create_task(_read_on(url, connection, noticed)) for connection in connections
+        ]
+        yield
+        for reader in readers:
+            reader.cancel()
+
+
+async def _read_on(url: str, connection: Connection, noticed: Noticed) -> None:
+    for number in itertools.count():
+        sent = time.perf_counter()
+        path = f"/messagegroups/g0/messages/m{number % _MESSAGES}"
+        await connection.request(get_request(url, path))
+        noticed.reads.append(time.perf_counter() - sent)
+        await asyncio.sleep(max(0.0, sent + _READ_SECONDS - time.perf_counter()))
+
+
+async def _subscribe(url: str, port: int) -> None:
+    async with connected(url, _SUBSCRIBE_AT_ONCE) as connections:
+
+        async def subscribe(connection: Connection, first: int) -> None:
+            for number in range(first, _SINKS, _SUBSCRIBE_AT_ONCE):
+                sink = f"http://127.1.{number // 250}.{1 + number % 250}:{port}/"
+                body = orjson.dumps({"sink": sink, "protocol": "HTTP"})
+                await connection.request(send_request("POST", url, "/subscriptions", body))
+
+        async with asyncio.TaskGroup() as group:
+            for first, connection in enumerate(connections):
+                group.create_task(subscribe(connection, first))
+
+
+@contextlib.asynccontextmanager
+async def _sinks(directory: Path) -> AsyncIterator[int]:
+    """The port that all sinks listen on."""
+    async with server(SINKS_COMMAND, directory, "fan-out-sinks") as (_, port):
+        yield port

@@ -1,0 +1,62 @@
+"""A thousand sinks in one process: `python -m benchmarks.sinks` takes events at any address.
+
+Each address of the loopback network is another sink to those who deliver, with a connection of
+its own. `GET /count` says how many events arrived, and costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import cast
+
+import uvloop
+
+_HEAD_END = b"\r\n\r\n"
+_TAKEN = b"HTTP/1.1 204 No Content\r\n\r\n"
+
+
+class _Sink(asyncio.Protocol):
+    """One connection; requests come one after the other, each with its head in one piece."""
+
+    taken = 0
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._awaited = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        assert self._transport is not None, "the connection is made"
+        if self._awaited:
+            self._awaited -= len(data)
+        elif data.startswith(b"GET"):
+            body = str(_Sink.taken).encode()
+            self._transport.write(
+                b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+            )
+            return
+        else:
+            self._awaited = _length(data) - (len(data) - data.index(_HEAD_END) - len(_HEAD_END))
+        if self._awaited <= 0:
+            self._awaited = 0
+            _Sink.taken += 1
+            self._transport.write(_TAKEN)
+
+
+def _length(head: bytes) -> int:
+    _, found, rest = head.lower().partition(b"\r\ncontent-length:")
+    return int(rest.partition(b"\r\n")[0]) if found else 0
+
+
+async def _serve(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(_Sink, "0.0.0.0", port, backlog=2048)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    uvloop.run(_serve(parser.parse_args().port))
