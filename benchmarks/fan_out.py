@@ -21,11 +21,12 @@ from benchmarks.figure import Aim, Figure, middle, percentile
 from benchmarks.load import Connection, body_of, connected, get_request, send_request
 from benchmarks.messages import document, message
 from benchmarks.process import node, server
+from benchmarks.sinks import addresses
 from benchmarks.size import Size
 
-SINKS_COMMAND = (sys.executable, "-m", "benchmarks.sinks")
-
 _SINKS = 1000
+SINKS_COMMAND = (sys.executable, "-m", "benchmarks.sinks", "--count", str(_SINKS))
+
 _MESSAGES = 20
 _READERS = 4
 _READ_SECONDS = 0.02
@@ -159,9 +160,8 @@ async def _subscribe(url: str, port: int) -> None:
     async with connected(url, _SUBSCRIBE_AT_ONCE) as connections:
 
         async def subscribe(connection: Connection, first: int) -> None:
-            for number in range(first, _SINKS, _SUBSCRIBE_AT_ONCE):
-                sink = f"http://127.1.{number // 250}.{1 + number % 250}:{port}/"
-                body = orjson.dumps({"sink": sink, "protocol": "HTTP"})
+            for address in addresses(_SINKS)[first::_SUBSCRIBE_AT_ONCE]:
+                body = orjson.dumps({"sink": f"http://{address}:{port}/", "protocol": "HTTP"})
                 await connection.request(send_request("POST", url, "/subscriptions", body))
 
         async with asyncio.TaskGroup() as group:
