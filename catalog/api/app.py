@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from aiohttp import hdrs, web
 
-from catalog.api import capabilities, discovery, model, openapi, shortself, validate
+from catalog.api import apply, capabilities, discovery, model, openapi, shortself, validate
 from catalog.api.afterwards import AFTERWARDS, Afterwards
 from catalog.api.cache import ANSWERS, AnswerCache
 from catalog.api.crossorigin import share_with_origins
@@ -47,7 +47,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app[SNAPSHOTS] = asyncio.Semaphore(max(1, context.settings.database_pool_size // 2))
     app[AFTERWARDS] = afterwards = Afterwards()
     app.on_shutdown.append(afterwards.end)
-    native = (model, capabilities, discovery, openapi, validate)
+    native = (model, capabilities, discovery, openapi, validate, apply)
     app.add_routes([*(route for part in native for route in part.routes), *routes])
     for resource in app.router.resources():
         _answer_other_methods(resource)

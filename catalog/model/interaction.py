@@ -109,6 +109,8 @@ class Interaction:
     `path` its path, for errors that are about the request. `ignore` names what to overlook
     (core/spec.md, "Ignore Flag"). `default` is the version to make the default one of its only
     resource, or one of the words `NEWEST` and `THE_NEW_ONE`.
+    With `writes_only_changes`, an entity that it would leave as it is counts as not named: it is
+    not updated, its epoch is not checked, and it may be a replica.
     `violations` are the errors found in single entities of a larger request: they refuse it,
     but not before the rest was examined too.
     """
@@ -118,6 +120,7 @@ class Interaction:
     is_collection: bool = False
     ignore: frozenset[str] = frozenset()
     default: str | None = None
+    writes_only_changes: bool = False
     registry: RegistryUpsert | None = None
     groups: list[GroupUpsert] = field(default_factory=list)
     resources: list[ResourceUpsert] = field(default_factory=list)

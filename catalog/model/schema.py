@@ -30,7 +30,7 @@ TYPES = SCALARS | {"any", "array", "map", "object"}
 # First segments of paths that are no collections: core/http.md's, and Concord's own.
 RESERVED_GROUP_NAMES = frozenset(
     {"capabilities", "capabilitiesoffered", "export", "model", "modelsource"}
-    | {"health", "metrics", "notifications", "replication", "subscriptions", "validate"}
+    | {"apply", "health", "metrics", "notifications", "replication", "subscriptions", "validate"}
     | {"messagecatalog", "messagedefinition", "registry", "services"}
 )
 

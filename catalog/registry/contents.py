@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 
 from catalog.model.schema import ResourceType
@@ -44,7 +43,4 @@ def has_new_content(draft: Draft, kind: ResourceType) -> bool:
     names = ("format", f"{kind.singular}url")
     if any(before.attributes.get(name) != draft.attributes.get(name) for name in names):
         return True
-    sha256 = draft.document_sha256
-    if draft.document is not None:
-        sha256 = hashlib.sha256(draft.document).digest()
-    return sha256 != before.document_sha256
+    return draft.content_sha256 != before.document_sha256

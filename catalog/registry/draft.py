@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from catalog.model.digest import canonical
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
 
@@ -15,7 +17,8 @@ class Draft:
     """The state that an entity will have. `before` is `None` for one that is new.
 
     Its epoch will be above the one before and above `least_epoch`. One that `is_noted` is
-    written though nobody updated it: its time stays.
+    written though nobody updated it: its time stays. `named_time` is the `modifiedat` that a
+    request names where it writes only changes.
     """
 
     xid: Xid
@@ -26,6 +29,7 @@ class Draft:
     document_sha256: bytes | None = None
     document: bytes | None = None
     least_epoch: int = 0
+    named_time: datetime | None = None
     is_touched: bool = False
     is_noted: bool = False
     is_deleted: bool = False
@@ -64,6 +68,24 @@ class Draft:
         return self.before is not None and self.before.document_sha256 is not None
 
     @property
+    def content_sha256(self) -> bytes | None:
+        """Of the document that the version will have; `None` if it will have none."""
+        if self.document is not None:
+            return hashlib.sha256(self.document).digest()
+        return self.document_sha256
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it differs from what it was in more than its epoch and `modifiedat`."""
+        before = self.before
+        return (
+            before is None
+            or self.createdat != before.createdat
+            or self.content_sha256 != before.document_sha256
+            or canonical(self.attributes) != canonical(before.attributes)
+        )
+
+    @property
     def xref(self) -> str | None:
         """What a cross reference refers to; `None` for every other entity."""
         return self.attributes.get("xref") if self.xid.kind == "resource" else None
@@ -72,3 +94,9 @@ class Draft:
         """Give the version a document, or take it away with `None`."""
         self.document = body
         self.document_sha256 = None
+
+    def keep_document(self) -> None:
+        """Leave the version the document that it had."""
+        assert self.before is not None, "what is new had none"
+        self.document = None
+        self.document_sha256 = self.before.document_sha256

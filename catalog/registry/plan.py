@@ -6,7 +6,8 @@ drafts; `finish` seals those that were touched, raising each epoch once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -61,6 +62,8 @@ class Plan:
         authority: this node's: what it creates, and all that it may write.
         now: the time of the interaction, one for all its entities.
         referred: what touched cross references show now, by xid.
+        writes_only_changes: leave alone what the interaction would leave as it is.
+        documents: of versions that are to be compared with what the interaction has, by xid.
     """
 
     def __init__(
@@ -71,11 +74,15 @@ class Plan:
         authority: str,
         now: datetime,
         referred: Mapping[str, Entity] | None = None,
+        writes_only_changes: bool = False,
+        documents: Mapping[str, bytes] | None = None,
     ) -> None:
         self.model = model
         self.authority = authority
         self.now = now
         self.referred = referred or {}
+        self.writes_only_changes = writes_only_changes
+        self.documents = documents or {}
         self._rules: dict[str, GroupRules] = {}
         self.violations: list[XRegistryError] = []
         self.drafts = {xid: Draft.of(entity) for xid, entity in before.items()}
@@ -142,7 +149,7 @@ class Plan:
         self.check_writable(draft)
         if not draft.is_touched:
             draft.is_touched = True
-            draft.modifiedat = self.now
+            draft.modifiedat = max(self.now, draft.named_time or self.now)
         return draft
 
     def note(self, draft: Draft) -> None:
@@ -184,6 +191,37 @@ class Plan:
                 str(xid), singular=singular, invalid_id=str(given), expected_id=expected
             )
 
+    @contextlib.contextmanager
+    def updating(self, draft: Draft, body: Body) -> Iterator[None]:
+        """Count an entity as updated by what a request's body does to its draft inside of this.
+
+        Where only changes are written, it is updated only if it became another one. There, a
+        `modifiedat` in the body is the least that it will have: a later one that it has already
+        is no change.
+
+        Raises:
+            MismatchedEpoch
+            Readonly: it belongs to another authority.
+        """
+        epoch = read_epoch(draft.shown_as, body)
+        before = draft.before
+        if before is None or not self.writes_only_changes:
+            self._begin_update(draft, epoch)
+            yield
+            return
+        yield
+        named = draft.named_time
+        is_later = named is not None and named > before.modifiedat
+        if is_later or draft.is_changed:
+            self._begin_update(draft, epoch)
+        if named is not None and draft.is_touched:
+            draft.modifiedat = named if is_later else max(self.now, named)
+
+    def _begin_update(self, draft: Draft, epoch: int | None) -> None:
+        if draft.before is not None:
+            self.check_epoch(draft, epoch, draft.shown_as)
+        self.touch(draft.xid)
+
     def update(
         self,
         draft: Draft,
@@ -196,15 +234,14 @@ class Plan:
     ) -> None:
         """Put a body's attributes into a draft, after checking them against the model.
 
+        Call it inside of `updating`.
+
         Args:
             definitions: what a client may set on this kind of entity.
             patch: keep what the body does not mention.
             managed: names that the caller has dealt with, or that the server alone sets.
             complete: adds the values that an attribute has where nobody gave it one.
         """
-        if draft.before is not None:
-            self.check_epoch(draft, read_epoch(draft.shown_as, body), draft.shown_as)
-        self.touch(draft.xid)
         self._update_times(draft, body)
         own = {k: v for k, v in draft.attributes.items() if k in managed}
         kept = {k: v for k, v in draft.attributes.items() if patch and k not in managed}
@@ -234,10 +271,14 @@ class Plan:
 
     def _update_times(self, draft: Draft, body: Body) -> None:
         """core/spec.md, "createdat Attribute" and "modifiedat Attribute"."""
+        keeps = self.writes_only_changes and draft.before is not None
         if "createdat" in body:
             given = self._time(draft, body, "createdat")
-            draft.createdat = given or self.now
+            draft.createdat = given or (draft.createdat if keeps else self.now)
         given = self._time(draft, body, "modifiedat")
+        if keeps:
+            draft.named_time = given
+            return
         is_news = draft.before is None or given != draft.before.modifiedat
         draft.modifiedat = given if given is not None and is_news else self.now
 
@@ -257,13 +298,14 @@ class Plan:
             return
         registry_id = draft.attributes["registryid"]
         self.check_id(draft.xid, "registry", registry_id, upsert.body)
-        self.update(
-            draft,
-            upsert.body,
-            self.model.own_attributes,
-            patch=upsert.patch,
-            managed=self.model.managed,
-        )
+        with self.updating(draft, upsert.body):
+            self.update(
+                draft,
+                upsert.body,
+                self.model.own_attributes,
+                patch=upsert.patch,
+                managed=self.model.managed,
+            )
 
     def _complete_registry(self, draft: Draft) -> None:
         """Give it the default values of a new model; what does not comply is told later."""
@@ -288,7 +330,8 @@ class Plan:
         draft.least_epoch = max(draft.least_epoch, upsert.least_epoch)
         body = upsert.body or {}
         self.check_id(upsert.xid, kind.singular, upsert.xid.gid, body)
-        self.update(draft, body, kind.own_attributes, patch=upsert.patch, managed=kind.managed)
+        with self.updating(draft, body):
+            self.update(draft, body, kind.own_attributes, patch=upsert.patch, managed=kind.managed)
         self.check_decided(draft, kind.narrowed)
         self._rules.pop(str(upsert.xid), None)
         self.rules_of(upsert.xid)

@@ -12,6 +12,7 @@ from catalog.model.interaction import Interaction
 from catalog.registry.checks import Checks
 from catalog.registry.holdings import Holdings
 from catalog.registry.plan import Plan, Planned
+from catalog.registry.sameness import compared_documents
 from catalog.registry.steps import Steps
 from catalog.registry.validation import Checker
 
@@ -75,6 +76,8 @@ class Planning:
             authority=self.authority,
             now=now,
             referred=await self._referred(interaction, held),
+            writes_only_changes=interaction.writes_only_changes,
+            documents=await self._compared(interaction, held),
         )
         steps = Steps(plan, interaction, await self._numbers(interaction, held))
         steps.run()
@@ -119,6 +122,15 @@ class Planning:
         named = ((xrefs.get(str(xid.resource)), xid.vid) for xid in doomed if xid.vid)
         versions = {f"{owner}/versions/{vid}" for owner, vid in (*defaults, *named) if owner}
         return targets | await self.holdings.load(versions)
+
+    async def _compared(
+        self, interaction: Interaction, before: Mapping[str, Entity]
+    ) -> dict[str, bytes]:
+        """The documents that an interaction may have in another layout only."""
+        if not interaction.writes_only_changes:
+            return {}
+        xids = compared_documents(interaction.resources, before, self.configuration.model)
+        return await self.holdings.load_documents(xids) if xids else {}
 
     async def _numbers(
         self, interaction: Interaction, before: Mapping[str, Entity]

@@ -38,6 +38,7 @@ from catalog.registry.documents import update_document
 from catalog.registry.draft import Draft
 from catalog.registry.line import adopt, beyond_limit
 from catalog.registry.plan import Plan
+from catalog.registry.sameness import keep_equal_document
 
 SHOWN_THROUGH_REFERENCE = "It is shown through a cross reference; delete it where that refers to."
 
@@ -68,7 +69,8 @@ class ResourcePlan:
         self.given = given
         self.default = default
         self.is_new = plan.live(xid) is None
-        self._alone: Draft | None = None
+        # What must not be too old to be kept.
+        self._needed: list[Draft] = []
 
     @property
     def draft(self) -> Draft:
@@ -146,8 +148,9 @@ class ResourcePlan:
         if (default := self._default_upsert(upsert)) is not None:
             upserts.append(default)
         written = [self._upsert_version(each) for each in upserts]
-        if len(written) == 1 and written[0].is_new and not self.is_new:
-            self._alone = written[0]
+        is_alone = len(written) == 1 and written[0].is_new and not self.is_new
+        if is_alone or self.plan.writes_only_changes:
+            self._needed = written
         orphans = [draft for draft in written if "ancestorid" not in draft.attributes]
         lineage.check_ancestors_exist(self.versions)
         if self.kind.versionmode == lineage.MANUAL:
@@ -158,6 +161,9 @@ class ResourcePlan:
         """Which version the resource's own attributes are for, if any (step 2)."""
         in_versions = {version.vid for version in upsert.versions}
         body = upsert.default
+        if self.plan.writes_only_changes and in_versions and not (body or {}).get("versionid"):
+            # Whatever is there, they mean the default one of these versions.
+            return None
         if body is None and self.is_new and not in_versions:
             body = {}
         if body is None:
@@ -197,11 +203,17 @@ class ResourcePlan:
             draft = self.plan.create(xid)
         self.plan.check_id(xid, "version", xid.vid, upsert.body)
         self.plan.check_id(xid, self.kind.singular, self.xid.rid, upsert.body)
-        self._update_attributes(draft, upsert)
-        ancestor = upsert.body.get("ancestorid")
-        if ancestor is not None:
-            self._set_ancestor(draft, ancestor)
+        with self.plan.updating(draft, upsert.body):
+            self._update_attributes(draft, upsert)
+            ancestor = upsert.body.get("ancestorid")
+            if ancestor is not None and not self._keeps_ancestor(draft):
+                self._set_ancestor(draft, ancestor)
         return draft
+
+    def _keeps_ancestor(self, draft: Draft) -> bool:
+        """Whether what a request says of it makes no difference, so that it is no change."""
+        is_derived = self.kind.versionmode != lineage.MANUAL
+        return self.plan.writes_only_changes and is_derived and not draft.is_new
 
     def _update_attributes(self, draft: Draft, upsert: VersionUpsert) -> None:
         rules = self.plan.rules_of(self.xid.group)
@@ -217,6 +229,9 @@ class ResourcePlan:
             self.plan.violations += update_document(
                 draft, upsert.body, self.kind, patch=upsert.patch, document=upsert.document
             )
+            if self.plan.writes_only_changes:
+                held = self.plan.documents.get(str(draft.xid))
+                keep_equal_document(draft, upsert.body, self.kind, held)
 
     def _next_version_id(self) -> str:
         return lineage.next_version_id(self.versions, self.kind, self.given)
@@ -233,13 +248,14 @@ class ResourcePlan:
         self.plan.check_id(self.draft.shown_as, self.kind.singular, self.xid.rid, meta)
         if self.is_new:
             meta = {name: value for name, value in meta.items() if name != "epoch"}
-        self.plan.update(
-            self.draft,
-            meta,
-            self.kind.meta_attributes,
-            patch=patch,
-            managed=self.kind.meta_managed,
-        )
+        with self.plan.updating(self.draft, meta):
+            self.plan.update(
+                self.draft,
+                meta,
+                self.kind.meta_attributes,
+                patch=patch,
+                managed=self.kind.meta_managed,
+            )
         defaults.choose_default(self.draft, meta, self.kind, patch=patch)
 
     def _settle(self, written: Sequence[Draft]) -> None:
@@ -273,10 +289,11 @@ class ResourcePlan:
         if self.draft.xref is not None:
             return
         gone = beyond_limit(self.versions, self.draft.attributes[defaults.ID], self.kind)
-        if self._alone in gone:
+        lost = next((draft for draft in gone if any(draft is each for each in self._needed)), None)
+        if lost is not None:
             raise BadRequest(
-                str(self._alone.xid),
-                error_detail=f"{self._alone.xid} would go at once: it is the oldest, and "
+                str(lost.xid),
+                error_detail=f"{lost.xid} would go at once: it is the oldest, and "
                 f"{self.kind.plural} keep {self.kind.maxversions} versions only",
             )
         for draft in gone:

@@ -30,6 +30,7 @@ class Steps:
         self.interaction = interaction
         self.numbers = numbers
         self.resources: list[ResourcePlan] = []
+        self._by_xid: dict[Xid, ResourcePlan] = {}
         self.overlooked: set[str] = set()
 
     def run(self) -> None:
@@ -66,11 +67,13 @@ class Steps:
         numbers = self.numbers.get(str(xid), ())
         resource = ResourcePlan(self.plan, xid, numbers, self.interaction.default)
         self.resources.append(resource)
+        self._by_xid[xid] = resource
         return resource
 
     def _delete_versions(self, resource: Xid, deletes: list[Delete]) -> None:
         if self.plan.live(resource) is not None:
-            self._resource(resource).delete_versions(deletes)
+            written = self._by_xid.get(resource)
+            (written or self._resource(resource)).delete_versions(deletes)
         elif any(delete.must_exist for delete in deletes):
             raise NotFound(str(deletes[0].xid))
 

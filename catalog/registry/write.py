@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
 from catalog.registry.configure import Becoming
 from catalog.registry.shared import SharedTransactions, can_share
 from catalog.registry.validation import Checker
-from catalog.registry.work import Outcome, Work, touched_by
+from catalog.registry.work import Decision, Outcome, Work, touched_by
 from catalog.store.database import Connection, Database
 from catalog.store.locks import MustBeginAgain, Touched
+
+T = TypeVar("T")
 
 # Raises what refuses the request.
 Condition: TypeAlias = Callable[[Connection], Awaitable[None]]
@@ -107,16 +109,43 @@ class Writer:
             XRegistryError, ConfigurationChanged: as `apply`; and whatever `composer` raises.
                 Nothing was written.
         """
+        outcome = await self._compose(
+            configuration,
+            composer,
+            lambda locked: self._apply_under(configuration, composer, locked, condition),
+        )
+        self._database.signal.set(outcome.changes)
+        return outcome
+
+    async def foretell_composed(self, configuration: Configuration, composer: Composer) -> Decision:
+        """What `apply_composed` would do: everything is decided and checked, nothing written.
+
+        Raises:
+            XRegistryError, ConfigurationChanged: as `apply_composed`.
+        """
+        return await self._compose(
+            configuration,
+            composer,
+            lambda locked: self._foretell_under(configuration, composer, locked),
+        )
+
+    async def _compose(
+        self,
+        configuration: Configuration,
+        composer: Composer,
+        work: Callable[[Touched], Awaitable[T]],
+    ) -> T:
+        """Work under the locks that a composer foresees, until these are enough."""
         for is_whole in (False, False, True):
             foreseen = composer.foresee()
-            touched = replace(
+            locked = replace(
                 foreseen,
                 groups_exclusive=True,
                 catalog_exclusive=foreseen.catalog_exclusive or is_whole,
                 revision=configuration.revision,
             )
             try:
-                return await self._apply_under(configuration, composer, touched, condition)
+                return await work(locked)
             except MustBeginAgain:
                 continue
         raise AssertionError("nothing can change under a lock on the whole catalog")
@@ -130,22 +159,16 @@ class Writer:
     ) -> Outcome:
         async with self._database.transaction() as connection:
             work = self._work(connection, configuration)
-            await work.load(locked)
-            interaction = await composer.compose(connection)
-            touched = touched_by(interaction, configuration.revision)
-            if not _covers(locked, touched):
-                raise MustBeginAgain
-            if condition is not None:
-                await condition(connection)
-            # All of these locks are held already, so it waits for nobody.
-            whole = locked.catalog_exclusive
-            touched = replace(touched, groups_exclusive=True, catalog_exclusive=whole)
-            if touched.resources or not touched.groups <= locked.groups:
-                await work.load(touched)
-            outcome = await _complete(work, interaction, touched)
+            work.keep(await _decide_composed(work, composer, locked, condition))
+            [outcome] = await work.write()
             await composer.conclude(connection, outcome)
-        self._database.signal.set(outcome.changes)
         return outcome
+
+    async def _foretell_under(
+        self, configuration: Configuration, composer: Composer, locked: Touched
+    ) -> Decision:
+        async with self._database.transaction() as connection:
+            return await _decide_composed(self._work(connection, configuration), composer, locked)
 
     async def _apply_alone(
         self,
@@ -183,6 +206,24 @@ async def _complete(work: Work, interaction: Interaction, touched: Touched) -> O
     work.keep(await work.decide(interaction, touched))
     [outcome] = await work.write()
     return outcome
+
+
+async def _decide_composed(
+    work: Work, composer: Composer, locked: Touched, condition: Condition | None = None
+) -> Decision:
+    await work.load(locked)
+    interaction = await composer.compose(work.connection)
+    touched = touched_by(interaction, work.configuration.revision)
+    if not _covers(locked, touched):
+        raise MustBeginAgain
+    if condition is not None:
+        await condition(work.connection)
+    # All of these locks are held already, so it waits for nobody.
+    whole = locked.catalog_exclusive
+    touched = replace(touched, groups_exclusive=True, catalog_exclusive=whole)
+    if touched.resources or not touched.groups <= locked.groups:
+        await work.load(touched)
+    return await work.decide(interaction, touched)
 
 
 def _covers(locked: Touched, touched: Touched) -> bool:

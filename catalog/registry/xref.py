@@ -84,7 +84,10 @@ def refer(plan: Plan, draft: Draft, upsert: ResourceUpsert, xref: Any, default: 
         )
     for subject, body in ((draft.xid, upsert.default or {}), (draft.shown_as, meta)):
         plan.check_id(subject, kind.singular, draft.xid.rid, body)
-    plan.check_epoch(draft, read_epoch(draft.shown_as, meta), draft.shown_as)
+    epoch = read_epoch(draft.shown_as, meta)
+    if plan.writes_only_changes and draft.before is not None and xref == draft.xref:
+        return
+    plan.check_epoch(draft, epoch, draft.shown_as)
     plan.touch(draft.xid)
     plan.delete_below(draft.xid)
     draft.attributes = {"xref": xref}

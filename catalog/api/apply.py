@@ -1,0 +1,160 @@
+"""Makes the catalog equal to what documents say: `POST /apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from aiohttp import web
+
+from catalog.api.documents import read_registry
+from catalog.api.headers import traces
+from catalog.api.methods import READING
+from catalog.api.responses import json_response
+from catalog.api.stream import in_bounded_time
+from catalog.context import CONTEXT, Context
+from catalog.model.difference import Difference, ValueChange, differences_between
+from catalog.model.errors import ActionNotSupported, BadFlag, BadRequest, MalformedXid
+from catalog.model.interaction import Interaction
+from catalog.model.schema import Model
+from catalog.model.xid import Xid, is_valid_id
+from catalog.registry.apply import Apply, Ownership
+from catalog.registry.prune import roots_of
+from catalog.registry.work import Decision, Outcome
+
+_ROOT = "/apply"
+_KEEP = "$keep"
+_SWITCHES = frozenset({"allowempty", "dryrun", "prune"})
+_VALUES = frozenset({"ignore", "scope", "set", "specversion"})
+_IGNORABLE = frozenset({"epoch", "readonly"})
+
+routes = web.RouteTableDef()
+
+
+@routes.get(_ROOT)
+async def get_apply(request: web.Request) -> web.Response:
+    """What an apply may be like: the largest body that is accepted."""
+    settings = request.app[CONTEXT].settings
+    return json_response({"maxbodybytes": settings.max_body_bytes, "maxdepth": settings.max_depth})
+
+
+@routes.post(_ROOT)
+async def post_apply(request: web.Request) -> web.Response:
+    """Create and change what differs from the groups in the body, and leave the rest unwritten.
+
+    The body is as that of `POST /`. With `prune`, what is owned and not in the body is deleted:
+    see `Ownership`; `$keep` lists the xids of more that the documents have. With `dryrun`, all
+    is decided and checked, and nothing is written.
+    """
+    context = request.app[CONTEXT]
+    if not context.capabilities.is_mutable("entities"):
+        raise ActionNotSupported(request.path, action=request.method, allow=READING)
+    async with in_bounded_time(request, context.settings.request_timeout_seconds):
+        apply = await _read(request, context)
+        configuration, writer = context.configuration, context.writer
+        if "dryrun" in request.query:
+            foretold = await writer.foretell_composed(configuration, apply)
+            return json_response(_shown(apply, foretold, configuration.model))
+        outcome = await writer.apply_composed(configuration, apply)
+        shown = {
+            "interaction": outcome.interaction,
+            **_shown(apply, outcome, configuration.model),
+        }
+        return json_response(shown, headers=traces(outcome))
+
+
+async def _read(request: web.Request, context: Context) -> Apply:
+    """What a request asks for.
+
+    Raises:
+        BadFlag, BadRequest, MalformedXid, and whatever `read_registry` raises.
+    """
+    _check_flags(request)
+    query = request.query
+    body = await read_registry(request)
+    interaction = Interaction(path=request.path, writes_only_changes=True, ignore=_ignored(request))
+    ownership = Ownership(
+        prunes="prune" in query,
+        scopes=tuple(_xids(request, query.getall("scope", []))),
+        set=query.get("set", ""),
+        also=tuple(_xids(request, _kept(request, body.pop(_KEEP, [])))),
+    )
+    model = context.model
+    interaction.post_registry(model, body)
+    if ownership.scopes and ownership.set:
+        _refuse(request, "scope", "A set owns what its applies brought, wherever that is.")
+    is_empty = not interaction.groups and not ownership.also
+    if ownership.prunes and is_empty and "allowempty" not in query:
+        raise BadRequest(
+            request.path,
+            error_detail="there is nothing in it, so that everything it owns would be deleted",
+            detail="?allowempty does that.",
+        )
+    return Apply(interaction, ownership, model, context.database.node.authority)
+
+
+def _check_flags(request: web.Request) -> None:
+    """Refuse what would be overlooked: without its flag, a dry run is none."""
+    for name, value in request.query.items():
+        if name in _SWITCHES and value:
+            _refuse(request, name, "It takes no value.")
+        if name not in _SWITCHES | _VALUES:
+            known = ", ".join(sorted(_SWITCHES | _VALUES))
+            _refuse(request, name, f"There are {known}.")
+    names = request.query.getall("set", [])
+    if len(names) > 1 or not all(is_valid_id(name) for name in names):
+        _refuse(request, "set", "It needs to be one name that an id could have.")
+
+
+def _refuse(request: web.Request, flag: str, detail: str) -> NoReturn:
+    raise BadFlag(request.path, flag=flag[:64], detail=detail)
+
+
+def _ignored(request: web.Request) -> frozenset[str]:
+    values = {
+        value for text in request.query.getall("ignore", []) for value in text.lower().split(",")
+    }
+    if not values <= _IGNORABLE:
+        _refuse(request, "ignore", f"These can be ignored: {', '.join(sorted(_IGNORABLE))}.")
+    return frozenset(values)
+
+
+def _kept(request: web.Request, value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise BadRequest(request.path, error_detail=f"{_KEEP} needs to be an array of xids")
+    return value
+
+
+def _xids(request: web.Request, texts: Iterable[str]) -> Iterable[Xid]:
+    for text in texts:
+        try:
+            yield Xid.parse(text)
+        except ValueError as error:
+            raise MalformedXid(request.path, xid=text[:300], error_detail=str(error)) from error
+
+
+def _shown(apply: Apply, done: Outcome | Decision, model: Model) -> dict[str, Any]:
+    differences = differences_between(done.before, done.after, model)
+    counts = dict.fromkeys(("created", "updated", "deleted"), 0)
+    for difference in differences:
+        counts[difference.action] += 1
+    left_alone = {*done.overlooked, *apply.pruned.left_alone}
+    return {
+        **counts,
+        "changes": [_difference(each) for each in differences],
+        "leftalone": [str(xid) for xid in roots_of(map(Xid.parse, left_alone))],
+        "kept": sorted(apply.pruned.kept),
+    }
+
+
+def _difference(difference: Difference) -> Mapping[str, Any]:
+    shown: dict[str, Any] = {"xid": difference.xid, "action": difference.action}
+    if difference.action == "updated":
+        shown["changed"] = difference.changed
+        shown["values"] = [_value(value) for value in difference.values]
+    return shown
+
+
+def _value(value: ValueChange) -> Mapping[str, Any]:
+    sides = {"old": value.old, "new": value.new}
+    return {"path": value.path, **{side: it for side, it in sides.items() if it is not None}}
