@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-import aiohttp
-import orjson
 from aiohttp import web
+
+from catalog.client import Client
 
 _POLL_SECONDS = 20
 
@@ -56,10 +56,8 @@ async def sink(arrivals: Arrivals, port: int) -> AsyncIterator[str]:
 @contextlib.asynccontextmanager
 async def feed(arrivals: Arrivals, url: str) -> AsyncIterator[None]:
     """Follow the change feed of the node at `url` by long polls, from now on."""
-    timeout = aiohttp.ClientTimeout(total=_POLL_SECONDS + 10)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-        cursor = await _read(session, f"{url}/replication/snapshot", {}, lambda _: None)
-        follower = asyncio.create_task(_follow(session, url, cursor, arrivals))
+    async with Client.open(url) as client:
+        follower = asyncio.create_task(_follow(client, await client.cursor(), arrivals))
         try:
             yield
         finally:
@@ -67,31 +65,10 @@ async def feed(arrivals: Arrivals, url: str) -> AsyncIterator[None]:
             await asyncio.wait([follower])
 
 
-async def _follow(
-    session: aiohttp.ClientSession, url: str, cursor: str, arrivals: Arrivals
-) -> None:
+async def _follow(client: Client, cursor: str, arrivals: Arrivals) -> None:
     while True:
-        params = {"after": cursor, "wait": str(_POLL_SECONDS), "limit": "1000"}
-        cursor = await _read(session, f"{url}/replication/changes", params, arrivals.note)
-
-
-async def _read(
-    session: aiohttp.ClientSession,
-    url: str,
-    params: dict[str, str],
-    note: Callable[[str], None],
-) -> str:
-    """Note every version in a stream; the answer is the cursor in its last line.
-
-    Raises:
-        LookupError: the stream ended without one.
-    """
-    async with session.get(url, params=params) as response:
-        response.raise_for_status()
-        for line in (await response.read()).splitlines():
-            entity = orjson.loads(line)
-            if "cursor" in entity:
-                return str(entity["cursor"])
-            if entity["kind"] == "version":
-                note(entity["xid"])
-    raise LookupError(f"{url} ended without a cursor")
+        page = await client.changes(cursor, wait_seconds=_POLL_SECONDS)
+        for copy in page.copies:
+            if copy["kind"] == "version":
+                arrivals.note(copy["xid"])
+        cursor = page.cursor

@@ -35,7 +35,7 @@ async def _replica(directory: Path, arrivals: Arrivals, mode: str) -> AsyncItera
         Client.open(replica) as target,
     ):
         link = await target.add_link({"source": url, "mode": mode})
-        await until_equal(target, link["id"], fingerprints(await origin.buckets()))
+        await until_equal(target, link["id"], await fingerprints(origin))
         async with feed(arrivals, replica):
             yield url
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,11 +15,12 @@ Event = Mapping[str, Any]
 
 @contextlib.asynccontextmanager
 async def open_sink(
-    receive: Callable[[Event], None], *, host: str = "127.0.0.1", port: int = 0
+    receive: Callable[[Event], Awaitable[None] | None], *, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncIterator[str]:
     """Listen, and hand every event to `receive`, in both content modes of HTTP.
 
-    The value is the sink's URL. Validation requests are granted (http-webhook.md 4).
+    The value is the sink's URL. Validation requests are granted (http-webhook.md 4). If
+    `receive` waits, so does who sent the event.
 
     Raises:
         OSError: the port is in use.
@@ -27,7 +28,9 @@ async def open_sink(
     app = web.Application()
 
     async def take(request: web.Request) -> web.Response:
-        receive(event_of(request.headers, await request.read()))
+        received = receive(event_of(request.headers, await request.read()))
+        if received is not None:
+            await received
         return web.Response(status=204)
 
     app.add_routes([web.post("/", take), web.options("/", _grant)])

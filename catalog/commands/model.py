@@ -41,7 +41,7 @@ def get_model(
 
     Example: concord model get --source > model.json
     """
-    print_json(run(lambda: _get("/modelsource" if source else "/model", url)))
+    print_json(run(lambda: _get_model(url, source=source)))
 
 
 @model_app.command("put")
@@ -53,7 +53,7 @@ def put_model(file: File, url: Url = DEFAULT_URL) -> None:
     Exit codes: 0 replaced; 1 the node objects, and lists why; 2 it could not be done.
     """
     document = _read(file)
-    run(lambda: _put("/modelsource", document, url))
+    run(lambda: _put_model(document, url))
     groups = document.get("groups") or {}
     out.print(f"The model is replaced. It has {', '.join(map(cell, groups)) or 'no groups'}.")
 
@@ -70,8 +70,7 @@ def get_capabilities(
 
     Example: concord capabilities get --offered
     """
-    path = "/capabilitiesoffered" if offered else "/capabilities"
-    found = run(lambda: _get(path, url))
+    found = run(lambda: _get_capabilities(url, offered=offered))
     if as_json or offered:
         print_json(found)
         return
@@ -90,7 +89,7 @@ def set_capabilities(file: File, url: Url = DEFAULT_URL) -> None:
     Exit codes: 0 changed; 1 the node does not offer that; 2 it could not be done.
     """
     document = _read(file)
-    run(lambda: _patch("/capabilities", document, url))
+    run(lambda: _set_capabilities(document, url))
     out.print(f"Changed: {', '.join(map(cell, document)) or 'nothing'}.")
 
 
@@ -103,22 +102,29 @@ def _read(file: Path) -> dict[str, Any]:
         fail(error.message, error.hint)
 
 
-async def _get(path: str, url: str) -> Any:
+async def _get_model(url: str, *, source: bool) -> dict[str, Any]:
     from catalog.client import Client
 
     async with Client.open(url) as client:
-        return await client.get(path)
+        return await (client.modelsource() if source else client.model())
 
 
-async def _put(path: str, document: dict[str, Any], url: str) -> Any:
+async def _put_model(document: dict[str, Any], url: str) -> None:
     from catalog.client import Client
 
     async with Client.open(url) as client:
-        return await client.put(path, document)
+        await client.put_modelsource(document)
 
 
-async def _patch(path: str, document: dict[str, Any], url: str) -> Any:
+async def _get_capabilities(url: str, *, offered: bool) -> dict[str, Any]:
     from catalog.client import Client
 
     async with Client.open(url) as client:
-        return await client.patch(path, document)
+        return await (client.offered_capabilities() if offered else client.capabilities())
+
+
+async def _set_capabilities(document: dict[str, Any], url: str) -> None:
+    from catalog.client import Client
+
+    async with Client.open(url) as client:
+        await client.update_capabilities(document)

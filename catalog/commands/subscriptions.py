@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -22,6 +22,9 @@ from catalog.commands.console import (
     run,
     table,
 )
+
+if TYPE_CHECKING:
+    from catalog.client import Events
 
 app = typer.Typer(
     no_args_is_help=True, help=f"Be told of every change as a CloudEvent. {EXIT_CODES}"
@@ -122,10 +125,10 @@ def listen(
 
     The node has to reach this machine: it runs here too, or see `concord subscription add`.
 
-    Example: concord subscription listen --type io.xregistry.message.created
+    Example: concord subscription listen --type io.xregistry.resource.created
     """
-    definition = _definition("", types, filters, structured=True)
-    run(lambda: _listen(definition, port, url, as_json=as_json))
+    parsed = [_filter(text) for text in filters or []]
+    run(lambda: _listen(types or [], parsed, port, url, as_json=as_json))
 
 
 def _definition(
@@ -179,27 +182,29 @@ async def _remove(id: str, url: str) -> None:
         await client.unsubscribe(id)
 
 
-async def _listen(definition: dict[str, Any], port: int, url: str, *, as_json: bool) -> None:
+async def _listen(
+    types: list[str], filters: list[Any], port: int, url: str, *, as_json: bool
+) -> None:
     from catalog.client import Client
-    from catalog.sink import open_sink
 
-    def receive(event: Any) -> None:
+    async with Client.open(url) as client:
+        try:
+            async with client.listen(types=types, filters=filters, port=port) as events:
+                err.print(f"Listening to {url}; Ctrl-C ends it.")
+                async with asyncio.TaskGroup() as tasks:
+                    printing = tasks.create_task(_print(events, as_json=as_json))
+                    await _interrupted()
+                    printing.cancel()
+        except OSError as error:
+            fail(f"Port {port} cannot be used: {error.strerror}.", "Choose another with --port.")
+
+
+async def _print(events: Events, *, as_json: bool) -> None:
+    async for event in events:
         if as_json:
             print(orjson.dumps(dict(event)).decode(), flush=True)
         else:
             out.print(event_line(event))
-
-    async with Client.open(url) as client:
-        try:
-            async with open_sink(receive, port=port) as sink:
-                subscription = await client.subscribe({**definition, "sink": sink})
-                err.print(f"Listening to {url}; Ctrl-C ends it.")
-                try:
-                    await _interrupted()
-                finally:
-                    await client.unsubscribe(subscription["id"])
-        except OSError as error:
-            fail(f"Port {port} cannot be used: {error.strerror}.", "Choose another with --port.")
 
 
 async def _interrupted() -> None:

@@ -90,14 +90,12 @@ async def _ask(body: bytes, message: str, url: str) -> Any:
             f"{message} is no xid.",
             "It looks like this: /messagegroups/shop/messages/order.placed",
         )
-    headers = {"Content-Type": "application/json"}
     async with Client.open(url) as client:
         try:
-            sent = await client.request("POST", f"/validate{message}", body=body, headers=headers)
+            return await client.validate(message, body)
         except Refused as refused:
             # A message that could not be checked is not one that does not conform.
             fail(refused.message, refused.hint, code=CANNOT)
-    return orjson.loads(sent.body)
 
 
 def _show(answer: Any) -> None:

@@ -40,12 +40,12 @@ async def survive_absence(demo: Demo) -> None:
 
 async def _change_regions(demo: Demo) -> None:
     eu, us = demo.federation.client("eu"), demo.federation.client("us")
-    await eu.patch(ALERT, {"description": "A weather warning, reworded while the hub was away."})
+    await eu.update(ALERT, {"description": "A weather warning, reworded while the hub was away."})
     demo.screen.say("  eu changed a message, added a group with a message, deleted one with 30")
-    await eu.put(_TIDES, {"messages": {"DE.Example.Tides.High": _message("high tide")}})
+    await eu.create(_TIDES, {"messages": {"DE.Example.Tides.High": _message("high tide")}})
     await eu.delete(_CLOSURES)
-    await us.patch(ENDPOINT, {"description": "Where alerts of the weather service go."})
-    await us.put(_ALL_CLEAR, _message("the end of an alert"))
+    await us.update(ENDPOINT, {"description": "Where alerts of the weather service go."})
+    await us.create(_ALL_CLEAR, _message("the end of an alert"))
     await us.delete(_AVRO)
     demo.screen.say("  us changed an endpoint, added a message, deleted a group with 13 schemas")
 
@@ -58,7 +58,7 @@ async def _expect_gone(demo: Demo, *xids: str) -> None:
     for name in NAMES:
         for xid in xids:
             try:
-                await demo.federation.client(name).get(xid)
+                await demo.federation.client(name).entity(xid)
             except Refused as refused:
                 if refused.problem.status == 404:
                     continue
@@ -69,4 +69,4 @@ async def _expect_gone(demo: Demo, *xids: str) -> None:
 async def _expect_present(demo: Demo, *xids: str) -> None:
     for name in FOLLOWERS:
         for xid in xids:
-            await demo.federation.client(name).get(xid)
+            await demo.federation.client(name).entity(xid)

@@ -76,8 +76,8 @@ async def measure_arrival(federation: Federation, xid: str, description: str) ->
         Unexpected: edge does not show it within ten seconds.
     """
     began = time.monotonic()
-    await federation.client("eu").patch(xid, {"description": description})
-    while (await federation.client("edge").get(xid)).get("description") != description:
+    await federation.client("eu").update(xid, {"description": description})
+    while (await federation.client("edge").entity(xid)).get("description") != description:
         if time.monotonic() - began > 10:
             raise Unexpected(f"edge to show a change of {xid} within 10 s", "the old state")
         await asyncio.sleep(0.002)  # between two looks, which are what is measured

@@ -111,7 +111,7 @@ async def show_counts(demo: Demo) -> None:
     """What each node holds, as its own API counts it."""
     rows = []
     for name in NAMES:
-        root = await demo.federation.client(name).get("/")
+        root = await demo.federation.client(name).entity("/")
         held = (await holdings(demo.federation.client(name))).values()
         live = Counter(row.authority for row in held if not row.is_deleted)
         owners = (str(live[demo.federation[region].url]) for region in _REGIONS)
@@ -131,9 +131,7 @@ async def _show_some(demo: Demo) -> None:
     for xid in (ALERT, ENDPOINT, SCHEMA, WATER_LEVEL):
         mine = next(row for row in hub.values() if row.xid == xid)
         theirs = edge[mine.authority, mine.origin]
-        replica = await demo.federation.client("edge").get(
-            f"{xid}$details" if xid == SCHEMA else xid
-        )
+        replica = await demo.federation.client("edge").entity(xid)
         expect(
             replica.get("authority") == mine.authority,
             f"edge to say that {names[mine.authority]} controls {xid}",

@@ -20,7 +20,7 @@ async def reconcile_damage(demo: Demo) -> None:
     expect(found == 1, "the comparison to find differences (exit code 1)", f"exit code {found}")
     held, _ = await wait_until_equal(demo.federation, *FOLLOWERS)
     demo.screen.done(f"repaired: hub and edge agree with eu and us on all {len(held):,} entities")
-    mended = (await demo.federation.client("hub").get(WATER_LEVEL)).get("description")
+    mended = (await demo.federation.client("hub").entity(WATER_LEVEL)).get("description")
     expect(mended != "Nobody meant this.", "hub to show the true description", str(mended))
     demo.screen.say("\nA second full comparison:\n")
     found = await _reconcile(demo)

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 from catalog.client import Client
 
 
@@ -70,13 +68,8 @@ class NodeProcess:
     async def _answers(self) -> bool:
         assert self.process is not None
         assert self.process.returncode is None, self.log.read_text()
-        with contextlib.suppress(aiohttp.ClientError):
-            async with (
-                aiohttp.ClientSession() as session,
-                session.get(self.url + "/capabilities") as response,
-            ):
-                return response.status == 200
-        return False
+        async with Client.open(self.url) as client:
+            return await client.is_ready()
 
     async def end(self, how: signal.Signals) -> int:
         """Send a signal and wait for the end; the value is the exit status."""

@@ -56,7 +56,7 @@ async def _write(node: NodeProcess, name: str, chance: random.Random) -> None:
                 with contextlib.suppress(Refused):  # it may not be there
                     await client.delete(path)
             else:
-                await client.put(path, {"description": str(chance.random())})
+                await client.replace(path, {"description": str(chance.random())})
 
 
 async def _agree(nodes: dict[str, NodeProcess]) -> bool:

@@ -9,8 +9,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 from catalog.client import Client, ClientError
 from catalog.sink import open_sink
 from tests.e2e.nodes import NodeProcess, node_at, running, until
@@ -61,8 +59,8 @@ async def _write(
 ) -> bool:
     path = f"/messagegroups/g/messages/m{chance.randrange(5)}"
     try:
-        shown = await client.put(path, {"description": str(chance.random())})
-    except (ClientError, aiohttp.ClientError):
+        shown = await client.replace(path, {"description": str(chance.random())})
+    except ClientError:
         return False
     acknowledged.append((f"{path}/versions/{shown['versionid']}", shown["epoch"]))
     return True

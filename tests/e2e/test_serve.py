@@ -16,7 +16,7 @@ async def test_a_node_without_configuration_serves_the_default_model(tmp_path: P
     """No database, no file, no setting but where to keep its data."""
     node = node_at(tmp_path)
     async with running(node), node.client() as client:
-        root = await client.get("/")
+        root = await client.entity("/")
         assert root["specversion"] == "1.0-rc4"
         assert {"endpointsurl", "messagegroupsurl", "schemagroupsurl"} <= root.keys()
         for dialect in ("/messagecatalog", "/services", "/registry/0.4", "/subscriptions"):
@@ -31,7 +31,7 @@ async def test_a_node_finds_everything_again_however_it_ended(
     node = node_at(tmp_path)
     async with running(node):
         async with node.client() as client:
-            await client.put("/messagegroups/g/messages/m", MESSAGE)
+            await client.create("/messagegroups/g/messages/m", MESSAGE)
             before = await client.export()
         status = await node.end(how)
         assert status == (0 if how != signal.SIGKILL else -signal.SIGKILL)

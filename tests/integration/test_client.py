@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from aiohttp import web
 
-from catalog.client import BadAnswer, Client, ClientError, Refused, Unreachable
+from catalog.client import ONCE, BadAnswer, Client, ClientError, Refused, Unreachable
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 @asynccontextmanager
-async def client_of(handler: Handler) -> AsyncIterator[Client]:
+async def client_of(handler: Handler, **options: Any) -> AsyncIterator[Client]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app)
@@ -22,7 +23,7 @@ async def client_of(handler: Handler) -> AsyncIterator[Client]:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        async with Client.open(url, timeout_seconds=2) as client:
+        async with Client.open(url, timeout_seconds=2, retry=ONCE, **options) as client:
             yield client
     finally:
         await runner.cleanup()
@@ -37,6 +38,54 @@ async def test_a_collection_is_read_to_its_last_page() -> None:
 
     async with client_of(pages) as client:
         assert [item async for item in client.items("/endpoints")] == [("a", 1), ("b", 2), ("c", 3)]
+
+
+async def test_pages_are_read_from_the_node_that_was_asked_whatever_it_calls_itself() -> None:
+    seen: list[str] = []
+
+    async def pages(request: web.Request) -> web.Response:
+        seen.append(f"{request.path_qs} {request.headers['Authorization']}")
+        if "after" in request.query:
+            return web.json_response({"b": 2})
+        link = "<http://catalog.invalid/prefix/endpoints?limit=1&after=a%2Cb>;rel=next"
+        return web.json_response({"a": 1}, headers={"Link": link})
+
+    async with client_of(pages, token="secret") as client:
+        found = [item async for item in client.items("/endpoints", page_size=1)]
+    assert found == [("a", 1), ("b", 2)]
+    assert seen == [
+        "/endpoints?limit=1 Bearer secret",
+        "/endpoints?limit=1&after=a,b Bearer secret",
+    ]
+
+
+async def test_a_page_that_is_followed_by_itself_ends_the_collection() -> None:
+    async def page(request: web.Request) -> web.Response:
+        link = "</endpoints?after=a>;rel=next"
+        return web.json_response({"a": 1}, headers={"Link": link})
+
+    async with client_of(page) as client:
+        with pytest.raises(BadAnswer):
+            [item async for item in client.items("/endpoints")]
+
+
+async def test_an_answer_that_is_too_large_is_not_kept() -> None:
+    async def large(_: web.Request) -> web.Response:
+        return web.Response(body=b" " * 3000)
+
+    async with client_of(large) as client:
+        with pytest.raises(BadAnswer, match="more than 2000 bytes"):
+            await client.request("GET", "/", largest=2000)
+        assert len((await client.request("GET", "/", largest=3000)).body) == 3000
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    async def redirect(_: web.Request) -> web.Response:
+        return web.Response(status=308, headers={"Location": "https://elsewhere.invalid/"})
+
+    async with client_of(redirect, token="secret") as client:
+        with pytest.raises(BadAnswer, match=r"a redirect to https://elsewhere\.invalid/"):
+            await client.get("/")
 
 
 async def test_a_refusal_carries_every_violation() -> None:

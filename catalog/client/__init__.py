@@ -1,0 +1,34 @@
+"""A typed client of one node's HTTP API, for programs, the command line and the demo.
+
+docs/client.md shows how it is used.
+"""
+
+from catalog.client.client import Client
+from catalog.client.connection import Answer, JsonObject, Params
+from catalog.client.documents import Document
+from catalog.client.entities import is_replica
+from catalog.client.errors import BadAnswer, ClientError, Refused, Unreachable
+from catalog.client.problem import Problem, Violation
+from catalog.client.replication import Changes, DigestRow
+from catalog.client.retry import ONCE, Retry
+from catalog.client.subscriptions import Events
+
+__all__ = [
+    "ONCE",
+    "Answer",
+    "BadAnswer",
+    "Changes",
+    "Client",
+    "ClientError",
+    "DigestRow",
+    "Document",
+    "Events",
+    "JsonObject",
+    "Params",
+    "Problem",
+    "Refused",
+    "Retry",
+    "Unreachable",
+    "Violation",
+    "is_replica",
+]

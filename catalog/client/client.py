@@ -1,0 +1,59 @@
+"""The client: everything that one node's API offers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from catalog.client.connection import JsonObject
+from catalog.client.documents import DocumentCalls
+from catalog.client.exports import ExportCalls
+from catalog.client.replication import ReplicationCalls
+from catalog.client.subscriptions import SubscriptionCalls
+
+
+class Client(ExportCalls, DocumentCalls, SubscriptionCalls, ReplicationCalls):
+    """One node's API. Use `Client.open`; every method raises `ClientError`.
+
+    What is safe to repeat is repeated; see `request`.
+    """
+
+    async def model(self) -> JsonObject:
+        """The model in full, with what the standard adds."""
+        return await self.get("/model")
+
+    async def modelsource(self) -> JsonObject:
+        """The model as it was given."""
+        return await self.get("/modelsource")
+
+    async def put_modelsource(self, source: Any) -> JsonObject:
+        """Replace the model, unless an entity would not comply with it."""
+        return await self.put("/modelsource", source)
+
+    async def capabilities(self) -> JsonObject:
+        return await self.get("/capabilities")
+
+    async def offered_capabilities(self) -> JsonObject:
+        """All that could be turned on instead."""
+        return await self.get("/capabilitiesoffered")
+
+    async def put_capabilities(self, capabilities: Any) -> JsonObject:
+        """Replace the capabilities: what is not mentioned is turned off."""
+        return await self.put("/capabilities", capabilities)
+
+    async def update_capabilities(self, changes: Any) -> JsonObject:
+        """Change some capabilities; the others stay as they are."""
+        return await self.patch("/capabilities", changes)
+
+    async def validate(self, definition: str, message: Any) -> JsonObject:
+        """Whether a message conforms to its definition, and which rules it breaks.
+
+        Args:
+            definition: the xid of a message, or of a version of one.
+            message: a CloudEvent in JSON, or a message as JSON (`concord validate --help`).
+        """
+        body = message if isinstance(message, bytes) else orjson.dumps(message)
+        headers = {"Content-Type": "application/json"}
+        path = f"/validate{definition}"
+        return await self._json("POST", path, body=body, headers=headers, is_repeatable=True)

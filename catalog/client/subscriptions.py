@@ -1,0 +1,96 @@
+"""Subscriptions, and the events of one's own subscription as an async iterator."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Self
+
+from catalog.client.connection import Connection, JsonObject
+from catalog.client.errors import ClientError
+from catalog.sink import Event, open_sink
+
+_MOST_WAITING = 1000
+
+
+class Events:
+    """The events of one subscription, in the order in which they arrive, without an end.
+
+    Delivery is at least once: an event may come twice, with the same `id`. While a thousand are
+    waiting to be taken, the node has to wait, too.
+    """
+
+    def __init__(self) -> None:
+        self.subscription: JsonObject = {}
+        self._waiting: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        return await self._waiting.get()
+
+    async def put(self, event: Event) -> None:
+        await self._waiting.put(event)
+
+
+class SubscriptionCalls(Connection):
+    """The CloudEvents Subscriptions API."""
+
+    async def subscriptions(self) -> list[JsonObject]:
+        found: list[JsonObject] = []
+        async for page in self.pages("/subscriptions"):
+            found += page
+        return found
+
+    async def subscription(self, id: str) -> JsonObject:
+        return await self.get(f"/subscriptions/{id}")
+
+    async def subscribe(self, definition: Mapping[str, Any]) -> JsonObject:
+        """Create a subscription to all that changes from now on; the answer has its id."""
+        return await self.post("/subscriptions", definition)
+
+    async def unsubscribe(self, id: str) -> None:
+        await self.request("DELETE", f"/subscriptions/{id}")
+
+    @contextlib.asynccontextmanager
+    async def listen(
+        self,
+        *,
+        types: Sequence[str] = (),
+        filters: Sequence[Mapping[str, Any]] = (),
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> AsyncIterator[Events]:
+        """The events of all that changes from now on, until the context ends.
+
+        A web server of this process takes them, so the node has to reach this machine. Its
+        subscription ends with the context; if the process is killed, it has to be removed.
+
+        Args:
+            types: only events of these types.
+            filters: only what all of these admit (subscriptions-spec.md 3.2.4).
+            host: the address to listen on, at which the node reaches this process.
+            port: any free one if 0.
+
+        Raises:
+            OSError: the port cannot be used.
+        """
+        events = Events()
+        async with open_sink(events.put, host=host, port=port) as sink:
+            definition: JsonObject = {
+                "sink": sink,
+                "protocol": "HTTP",
+                "protocolsettings": {"contentmode": "structured"},
+            }
+            if types:
+                definition["types"] = list(types)
+            if filters:
+                definition["filters"] = list(filters)
+            events.subscription = await self.subscribe(definition)
+            try:
+                yield events
+            finally:
+                with contextlib.suppress(ClientError):
+                    await self.unsubscribe(events.subscription["id"])

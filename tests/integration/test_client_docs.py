@@ -1,0 +1,57 @@
+"""The program on the page about the client does what the page says."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import re
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.api import subscriptions
+from catalog.client import Client, Refused
+from catalog.events.deliver import run_deliveries
+from replication.feed import routes
+from tests.integration.conftest import start_node
+
+PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ADDRESS = "http://127.0.0.1:8080"
+
+
+async def test_every_block_of_the_page_runs_against_a_node(
+    database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with (
+        start_node(database_url, routes=[*subscriptions.routes, *routes]) as node,
+        Client.open(node.url) as client,
+        asyncio.timeout(60),
+    ):
+        delivering = asyncio.create_task(run_deliveries(node.context))
+        names: dict[str, Any] = {}
+        try:
+            for block in BLOCK.findall(PAGE.read_text()):
+                await run(block.replace(ADDRESS, node.url), names)
+                names["client"] = client
+        finally:
+            delivering.cancel()
+            await asyncio.wait([delivering])
+        with pytest.raises(Refused):
+            await client.entity("/messagegroups/shop")
+    printed = capsys.readouterr().out.splitlines()
+    assert "A customer orders 1" in printed
+    assert "shop 1" in printed
+    assert printed[printed.index("1 False") :][:2] == ["1 False", "2 True"]
+    assert "404 not_found" in printed[-1]
+
+
+async def run(block: str, names: dict[str, Any]) -> None:
+    """Run a block with `await` at its top level, as `python -m asyncio` does."""
+    code = compile(block, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    running = types.FunctionType(code, names)()
+    if inspect.isawaitable(running):
+        await running

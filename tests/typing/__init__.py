@@ -1,0 +1,1 @@
+"""Programs that type checkers have to accept: the public API as its users write it."""

@@ -1,0 +1,109 @@
+"""A program that uses the client; mypy holds it against the annotations, strictly."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from catalog.backoff import Backoff
+from catalog.client import (
+    ONCE,
+    Answer,
+    Changes,
+    Client,
+    ClientError,
+    DigestRow,
+    Document,
+    Events,
+    JsonObject,
+    Problem,
+    Refused,
+    Retry,
+    Unreachable,
+    Violation,
+    is_replica,
+)
+
+RETRY = Retry(
+    attempts=5,
+    backoff=Backoff(initial=0.2, factor=2, cap=5, jitter=0.5),
+    clock=lambda: datetime.now(UTC),
+    random=Random(1),
+)
+
+
+async def use_entities(url: str) -> str:
+    async with Client.open(url, token="secret", timeout_seconds=5, retry=RETRY) as client:
+        message: JsonObject = await client.create("/messagegroups/g/messages/m", {"name": "n"})
+        message = await client.update(message["xid"], {"name": None}, epoch=message["epoch"])
+        message = await client.replace(message["xid"], {}, epoch=message["epoch"])
+        message = await client.add_version(message["xid"], {"name": "n"})
+        meta: JsonObject = await client.set_default_version(message["xid"], "1")
+        async for id, version in client.versions("/messagegroups/g/messages/m"):
+            id.upper(), version.items()
+        found = client.items("/messagegroups", filters=["name=n"], sort="name", page_size=10)
+        names: dict[str, Any] = {id: group.get("name") async for id, group in found}
+        group: JsonObject = await client.entity("/messagegroups/g", inline=["messages"])
+        await client.delete("/messagegroups/g", epoch=group["epoch"])
+        return f"{names} {meta} {is_replica(group)}"
+
+
+async def use_documents(client: Client) -> bytes:
+    document: Document = await client.document("/schemagroups/g/schemas/s")
+    metadata = {"format": "Protobuf/3"}
+    changed = await client.put_document(
+        "/schemagroups/g/schemas/s",
+        document.content + b"\n",
+        content_type=document.content_type,
+        metadata=metadata,
+        etag=document.etag,
+    )
+    return changed.content
+
+
+async def use_catalogs(client: Client) -> None:
+    exported: JsonObject = await client.export("/messagegroups", own=True)
+    await client.import_groups({"messagegroups": exported["messagegroups"]}, overwrite=True)
+    model: JsonObject = await client.model()
+    await client.put_modelsource(await client.modelsource())
+    await client.put_capabilities(await client.capabilities())
+    await client.update_capabilities({"pagination": True})
+    conforms: bool = (await client.validate("/messagegroups/g/messages/m", {}))["valid"]
+    answer: Answer = await client.request("GET", "/services", params={"name": "a"})
+    assert model
+    assert conforms
+    assert answer.is_json
+
+
+async def use_replication(client: Client) -> list[DigestRow]:
+    link: JsonObject = await client.add_link({"source": "http://127.0.0.1:8080"})
+    conflicts: list[JsonObject] = await client.conflicts(link["id"])
+    page: Changes = await client.changes(await client.cursor(), wait_seconds=20)
+    assert [*conflicts, *page.copies, page.cursor, await client.handshake()]
+    return await client.digest_rows()
+
+
+async def use_events(client: Client) -> str:
+    events: Events
+    async with client.listen(types=["io.xregistry.resource.created"]) as events:
+        async for event in events:
+            subject: str = event["subject"]
+            return subject
+    return ""
+
+
+async def use_errors(url: str) -> list[str]:
+    try:
+        async with Client.open(url, retry=ONCE) as client:
+            await client.entity("/nothing/there")
+    except Refused as refused:
+        problem: Problem = refused.problem
+        violations: tuple[Violation, ...] = problem.violations
+        assert problem.status == 404
+        return [violation.name for violation in violations]
+    except Unreachable as error:
+        return [error.message] if error.is_doubtful else []
+    except ClientError as error:
+        return [error.hint] if error.is_retryable else []
+    return []
