@@ -12,8 +12,10 @@ from catalog.client.parts import Part
 
 # They say that names are to be read as those of the newest edition (documents/editions.py).
 _ITSELF = ("specversion", "xid")
-# Servers read request lines of about 8 KiB, and percent-encoding adds to these.
+# Servers read request lines of about 8 KiB, to which percent-encoding adds, and a node takes 32
+# expressions, of which a resource needs two.
 _LONGEST_FILTERS = 5_000
+_MOST_FILTERS = 16
 
 
 class ExportCalls(EntityCalls):
@@ -129,13 +131,14 @@ def _requests(parts: Sequence[Part], model: Mapping[str, Any]) -> Iterator[Seque
     if types:
         yield types
     batch: list[Part] = []
-    length = 0
+    room = _LONGEST_FILTERS
     for part in parts:
         if len(part.names) > 1:
-            length += len(part.condition(model))
-            if batch and length > _LONGEST_FILTERS:
+            length = len(part.condition(model))
+            if batch and (length > room or len(batch) == _MOST_FILTERS):
                 yield batch
-                batch, length = [], len(part.condition(model))
+                batch, room = [], _LONGEST_FILTERS
             batch.append(part)
+            room -= length
     if batch:
         yield batch

@@ -25,10 +25,6 @@ ASSIGNED = frozenset(
 )
 
 
-# They say that names are to be read as those of the newest edition (documents/editions.py).
-_ITSELF = ("specversion", "xid")
-
-
 class DocumentError(Exception):
     """A file that is no xRegistry document. `hint` says what to do about it."""
 
@@ -273,30 +269,3 @@ def _remove(groups: dict[str, Any], subject: str) -> str:
         del versions[xid.vid]
         return str(xid)
     return str(xid.resource) if resources.pop(xid.rid, None) is not None else ""
-
-
-def part_of(document: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """What lies at `path` of an exported document, inside of what it belongs to.
-
-    Args:
-        document: a whole catalog.
-        path: of groups or resources, or of one of them: `/messagegroups/g/messages`.
-
-    Raises:
-        DocumentError: there is no such thing, or it is a version.
-    """
-    names = [name for name in path.split("/") if name]
-    if not 1 <= len(names) <= 4:
-        raise DocumentError(f"{path} is no part that can be exported.", "Name a group or resource.")
-    part: Any = document
-    for name in names:
-        if not isinstance(part, dict) or not isinstance(part.get(name), dict):
-            raise DocumentError(f"There is no {path} in this catalog.")
-        part = part[name]
-    itself = {name: document[name] for name in _ITSELF if name in document}
-    if len(names) < 3:
-        return {**itself, names[0]: part if len(names) == 1 else {names[1]: part}}
-    group = document[names[0]][names[1]]
-    kept = {name: value for name, value in group.items() if f"{name}url" not in group}
-    resources = part if len(names) == 3 else {names[3]: part}
-    return {**itself, names[0]: {names[1]: {**kept, names[2]: resources}}}

@@ -1,11 +1,11 @@
-"""`import`, `export` and `get`: definitions into and out of a node."""
+"""`import` and `get`: definitions into a node, and a look at what it has."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -15,16 +15,12 @@ from catalog.commands.console import (
     NO,
     AsJson,
     Url,
-    cell,
     err,
     fail,
-    out,
     print_json,
     run,
 )
-from catalog.commands.files import FORMATS, format_of, write_document
 from catalog.commands.imported import show_hints, show_imported
-from catalog.documents.editions import EDITIONS, NEWEST
 
 if TYPE_CHECKING:
     from catalog.commands.document import Imported
@@ -131,69 +127,6 @@ async def _import_all(
                 )
                 progress.advance(task)
     return results
-
-
-@app.command()
-def export(
-    path: Annotated[str, typer.Argument(help="What to export; the whole catalog if not given.")] = (
-        "/"
-    ),
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            help="xreg.json, xreg.yaml, cereg or cereg.yaml; as the file is called, else xreg.json."
-        ),
-    ] = None,
-    edition: Annotated[
-        str, typer.Option(help="rc4, rc3, rc2, rc1, 0.5 or 0.4: what its readers understand.")
-    ] = NEWEST,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Export a catalog, or a part of it, as a document that `concord import` reads.
-
-    Documents of an older edition have its names and shapes. What it cannot express is kept in
-    the extension attribute `rc4attributes`, so that `concord import --migrate` brings back
-    exactly what was exported.
-
-    Example: concord export -o catalog.xreg.json
-
-    Example: concord export /messagegroups/weather -o weather.cereg.yaml
-
-    Example: concord export --format cereg --edition 0.4 -o catalog.cereg
-    """
-    written = format or format_of(output)
-    if written not in FORMATS:
-        fail(f"{written} is no format.", f"Name one of {', '.join(FORMATS)}.")
-    if edition not in EDITIONS:
-        fail(f"{edition} is no edition.", f"Name one of {', '.join(EDITIONS)}.")
-    document = run(lambda: _export(path, url))
-    if output is None and out.is_terminal and (written, edition) == ("xreg.json", NEWEST):
-        print_json(document)
-        return
-    text = write_document(document, written, edition)
-    if output is None:
-        sys.stdout.buffer.write(text)
-        return
-    try:
-        output.write_bytes(text)
-    except OSError as error:
-        fail(f"{output} cannot be written: {error.strerror}.")
-    err.print(f"Wrote {cell(str(output))}.")
-
-
-async def _export(path: str, url: str) -> Any:
-    from catalog.client import Client
-    from catalog.commands.document import DocumentError, part_of
-
-    async with Client.open(url) as client:
-        document = await client.export()
-    try:
-        return document if path.strip("/") == "" else part_of(document, path)
-    except DocumentError as error:
-        fail(error.message, error.hint, code=NO)
 
 
 @app.command()

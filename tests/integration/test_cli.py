@@ -301,19 +301,10 @@ def test_there_are_no_other_formats_and_editions(concord, arguments: tuple[str, 
     assert "Name one of" in result.stderr
 
 
-def test_a_part_is_exported_inside_of_what_it_belongs_to(concord) -> None:
-    exported = orjson.loads(concord("export", "/messagegroups/g/messages/a").stdout)
-    assert exported == {"messagegroups": {"g": {"name": "G", "messages": {"a": {"name": "A"}}}}}
-
-
 def test_the_whole_catalog_is_exported_into_a_file(concord, tmp_path) -> None:
     path = tmp_path / "all.json"
     assert concord("export", "-o", str(path)).exit_code == 0
     assert orjson.loads(path.read_bytes()) == EXPORT
-
-
-def test_exporting_what_is_not_there_answers_no(concord) -> None:
-    assert concord("export", "/messagegroups/nope").exit_code == 1
 
 
 def test_a_link_relays_for_all_authorities_if_asked(concord, node) -> None:

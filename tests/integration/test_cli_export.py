@@ -1,0 +1,209 @@
+"""`concord export`, of parts and of what is a node's own, between nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import pytest_asyncio
+from typer.testing import CliRunner, Result
+
+from catalog.cli import app
+from catalog.client import Client
+from tests.integration.conftest import Node
+from tests.integration.federation import databases, link, link_is, running, start_member
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SCHEMA = {"format": "JsonSchema/draft-07", "schema": {"type": "object"}}
+OWN = {
+    "messagegroups": {
+        "a": {
+            "name": "A",
+            "messages": {
+                "m1": {"versions": {"1": {"name": "one"}, "2": {"ancestorid": "1"}}},
+                "m2": {},
+                "far": {"meta": {"xref": "/messagegroups/theirs/messages/m"}},
+            },
+        },
+        "b": {"messages": {"m": {}}},
+        "empty": {},
+    },
+    "schemagroups": {"a": {"schemas": {"s": {"versions": {"1": SCHEMA}}}}},
+    "endpoints": {"e": {"usage": ["consumer"], "messagegroups": ["/messagegroups/theirs"]}},
+}
+THEIRS = {
+    "messagegroups": {"theirs": {"messages": {"m": {"name": "M"}}}, "theirs.empty": {}},
+    "endpoints": {"theirs": {"usage": ["producer"], "messages": {"m": {}}}},
+}
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def nodes(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, Node]]:
+    """A node with entities of its own and replicas, and a fresh one."""
+    async with (
+        databases(postgres_url, template, 3) as (first, second, third),
+        start_member(first) as source,
+        start_member(second) as node,
+        start_member(third) as fresh,
+    ):
+        for target, groups in ((source, THEIRS), (node, OWN)):
+            assert (await target.send("POST", "/", groups)).status == 200
+        async with running(node):
+            await link_is(node, (await link(node, source))["id"], "current")
+        yield node, fresh
+
+
+@pytest.fixture
+def node(nodes: tuple[Node, Node]) -> Node:
+    return nodes[0]
+
+
+async def concord(node: Node, *arguments: str) -> Result:
+    """Run a command; its loop is its own."""
+    run = CliRunner().invoke
+    return await asyncio.to_thread(run, app, arguments, env={"CONCORD_URL": node.url})
+
+
+async def exported(node: Node, *arguments: str) -> dict[str, Any]:
+    result = await concord(node, "export", *arguments)
+    assert result.exit_code == 0, result.stderr
+    document: dict[str, Any] = orjson.loads(result.stdout)
+    return document
+
+
+def ids(document: dict[str, Any]) -> dict[str, Any]:
+    """What a document holds: groups by type, and resources in each."""
+    return {
+        plural: {
+            gid: sorted(id for kind in ("messages", "schemas") for id in group.get(kind, {}))
+            for gid, group in groups.items()
+        }
+        for plural, groups in document.items()
+        if isinstance(groups, dict)
+    }
+
+
+def essence(value: Any) -> Any:
+    """What an import carries over: all but what the node assigns."""
+    if not isinstance(value, dict):
+        return value
+    assigned = ("epoch", "createdat", "modifiedat")
+    return {name: essence(item) for name, item in value.items() if name not in assigned}
+
+
+async def test_what_is_a_nodes_own_comes_back_from_a_fresh_node(
+    nodes: tuple[Node, Node], tmp_path: Path
+) -> None:
+    node, fresh = nodes
+    file = tmp_path / "ours.xreg.json"
+    assert (await concord(node, "export", "--mine", "-o", str(file))).exit_code == 0
+    ours = orjson.loads(file.read_bytes())
+    assert ids(ours) == {
+        "messagegroups": {"a": ["far", "m1", "m2"], "b": ["m"], "empty": []},
+        "schemagroups": {"a": ["s"]},
+        "endpoints": {"e": []},
+    }
+    result = await concord(fresh, "import", str(file))
+    assert result.exit_code == 0, result.output
+    assert essence(await exported(fresh, "--mine")) == essence(ours)
+
+
+async def test_a_part_is_what_the_whole_export_has_there(node: Node) -> None:
+    whole = await exported(node)
+    part = await exported(node, "/messagegroups/a", "/schemagroups", "/endpoints/theirs")
+    assert part == {
+        "specversion": "1.0-rc4",
+        "xid": "/",
+        "endpoints": {"theirs": whole["endpoints"]["theirs"]},
+        "messagegroups": {"a": whole["messagegroups"]["a"]},
+        "schemagroups": whole["schemagroups"],
+    }
+
+
+async def test_resources_are_exported_inside_of_their_group(node: Node) -> None:
+    whole = await exported(node)
+    part = await exported(node, "/messagegroups/a/messages/m1", "/messagegroups/b/messages")
+    group = whole["messagegroups"]["a"]
+    assert part["messagegroups"] == {
+        "a": {**group, "messages": {"m1": group["messages"]["m1"]}, "messagescount": 1},
+        "b": whole["messagegroups"]["b"],
+    }
+
+
+async def test_what_is_within_another_part_is_exported_once(node: Node) -> None:
+    paths = ("/messagegroups/a", "/messagegroups/a/messages/m1", "/messagegroups/a/")
+    assert await exported(node, *paths) == await exported(node, "/messagegroups/a")
+
+
+async def test_the_part_of_a_type_that_is_a_nodes_own(node: Node) -> None:
+    assert ids(await exported(node, "--mine", "/endpoints")) == {"endpoints": {"e": []}}
+
+
+async def test_a_group_of_another_authority_that_is_named_is_no_nodes_own(node: Node) -> None:
+    result = await concord(node, "export", "--mine", "/messagegroups/theirs")
+    assert result.exit_code == 2
+    assert "/messagegroups/theirs is a replica" in result.stderr
+
+
+async def test_nobody_can_put_an_own_resource_into_a_group_of_another_authority(
+    node: Node,
+) -> None:
+    answer = await node.send("PUT", "/messagegroups/theirs/messages/mine", {})
+    assert answer.error == "readonly"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nonsense",
+        "/messagegroups/nothing",
+        "/messagegroups/A",
+        "/messagegroups/a/messages/nothing",
+        "/messagegroups/a/schemas",
+    ],
+)
+@pytest.mark.parametrize("option", [(), ("--mine",)])
+async def test_exporting_what_is_not_there_answers_no(
+    node: Node, path: str, option: tuple[str, ...]
+) -> None:
+    result = await concord(node, "export", "/messagegroups/b", path, *option)
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+@pytest.mark.parametrize("path", ["/messagegroups/a/messages/m1/versions/1", "/endpoints?x"])
+async def test_what_is_no_part_is_refused(node: Node, path: str) -> None:
+    result = await concord(node, "export", path)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+async def test_a_part_costs_what_it_holds(node: Node) -> None:
+    lengths: dict[str, int] = {}
+
+    class Counting(Client):
+        async def request(self, method: str, path: str, **sent: Any) -> Any:
+            answer = await super().request(method, path, **sent)
+            lengths[path] = lengths.get(path, 0) + len(answer.body)
+            return answer
+
+    async with Counting.open(node.url) as client:
+        await client.export("/endpoints/e")
+        parts = dict(lengths)
+        await client.export("/messagegroups", own=True)
+    assert parts.keys() == {"/model", "/"}
+    assert parts["/"] < 3000
+    assert "/export" not in lengths
+
+
+async def test_many_parts_are_read_in_requests_of_a_bounded_length(node: Node) -> None:
+    many = {f"long-{'x' * 90}-{number}": {} for number in range(120)}
+    await node.send("PATCH", "/schemagroups", many)
+    async with Client.open(node.url) as client:
+        document = await client.export(*(f"/schemagroups/{id}" for id in many))
+        assert document["schemagroups"].keys() == many.keys()
+        for id in many:
+            await client.delete(f"/schemagroups/{id}")
