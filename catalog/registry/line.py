@@ -8,81 +8,62 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from catalog.model.errors import BadRequest
 from catalog.model.schema import ResourceType
 from catalog.model.versions import Lineage, assign_ancestors
 from catalog.registry.draft import Draft
 from catalog.registry.lineage import MANUAL, lineage_of
 
-_MOST_NAMED = 1000
 _Key = tuple[object, str, str]
 
 
-def adopt(versions: Sequence[Draft], orphans: Sequence[Draft]) -> None:
+def adopt(versions: Sequence[Draft], orphans: Iterable[Draft]) -> None:
     """Give new versions that named no ancestor one, in the order of their ids: the newest.
 
-    This is for the mode `manual`. Versions that came along and named one of them as their
-    ancestor cannot be its own.
-
-    Raises:
-        BadRequest: there are too many of those.
+    This is for the mode `manual`. A version that descends from one of them is no candidate
+    before that one has an ancestor. The first one is a root where there is no candidate at all.
     """
     waiting = sorted(orphans, key=lambda draft: draft.xid.vid.lower())
-    new = {draft.xid.vid for draft in waiting}
-    line = _Line([lineage_of(draft) for draft in versions if draft.xid.vid not in new])
-    if waiting and len(line.named(new)) > _MOST_NAMED:
-        raise BadRequest(
-            str(waiting[0].xid.resource),
-            error_detail=f"more than {_MOST_NAMED} versions are ancestors, and name none",
-        )
+    line = _Line([lineage_of(draft) for draft in versions], {draft.xid.vid for draft in waiting})
     for draft in waiting:
-        draft.attributes["ancestorid"] = line.newest_for(draft.xid.vid) or draft.xid.vid
-        line.add(lineage_of(draft))
+        draft.attributes["ancestorid"] = line.join(draft.xid.vid)
 
 
 class _Line:
-    """Versions by who follows whom; the newest of those that nobody follows is at hand."""
+    """Versions by who follows whom, and those that nobody follows: the newest is at hand.
 
-    def __init__(self, versions: Iterable[Lineage]) -> None:
-        known = list(versions)
+    Args:
+        waiting: the ids of those whose ancestors are to be found.
+    """
+
+    def __init__(self, versions: Sequence[Lineage], waiting: Collection[str]) -> None:
+        self._keys = {version.vid: _key(version) for version in versions}
         self._children: dict[str, list[str]] = {}
-        for version in known:
-            if version.ancestor != version.vid:
+        for version in versions:
+            if version.vid not in waiting and version.ancestor != version.vid:
                 self._children.setdefault(version.ancestor, []).append(version.vid)
-        self._leaves = sorted(_key(each) for each in known if each.vid not in self._children)
+        behind = {leaf for vid in waiting for leaf in self._leaves_of(vid)}
+        leaves = self._keys.keys() - self._children.keys() - behind
+        self._leaves = sorted(self._keys[vid] for vid in leaves)
 
-    def named(self, vids: set[str]) -> set[str]:
-        return vids & self._children.keys()
+    def join(self, vid: str) -> str:
+        """The ancestor of a version that was waiting; it has no other than itself if need be."""
+        ancestor = self._leaves.pop()[2] if self._leaves else vid
+        for leaf in self._leaves_of(vid):
+            insort(self._leaves, self._keys[leaf])
+        return ancestor
 
-    def newest_for(self, vid: str) -> str | None:
-        """The last created leaf that does not descend from a version that is yet to come."""
-        below = {*self._below(vid)}
-        found = (leaf for _, _, leaf in reversed(self._leaves) if leaf not in below)
-        return next(found, None)
-
-    def add(self, version: Lineage) -> None:
-        if version.ancestor != version.vid:
-            self._children.setdefault(version.ancestor, []).append(version.vid)
-            self._leaves = self._without(version.ancestor)
-        if version.vid not in self._children:
-            insort(self._leaves, _key(version))
-
-    def _without(self, vid: str) -> list[_Key]:
-        if self._leaves and self._leaves[-1][2] == vid:
-            self._leaves.pop()
-            return self._leaves
-        return [leaf for leaf in self._leaves if leaf[2] != vid]
-
-    def _below(self, vid: str) -> Iterator[str]:
-        waiting, seen = [vid], {vid}
-        while waiting:
-            for child in self._children.get(waiting.pop(), ()):
-                if child not in seen:
-                    seen.add(child)
-                    waiting.append(child)
-                    yield child
+    def _leaves_of(self, vid: str) -> Iterator[str]:
+        """What descends from a version, or it itself, and has no descendants."""
+        found = [vid]
+        while found:
+            vid = found.pop()
+            children = self._children.get(vid)
+            if children is None:
+                yield vid
+            else:
+                found += children
 
 
 def _key(version: Lineage) -> _Key:

@@ -156,6 +156,16 @@ async def test_descendants_of_a_deleted_version_become_roots(node: Node) -> None
     assert (await node.get(f"{FILE}/versions/2"))["epoch"] == epoch + 1
 
 
+async def test_what_follows_a_version_that_comes_along_waits_for_its_place(node: Node) -> None:
+    """core/model.md, "versionmode": the order is that of ids, and only the first is a root."""
+    versions: dict[str, Any] = {"1": {"ancestorid": "3"}, "2": {}, "3": {}}
+    assert (await node.send("POST", f"{FILE}/versions", versions)).status == 200
+    assert await ancestors(node) == {"1": "3", "2": "2", "3": "2"}
+    more: dict[str, Any] = {"4": {"ancestorid": "5"}, "5": {}}
+    await node.send("POST", f"{FILE}/versions", more)
+    assert await ancestors(node) == {"1": "3", "2": "2", "3": "2", "4": "5", "5": "1"}
+
+
 @pytest.mark.parametrize(
     ("versions", "error"),
     [

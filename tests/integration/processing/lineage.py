@@ -32,15 +32,13 @@ def oldest(kind: Kind, versions: Json) -> str:
     return ordered(kind, versions)[0]
 
 
-def descends(versions: Json, vid: str | None, ancestor: str) -> bool:
-    """Whether a version is another one, or comes after it in a line that may have no end yet."""
+def is_placed(versions: Json, vid: str | None) -> bool:
+    """Whether the line of a version's ancestors is known: not where one has none so far."""
     seen: set[str] = set()
     while vid and vid not in seen:
-        if vid == ancestor:
-            return True
         seen.add(vid)
         vid = versions[vid]["ancestorid"]
-    return False
+    return vid is not None
 
 
 def is_circular(versions: Json) -> bool:

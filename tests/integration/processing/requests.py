@@ -176,9 +176,14 @@ class Client:
         return body
 
     def _versions(self, rid: str) -> Json:
-        number = 0 if self._often(0.05) else self._random.randint(1, 3)
+        number = 0 if self._often(0.05) else self._random.randint(1, 4)
         vids = sorted({self._vid(rid) for _ in range(number)})
-        return {vid: self._version(rid, vid) for vid in vids}
+        versions = {vid: self._version(rid, vid) for vid in vids}
+        if self._kind.mode == "manual" and self._often(0.2):
+            # Some follow others of the same request, whose ancestors are yet to be found.
+            for follower in vids[: len(vids) // 2]:
+                versions[follower]["ancestorid"] = self._one(vids[len(vids) // 2 :])
+        return versions
 
     def _version(self, rid: str, vid: str) -> Json:
         body = self._common(self._resource_now(rid).get("versions", {}).get(vid, {}))

@@ -14,7 +14,7 @@ from tests.integration.processing.entities import (
     Steps,
     check_id,
 )
-from tests.integration.processing.lineage import descends, is_circular, newest, oldest, ordered
+from tests.integration.processing.lineage import is_circular, is_placed, newest, oldest, ordered
 
 
 def new_resource(ledger: Ledger, place: Steps) -> Json:
@@ -146,7 +146,7 @@ class ResourceWrite:
             others = {
                 other: version
                 for other, version in self.versions.items()
-                if version["ancestorid"] and not descends(self.versions, other, vid)
+                if is_placed(self.versions, other)
             }
             self.versions[vid]["ancestorid"] = newest(self.kind, others) if others else vid
         if is_circular(self.versions):
