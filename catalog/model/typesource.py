@@ -154,11 +154,14 @@ def check_names(
     longest_singular: int,
     reserved: Collection[str] = (),
 ) -> None:
-    """Refuse names of types that are invalid, reserved, or used twice among siblings."""
+    """Refuse names of types that are invalid, reserved, or used twice among siblings.
+
+    A plural that is empty is none: the key says it, and clients write what they hold as empty.
+    """
     names: set[str] = set()
     for plural, definition in types.items():
         singular = definition.get("singular")
-        if definition.get("plural", plural) != plural:
+        if definition.get("plural") not in (None, "", plural):
             raise broken(where, f'"plural" of "{plural}" must repeat it')
         for name, longest in ((plural, 57), (singular, longest_singular)):
             if not isinstance(name, str) or not STRICT_NAME.fullmatch(name) or len(name) > longest:

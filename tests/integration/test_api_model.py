@@ -376,3 +376,34 @@ async def test_an_interaction_and_a_change_of_the_model_wait_for_each_other(node
     else:
         assert outcome.error == "model_compliance_error"
         assert written
+
+
+async def test_a_client_that_states_every_name_can_add_types_to_what_it_read(
+    other_database_url: str,
+) -> None:
+    """A client may hold a model in structures of its own, whose names are empty, not absent."""
+    async with start_node(other_database_url) as node:
+        model = await node.get("/modelsource")
+        for group in model["groups"].values():
+            group["plural"] = ""
+            for kind in group.get("resources", {}).values():
+                kind |= {"plural": "", "maxversions": kind.get("maxversions", 0)}
+        model["groups"]["dirs"] = {"plural": "dirs", "singular": "dir"}
+        await change(node, model)
+        model = await node.get("/modelsource")
+        model["groups"]["dirs"]["resources"] = {"files": {"plural": "", "singular": "file"}}
+        await change(node, model)
+        await node.put("/dirs/d/files/f$details", {"file": "text"})
+        named = {
+            plural: group["plural"]
+            for plural, group in (await node.get("/model"))["groups"].items()
+        }
+    assert named == {
+        plural: plural for plural in ("endpoints", "messagegroups", "schemagroups", "dirs")
+    }
+
+
+@pytest.mark.parametrize("plural", ["other", 0, False, []])
+async def test_a_plural_that_differs_from_its_key_is_refused(node: Node, plural: Any) -> None:
+    answer = await node.send("PUT", "/modelsource", source(group={"plural": plural}))
+    assert (answer.status, answer.error) == (400, "model_error")
