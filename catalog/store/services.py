@@ -39,7 +39,7 @@ async def find_by_ids(connection: Connection, ids: Collection[str]) -> list[Enti
 
 
 async def find_by_names(connection: Connection, names: Iterable[str]) -> list[Entity]:
-    """Services by their names without regard to case, the oldest first."""
+    """Services by their folded names, the oldest first."""
     rows = await connection.fetch(_queries.find_by_names, list(names))
     return [entity_from(row) for row in rows]
 
@@ -47,13 +47,13 @@ async def find_by_names(connection: Connection, names: Iterable[str]) -> list[En
 async def lock_names(connection: Connection, names: Iterable[str]) -> None:
     """Wait until nobody else asks for these names, and let nobody until the transaction ends.
 
-    Whoever does so waits for no other lock afterwards.
+    Names are folded. Whoever does so waits for no other lock afterwards.
     """
     await connection.execute(_queries.lock_names, list(names))
 
 
 async def fold(connection: Connection, names: Iterable[str]) -> dict[str, str]:
-    """Names in the form in which they are compared."""
+    """Names in the form in which they are compared: folded as Unicode folds case."""
     rows = await connection.fetch(_queries.fold, list(set(names)))
     return {row["name"]: row["folded"] for row in rows}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
+import unicodedata
 import uuid
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 from catalog.dialects.discovery.ids import NAMESPACE
 from catalog.model.entity import Entity
+from catalog.store.services import fold
 from catalog.store.writes import Write, write
 from tests.integration.conftest import Node, assert_problem, start_node
 from tests.unit.test_discovery_services import services
@@ -105,9 +108,11 @@ async def test_a_name_is_given_once_whatever_its_case_and_else_nothing_is_added(
     node: Node, flag: str
 ) -> None:
     await add(node, service("\u00c4pfel"))
+    [street] = await add(node, service("Stra\u00dfe"))
     state = await node.state()
     for wanted in (
         [service("new"), service("\u00e4PFEL")],
+        [service("new"), service("STRASSE")],
         [service("new"), service("NEW")],
     ):
         answer = await node.send("POST", f"/services{flag}", wanted)
@@ -115,6 +120,32 @@ async def test_a_name_is_given_once_whatever_its_case_and_else_nothing_is_added(
         assert answer.error == "service_name_taken"
         assert assert_problem(answer)["args"] == {"name": wanted[1]["name"]}
     assert await node.state() == state
+    assert (await node.get("/services?name=strasse"))["id"] == street
+
+
+async def test_a_name_that_is_taken_is_refused_on_behalf_of_who_has_it(node: Node) -> None:
+    [id] = await add(node, service("taken"))
+    [other] = await add(node, service("other"))
+    added = await node.send("POST", "/services", [service("TAKEN")])
+    put = await node.send("PUT", f"/services/{other}", {**service("TAKEN"), "id": other})
+    for answer in (added, put):
+        assert answer.status == 409
+        assert assert_problem(answer)["subject"] == f"/endpoints/{id}"
+
+
+async def test_names_are_folded_as_unicode_folds_case(node: Node) -> None:
+    # What this version of Unicode has, without the ideographs and syllables: they have no case.
+    without_case = {"Cn", "Co", "Cs", "Lo"}
+    known = [
+        character
+        for character in map(chr, range(1, sys.maxunicode + 1))
+        if unicodedata.category(character) not in without_case
+    ]
+    # Folding knows no context, so many characters make one name.
+    texts = ["".join(known[start : start + 250]) for start in range(0, len(known), 250)]
+    async with node.database.pool.acquire() as connection:
+        folded = await fold(connection, texts)
+    assert folded == {text: text.casefold() for text in texts}
 
 
 async def test_a_constraint_that_is_broken_is_named_and_nothing_is_added(node: Node) -> None:
@@ -157,6 +188,18 @@ async def test_an_id_that_is_imported_again_is_above_what_it_was_when_it_was_del
     assert (await node.get(f"/services/{WIDGETS['id']}"))["epoch"] > 10
 
 
+async def test_an_import_of_one_service_twice_goes_above_every_epoch_in_turn(node: Node) -> None:
+    path, held = f"/services/{WIDGETS['id']}", {**WIDGETS, "epoch": 8}
+    twice = [{**WIDGETS, "epoch": 100}, {**WIDGETS, "epoch": 5}]
+    await add(node, held, flag="?import")
+    assert (await node.get(path))["epoch"] == 9
+    await add(node, *twice, flag="?import")
+    assert (await node.get(path))["epoch"] == 102
+    assert (await node.send("DELETE", path)).status == 200
+    await add(node, *twice, flag="?import")
+    assert (await node.get(path))["epoch"] == 105
+
+
 async def test_a_name_that_a_former_service_of_an_import_gave_up_is_free(node: Node) -> None:
     [mine] = await add(node, service("MyService"))
     state = await node.state()
@@ -175,7 +218,7 @@ async def test_a_service_can_be_imported_twice_by_one_request(node: Node) -> Non
     ids = await add(node, first, last, service("first"), flag="?import")
     assert [id.lower() for id in ids[:2]] == [WIDGETS["id"]] * 2
     shown = await node.get(f"/services/{WIDGETS['id']}")
-    assert (shown["name"], shown["epoch"], "description" in shown) == ("last", 71, False)
+    assert (shown["name"], shown["epoch"], "description" in shown) == ("last", 72, False)
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,7 @@ HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
     ("changes", "read", (START.txid, START.seq, 50), {"changes_pkey"}),
     ("changes", "read", (200, 0, 50), {"changes_pkey"}),
     ("recent", "written", ("400:400:", 400, 50), {"changes_pkey"}),
+    ("services", "find_by_names", (["name"],), {"entities_service_names", "entities_services"}),
     (
         "stream",
         "parts",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from catalog.dialects.discovery.constraints import faults
 from catalog.dialects.discovery.ids import NAMESPACE, is_service_id, service_id
 from catalog.dialects.discovery.membership import Held
-from catalog.dialects.discovery.processing import Operation, Put, Remove, process
+from catalog.dialects.discovery.processing import Operation, Put, Remove, Standing, process
 from catalog.dialects.discovery.translate import from_entities, to_entities
 from catalog.model.attributes import check_attributes
 from catalog.model.errors import NotFound
@@ -414,11 +414,12 @@ def test_processing_ends_as_if_each_service_was_processed_alone_or_refuses_all(
 ) -> None:
     expected = one_by_one(names, asked)
     folded = {name: name.lower() for name in NAMES}
+    held = {id: Standing(name=name, xid=f"/endpoints/{id}") for id, name in names.items()}
     if expected is None:
         with pytest.raises((ServiceNameTaken, NotFound)):
-            process(asked, names, folded)
+            process(asked, held, folded, {})
         return
-    done = process(asked, names, folded)
+    done = process(asked, held, folded, {})
     after = dict(names)
     for id, operation in done.items():
         after.pop(id, None)
@@ -427,8 +428,25 @@ def test_processing_ends_as_if_each_service_was_processed_alone_or_refuses_all(
     assert after == expected
 
 
-def test_a_service_that_is_imported_twice_is_above_both_epochs() -> None:
-    twice = [Put(id="1", service={"name": "x"}, least_epoch=epoch) for epoch in (7, 3)]
-    done = process(twice, {}, {"x": "x"})["1"]
+@given(held=st.integers(0, 200), copies=st.lists(st.integers(0, 200), min_size=1, max_size=4))
+def test_a_service_that_is_imported_repeatedly_has_the_epoch_of_one_import_after_another(
+    held: int, copies: list[int]
+) -> None:
+    epoch = held
+    for copy in copies:
+        epoch = max(epoch, copy) + 1
+    puts = [Put(id="1", service={"name": "x"}, least_epoch=copy) for copy in copies]
+    done = process(puts, {}, {"x": "x"}, {"1": held})["1"]
     assert isinstance(done, Put)
-    assert done.least_epoch == 7
+    assert max(held, done.least_epoch) + 1 == epoch
+
+
+def test_a_name_that_is_taken_is_refused_on_behalf_of_who_has_it() -> None:
+    held = {"1": Standing(name="x", xid="/endpoints/one")}
+    with pytest.raises(ServiceNameTaken) as refusal:
+        process([Put(id="2", service={"name": "X"})], held, {"X": "x"}, {})
+    assert refusal.value.subject == "/endpoints/one"
+    twice = [Put(id=id, service={"name": "X"}) for id in ("2", "3")]
+    with pytest.raises(ServiceNameTaken) as refusal:
+        process(twice, {}, {"X": "x"}, {})
+    assert refusal.value.subject == "/services"

@@ -43,15 +43,27 @@ class Remove:
 Operation: TypeAlias = Put | Remove
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A service before the request: its name as it is compared, and its endpoint's xid."""
+
+    name: str
+    xid: str
+
+
 def process(
-    operations: Iterable[Operation], held: Mapping[str, str], folded: Mapping[str, str]
+    operations: Iterable[Operation],
+    held: Mapping[str, Standing],
+    folded: Mapping[str, str],
+    epochs: Mapping[str, int],
 ) -> dict[str, Operation]:
     """What each touched service is in the end: put, or removed.
 
     Args:
-        held: the names, as they are compared, of services that there are: by id in lower
-            case, all that are touched and all that have a name which is asked for.
+        held: services that there are, by id in lower case: all that are touched and all that
+            have a name which is asked for.
         folded: how the names in the operations are compared.
+        epochs: by id in lower case, of the endpoints that there are or were; others have 0.
 
     Raises:
         ServiceNameTaken: at its turn, another service has the name.
@@ -70,30 +82,36 @@ def process(
             done[id] = operation
         else:
             register.put(id, operation.name, folded[operation.name])
-            done[id] = _joined(done.get(id), operation)
+            done[id] = _joined(done.get(id), operation, epochs.get(id, 0))
     return done
 
 
-def _joined(earlier: Operation | None, later: Put) -> Put:
-    """The later one, whose epoch is above that of all versions that it has replaced."""
+def _joined(earlier: Operation | None, later: Put, epoch: int) -> Put:
+    """The later one, whose epoch is above the one that the earlier one led to.
+
+    Args:
+        epoch: the one that the earlier one found.
+    """
     if not isinstance(earlier, Put):
         return later
+    reached = max(epoch, earlier.least_epoch) + 1
     return Put(
         id=later.id,
         service=later.service,
         must_exist=earlier.must_exist,
         epoch=earlier.epoch,
-        least_epoch=max(earlier.least_epoch, later.least_epoch),
+        least_epoch=max(reached, later.least_epoch),
     )
 
 
 class _Register:
     """Which service has which name."""
 
-    def __init__(self, held: Mapping[str, str]) -> None:
-        self._names = dict(held)
+    def __init__(self, held: Mapping[str, Standing]) -> None:
+        self._held = held
+        self._names = {id: service.name for id, service in held.items()}
         self._holders: dict[str, set[str]] = {}
-        for id, name in held.items():
+        for id, name in self._names.items():
             self._holders.setdefault(name, set()).add(id)
 
     def check_exists(self, id: str) -> None:
@@ -104,8 +122,8 @@ class _Register:
         """Names that are the same already, as native clients may give them, can be kept."""
         if self._names.get(id) == name:
             return
-        if self._holders.get(name):
-            raise ServiceNameTaken(f"/services/{id}", name=shown)
+        if holders := self._holders.get(name):
+            raise ServiceNameTaken(self._subject(holders), name=shown)
         self.remove(id)
         self._names[id] = name
         self._holders.setdefault(name, set()).add(id)
@@ -113,3 +131,8 @@ class _Register:
     def remove(self, id: str) -> None:
         if id in self._names:
             self._holders[self._names.pop(id)].discard(id)
+
+    def _subject(self, holders: Iterable[str]) -> str:
+        """Who has a name: a service that there is, or else one of the same request."""
+        known = sorted(self._held[id].xid for id in holders if id in self._held)
+        return known[0] if known else "/services"

@@ -171,4 +171,5 @@ async def find_service(connection: Connection, authority: str, id: str) -> Entit
 
 async def find_named(connection: Connection, name: str) -> Entity | None:
     """The service of a name in any case; the oldest where native clients gave it to several."""
-    return next(iter(await store.find_by_names(connection, [name])), None)
+    folded = await store.fold(connection, [name])
+    return next(iter(await store.find_by_names(connection, folded.values())), None)

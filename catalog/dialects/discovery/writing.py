@@ -11,7 +11,7 @@ from catalog.api.headers import traces
 from catalog.api.responses import JSON, to_json
 from catalog.dialects.discovery.events import Json
 from catalog.dialects.discovery.membership import Held
-from catalog.dialects.discovery.processing import Operation, Put, Remove, process
+from catalog.dialects.discovery.processing import Operation, Put, Remove, Standing, process
 from catalog.dialects.discovery.reading import (
     ENDPOINTS,
     MESSAGES,
@@ -23,7 +23,7 @@ from catalog.dialects.discovery.reading import (
     subscriptions_url,
 )
 from catalog.dialects.discovery.translate import is_service, to_entities
-from catalog.model.entity import Entity
+from catalog.model.entity import Entity, Origin
 from catalog.model.errors import InvalidAttribute
 from catalog.model.interaction import Interaction
 from catalog.model.ownerrors import RequestInterrupted
@@ -107,13 +107,14 @@ class ServiceWrite:
             InvalidAttribute: the model has no messages, which events would be.
         """
         names = {each.name for each in self.operations if isinstance(each, Put)}
+        folded = await services.fold(connection, names)
         if names and not self._is_large:
-            await services.lock_names(connection, names)
+            await services.lock_names(connection, folded.values())
         ids = [operation.id for operation in self.operations]
         authority = self.catalog.authority
         self._endpoints = await find_endpoints(connection, authority, ids)
         self._held = await load_held(connection, self.catalog, [*self._endpoints.values()])
-        done = await self._process(connection, names)
+        done = await self._process(connection, folded)
         interaction = Interaction(path=self.path)
         for id, operation in done.items():
             endpoint = self._endpoints.get(id)
@@ -125,13 +126,28 @@ class ServiceWrite:
                 interaction.delete(xid, operation.epoch)
         return interaction
 
-    async def _process(self, connection: Connection, asked: set[str]) -> dict[str, Operation]:
-        named = await services.find_by_names(connection, asked)
+    async def _process(
+        self, connection: Connection, folded: Mapping[str, str]
+    ) -> dict[str, Operation]:
+        named = await services.find_by_names(connection, folded.values())
         touched = [e for e in self._endpoints.values() if is_service(e.attributes)]
-        names = {id_of(each).lower(): _name_of(each) for each in (*named, *touched)}
-        folded = await services.fold(connection, asked | {*names.values()})
-        held = {id: folded[name] for id, name in names.items()}
-        return process(self.operations, held, folded)
+        shown = {each.xid: _name_of(each) for each in (*named, *touched)}
+        names = await services.fold(connection, shown.values())
+        held = {
+            id_of(each).lower(): Standing(name=names[shown[each.xid]], xid=each.xid)
+            for each in (*named, *touched)
+        }
+        return process(self.operations, held, folded, await self._epochs(connection))
+
+    async def _epochs(self, connection: Connection) -> dict[str, int]:
+        """The epochs that the first operations find, where others follow on the same service."""
+        ids = [operation.id for operation in self.operations]
+        if len({id.lower() for id in ids}) == len(ids):
+            return {}
+        origins = [Origin(self.catalog.authority, str(Xid(ENDPOINTS, id))) for id in {*ids}]
+        buried = await entities.load_tombstones(connection, origins)
+        epochs = {Xid.parse(origin.xid).gid.lower(): t.epoch for origin, t in buried.items()}
+        return epochs | {id: endpoint.epoch for id, endpoint in self._endpoints.items()}
 
     def _put(self, interaction: Interaction, xid: Xid, put: Put, endpoint: Entity | None) -> None:
         held = Held(id=xid.gid) if endpoint is None else self._held[endpoint.xid]

@@ -16,34 +16,34 @@ WHERE s.id = ANY ($2::uuid[]) AND e.collection = '/endpoints'
     AND lower(e.id) COLLATE "C" <> ALL ($1::text[])
 
 -- name: find_by_names
--- Services by name without regard to case; one without a name has that of its endpoint's id.
-SELECT e.* FROM (SELECT DISTINCT lower(given) AS name FROM unnest($1::text[]) AS given) AS wanted
+-- Services by folded names; one without a name has that of its endpoint's id.
+SELECT e.* FROM (SELECT DISTINCT unnest($1::text[]) AS name) AS wanted
 CROSS JOIN LATERAL (
     SELECT * FROM entities named
-    WHERE named.listing = '/endpoints'
-        AND search_name(named.attributes) COLLATE "C" = left(wanted.name, 256) COLLATE "C"
-        AND lower(named.attributes ->> 'name') = wanted.name
+    WHERE named.collection = '/endpoints' AND named.attributes -> 'usage' ? 'subscriber'
+        AND left(fold_case(named.attributes ->> 'name'), 256) COLLATE "C"
+            = left(wanted.name, 256) COLLATE "C"
+        AND fold_case(named.attributes ->> 'name') = wanted.name
     UNION ALL
     SELECT * FROM entities nameless
-    WHERE nameless.collection = '/endpoints'
+    WHERE nameless.collection = '/endpoints' AND nameless.attributes -> 'usage' ? 'subscriber'
         AND lower(nameless.id) COLLATE "C" = wanted.name COLLATE "C"
         AND NOT nameless.attributes ? 'name'
 ) AS e
-WHERE e.attributes -> 'usage' ? 'subscriber'
 ORDER BY e.createdat, e.xid
 
 -- name: lock_names
--- Take the right to give out some names, in the order of keys that are none of entities.
+-- Take the right to give out some folded names, in the order of keys that are none of entities.
 SELECT pg_advisory_xact_lock(hashtext('services'), ordered.key)
 FROM (
-    SELECT DISTINCT hashtext(lower(name)) AS key FROM unnest($1::text[]) AS name
+    SELECT DISTINCT hashtext(name) AS key FROM unnest($1::text[]) AS name
     ORDER BY key
     OFFSET 0
 ) AS ordered
 
 -- name: fold
--- Names as they are compared: in lower case.
-SELECT name, lower(name) AS folded FROM unnest($1::text[]) AS name
+-- Names as they are compared.
+SELECT name, fold_case(name) AS folded FROM unnest($1::text[]) AS name
 
 -- name: find_underived
 -- Origins of services whose ids have to be derived from them and have not been yet.
