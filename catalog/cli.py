@@ -129,6 +129,11 @@ def _serve(settings: Settings) -> None:
         where = "a PostgreSQL server" if settings.database_url else str(settings.data_dir.resolve())
         err.print(f"[green]Concord serves[/] [bold]{url}[/] (Ctrl-C stops it)")
         err.print(f"The catalog is kept in {cell(where)}.")
+        if settings.public_url is None:
+            err.print(
+                "It has no public URL: before other catalogs follow it, set one with --public-url, "
+                "or URLs that it gives out may lead nowhere from there."
+            )
 
     configure_logs(settings.log_level)
     node = run_node(

@@ -71,6 +71,11 @@ async def run_node(
             running.append(tasks.create_task(_run(follow_configuration, context)))
             running += [tasks.create_task(_run(body, context)) for body in loops]
             _collect_seldom()
+            if settings.public_url is None:
+                _log.info(
+                    "no public URL: what others keep of this node's URLs may lead nowhere",
+                    authority=database.node.authority,
+                )
             ready(bound)
             await stop.wait()
             for task in running:

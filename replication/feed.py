@@ -24,6 +24,7 @@ async def get_handshake(request: web.Request) -> web.Response:
         {
             "instance": str(database.node.instance),
             "authority": database.node.authority,
+            "base": request.app[CONTEXT].public_base,
             "software": f"concord/{_version()}",
             "digestversion": DIGEST_VERSION,
             "log": {

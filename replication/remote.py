@@ -66,10 +66,11 @@ class Missing(Rejected):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handshake:
-    """Who the peer says it is."""
+    """Who the peer says it is. `base` is that of the URLs which it gives out, if it says so."""
 
     instance: uuid.UUID
     authority: str
+    base: str | None = None
 
 
 class Remote:
@@ -89,10 +90,15 @@ class Remote:
         data = await self.json("GET", "/replication")
         try:
             version = data["digestversion"]
-            authority = data["authority"]
-            known = Handshake(instance=uuid.UUID(data["instance"]), authority=str(authority))
+            instance, authority = uuid.UUID(data["instance"]), str(data["authority"])
+            base = data.get("base")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Rejected(f"{self.url} does not offer replication.") from error
+        known = Handshake(
+            instance=instance,
+            authority=authority,
+            base=base.rstrip("/") if isinstance(base, str) else None,
+        )
         if version != DIGEST_VERSION:
             raise Rejected(
                 f"{self.url} computes digests by version {version}, here it is {DIGEST_VERSION}.",

@@ -125,7 +125,9 @@ class Runner:
             )
         async with self._database.transaction() as connection:
             known = await links.get(connection, self.link.id)
-            cursor = await links.meet(connection, self.link, source.instance, source.authority)
+            cursor = await links.meet(
+                connection, self.link, source.instance, source.authority, source.base
+            )
         if known is None:
             raise LinkReplaced(self.link.id)
         if known.instance not in (None, source.instance):

@@ -126,18 +126,33 @@ async def read_revisions(connection: Connection) -> dict[str, int]:
 
 
 async def meet(
-    connection: Connection, link: Link, instance: uuid.UUID, authority: str
+    connection: Connection, link: Link, instance: uuid.UUID, authority: str, base: str | None
 ) -> str | None:
     """Remember who the source is, and answer with the cursor if it still means something.
+
+    Args:
+        base: of the URLs that the source gives out, if it says so.
 
     Raises:
         LinkReplaced
     """
-    row = await connection.fetchrow(_queries.meet, link.id, link.revision, instance, authority)
+    row = await connection.fetchrow(
+        _queries.meet, link.id, link.revision, instance, authority, base
+    )
     if row is None:
         raise LinkReplaced(link.id)
     cursor: str | None = row["cursor"]
     return cursor
+
+
+async def authorities_at(connection: Connection, base: str) -> list[str]:
+    """The authorities of the sources of links whose URLs begin with a base.
+
+    What a source says of its URLs counts where no link leads there and no other source says
+    the same.
+    """
+    rows = await connection.fetch(_queries.authorities_at, base)
+    return [row["authority"] for row in rows]
 
 
 async def forget_cursor(connection: Connection, link: Link) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterable
 from catalog.context import Context
 from catalog.dialects.messagecatalog.addressed import GROUPS, MESSAGES
 from catalog.dialects.messagecatalog.translate import authority_of
-from catalog.dialects.messagecatalog.uris import Reference, parse_uri
+from catalog.dialects.messagecatalog.uris import Reference, catalog_root, parse_uri
 from catalog.events.messagecatalog import ROOT
 from catalog.model.entity import Entity, Origin
 from catalog.model.xid import Xid
 from catalog.registry import read
 from catalog.registry.known import Known
 from catalog.store import entities as store
+from catalog.store import links
 from catalog.store.database import Connection
 
 _NOTHING = Xid()
@@ -34,6 +35,7 @@ async def find(
     if reference is None:
         return Known(), _NOTHING
     seeker = _Seeker(context, reference, bases)
+    await seeker.ask_links(connection)
     for xid in await seeker.candidates(connection):
         known = await read.read_entities(connection, context.model, [xid])
         version = seeker.version_in(known, xid)
@@ -49,6 +51,17 @@ class _Seeker:
         self.node = context.database.node.authority
         self.reference = reference
         self.own = {f"{base.rstrip('/')}{ROOT}" for base in bases} | {self.node}
+        self.authorities = {reference.authority}
+
+    async def ask_links(self, connection: Connection) -> None:
+        """Take a URL that the source of a link answers to for one of that source's authority.
+
+        A source without a public URL is the authority `urn:uuid:…`, but gives out URLs.
+        """
+        root = self.reference.authority
+        if root.endswith(ROOT) and root not in self.own:
+            found = await links.authorities_at(connection, root.removesuffix(ROOT))
+            self.authorities |= {catalog_root(authority).rstrip("/") for authority in found}
 
     async def candidates(self, connection: Connection) -> list[Xid]:
         """Where an entity of this name is here, be it under another name than at its origin."""
@@ -57,8 +70,11 @@ class _Seeker:
         xid = Xid(GROUPS, self.reference.group, MESSAGES, self.reference.definition)
         if self.reference.vid:
             xid = xid.version(self.reference.vid)
-        authority = self.reference.authority
-        origins = [Origin(one, str(xid)) for one in (authority, authority.removesuffix(ROOT))]
+        origins = [
+            Origin(one, str(xid))
+            for authority in self.authorities
+            for one in (authority, authority.removesuffix(ROOT))
+        ]
         copies = await store.load_by_origin(connection, origins)
         return [*dict.fromkeys([xid, *(copy.path for copy in copies.values())])]
 
@@ -78,4 +94,4 @@ class _Seeker:
         authority = authority_of(version, self.node)
         if authority is None:
             return self.reference.authority in self.own
-        return self.reference.authority == authority.rstrip("/")
+        return authority.rstrip("/") in self.authorities

@@ -11,6 +11,7 @@ UPDATE links SET
     revision = nextval(pg_get_serial_sequence('links', 'revision')),
     instance = CASE WHEN $3 THEN NULL ELSE instance END,
     authority = CASE WHEN $3 THEN NULL ELSE authority END,
+    base = CASE WHEN $3 THEN NULL ELSE base END,
     cursor = CASE WHEN $3 THEN NULL ELSE cursor END,
     currentat = CASE WHEN $3 THEN NULL ELSE currentat END,
     subscription = NULL,
@@ -43,9 +44,18 @@ SELECT id, revision FROM links
 UPDATE links SET
     cursor = CASE WHEN instance = $3 THEN cursor END,
     instance = $3,
-    authority = $4
+    authority = $4,
+    base = $5
 WHERE id = $1 AND revision = $2
 RETURNING cursor
+
+-- name: authorities_at
+-- Whose URLs begin with a base: who is followed there, or else the one source that says so.
+SELECT authority FROM links WHERE definition ->> 'source' = $1 AND authority IS NOT NULL
+UNION
+SELECT min(authority) FROM links WHERE base = $1
+    AND NOT EXISTS (SELECT FROM links WHERE definition ->> 'source' = $1 OR authority = $1)
+HAVING count(DISTINCT authority) = 1
 
 -- name: forget_cursor
 -- The source can't go on from the cursor: everything has to be read again.
