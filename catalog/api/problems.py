@@ -65,8 +65,10 @@ def errors_of(request: web.Request) -> Iterator[None]:
 
 def problem_response(error: XRegistryError, *, instance: str = "") -> web.Response:
     document = problem_document(error, error.request_path)
-    if any(violation is not error for violation in error.violations):
-        document["violations"] = [problem_document(e) for e in error.violations[:_MOST_VIOLATIONS]]
+    found = error.violations or (error,)
+    is_elsewhere = bool(error.subject.strip("/")) and document.get("subject") != error.subject
+    if is_elsewhere or any(violation is not error for violation in found):
+        document["violations"] = [problem_document(e) for e in found[:_MOST_VIOLATIONS]]
     if instance:
         document["instance"] = f"urn:uuid:{instance}"
     headers = dict(error.headers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -16,12 +16,16 @@ _BEFORE_NAME = re.compile(r".*[#:]", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One rule that a request breaks: the xid that it is about, and the reason."""
+    """One rule that a request breaks: the xid that it is about, and the reason.
+
+    `args` are the values that its title names, such as the `name` of an attribute.
+    """
 
     subject: str
     title: str
     type: str = ""
     detail: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def name(self) -> str:
@@ -35,6 +39,7 @@ class Violation:
             title=str(source.get("title", "")),
             type=str(source.get("type", "")),
             detail=str(source.get("detail", "")),
+            args=args if isinstance(args := source.get("args"), dict) else {},
         )
 
 

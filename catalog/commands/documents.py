@@ -3,43 +3,47 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
 
 from catalog.commands.console import (
+    CANNOT,
     DEFAULT_URL,
     NO,
     AsJson,
     Url,
-    err,
     fail,
     print_json,
     run,
 )
-from catalog.commands.imported import show_hints, show_imported
+from catalog.commands.importreport import ImportReport
 
 if TYPE_CHECKING:
-    from catalog.commands.document import Imported
+    from catalog.commands.document import Document
 
 app = typer.Typer()
 
 
 @app.command("import")
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="xRegistry documents.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH...", help="xRegistry documents: files, directories, globs, or - (stdin)."
+        ),
+    ],
     migrate: Annotated[
         bool,
-        typer.Option("--migrate", help="Rewrite older editions to the newest, and list it."),
+        typer.Option("--migrate", help="Rewrite older editions to the newest, and say so."),
     ] = False,
     keep_unknown: Annotated[
         bool,
         typer.Option(
             "--keep-unknown",
-            help="Keep what cannot be rewritten, in the extension attribute `older`.",
+            help="Migrate, and keep what cannot be rewritten, or what the catalog's model refuses, "
+            "in the extension attribute `older`.",
         ),
     ] = False,
     keep_going: Annotated[
@@ -52,6 +56,12 @@ def import_(
         bool,
         typer.Option("--overwrite", help="Replace what is there, whatever epochs a document has."),
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="List every rewrite, not how many there are.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Tell only what went wrong.")
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -62,71 +72,52 @@ def import_(
     document are sent; its own name and description stay behind, since the catalog has its own.
     What is a replica both where the document comes from and here is left alone.
 
-    Which edition a document is of, 0.4 to 1.0-rc4, is found by the names that are in it. Only
-    the newest is taken as it is: of another one, each older name is listed with its JSON
-    pointer. With --migrate they are rewritten, and each rewrite is listed; what has no newest
-    form is listed with its reason and left out, or kept with --keep-unknown.
+    A document is refused if the node refuses it, or if something of it would be lost: what
+    stands beside the versions of a schema, for instance. Names of older editions, 0.4 to
+    1.0-rc3, that the node keeps as extensions are only told. With --migrate they are rewritten;
+    what has no newest form is left out with its reason, or kept with --keep-unknown.
 
     Example: concord import weather.xreg.json traffic.xreg.yaml
 
+    Example: concord import definitions/ 'more/**/*.cereg' --quiet
+
     Example: concord import --migrate --keep-unknown crm.cereg
 
-    Exit codes: 0 all imported; 1 something is of an older edition or breaks a rule; 2 it could
-    not be done.
+    Exit codes: 0 all imported; 1 something breaks a rule or would be lost; 2 it could not be
+    done: after a lost connection, what was imported, what is in doubt and what was not sent is
+    told.
     """
-    reading = Reading(migrate=migrate or keep_unknown, keep_unknown=keep_unknown)
-    results = run(
-        lambda: _import_all(files, url, reading, keep_going=keep_going, overwrite=overwrite)
-    )
+    from catalog.commands.importing import Import, import_all
+
+    documents = _read_all(paths, migrate=migrate or keep_unknown, keep_unknown=keep_unknown)
+    report = ImportReport(verbose=verbose, quiet=quiet)
+    how = Import(url=url, keep_going=keep_going, overwrite=overwrite)
+    shown = None if as_json else report
+    results, error = run(lambda: import_all(documents, how, shown))
     if as_json:
         print_json([result.as_json() for result in results])
     else:
-        for result in results:
-            show_imported(result)
-        show_hints(results)
-    if any(result.violations or result.document.refusals for result in results):
+        report.summarise(results)
+        report.advise(results)
+    if error is not None:
+        report.explain(results, error)
+        raise typer.Exit(CANNOT)
+    if any(result.is_wrong for result in results):
         raise typer.Exit(NO)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """How documents of older editions are read."""
+def _read_all(paths: list[str], *, migrate: bool, keep_unknown: bool) -> list[Document]:
+    """All documents, so that a file that is none is found before anything is sent."""
+    from catalog.commands.document import DocumentError, read_document
+    from catalog.commands.documentpaths import DocumentPathError, document_paths
 
-    migrate: bool
-    keep_unknown: bool
-
-
-async def _import_all(
-    files: list[Path], url: str, reading: Reading, *, keep_going: bool, overwrite: bool
-) -> list[Imported]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    from catalog.client import Client
-    from catalog.commands.document import DocumentError, import_document, read_document
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    results = []
     try:
-        documents = [
-            read_document(file, migrate=reading.migrate, keep_unknown=reading.keep_unknown)
-            for file in files
+        return [
+            read_document(path, migrate=migrate, keep_unknown=keep_unknown)
+            for path in document_paths(paths)
         ]
-    except DocumentError as error:
+    except (DocumentError, DocumentPathError) as error:
         fail(error.message, error.hint)
-    async with Client.open(url) as client:
-        with Progress(
-            *columns, console=err, transient=True, disable=not err.is_terminal
-        ) as progress:
-            task = progress.add_task("Importing", total=len(files))
-            for document in documents:
-                progress.update(task, description=f"Importing {document.path.name}")
-                results.append(
-                    await import_document(
-                        client, document, keep_going=keep_going, overwrite=overwrite
-                    )
-                )
-                progress.advance(task)
-    return results
 
 
 @app.command()

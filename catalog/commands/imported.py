@@ -1,94 +1,94 @@
-"""Shows what became of imported documents: rewrites, older names, violations, what is missing."""
+"""What became of one document that was to be imported, as data."""
 
 from __future__ import annotations
 
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
 
-import orjson
-
-from catalog.commands.console import cell, err, out
-
-if TYPE_CHECKING:
-    from catalog.commands.document import Imported
-    from catalog.documents.trail import Rewrite
-
-_WIDEST = 100
+from catalog.client import Violation
+from catalog.commands.document import Document
+from catalog.commands.documentgroups import SetAside
+from catalog.documents.trail import Rewrite
 
 
-def show_imported(result: Imported) -> None:
-    """One document, and everything that had to be said of it."""
-    if result.is_imported:
-        out.print(f"[green]Imported[/] {cell(result.file)}: {result.counted}.")
-    else:
-        out.print(f"[red]Not imported[/] {cell(result.file)}: nothing of it was written.")
-    if result.document.refusals:
-        _show_refusals(result)
-    if not result.document.is_strict:
-        _show_migration(result)
-    if result.left_alone:
-        out.print(f"Left alone, read-only there and here: {cell(', '.join(result.left_alone))}.")
-    _show_violations(result)
+class State(StrEnum):
+    """Where a document is after a command."""
+
+    IMPORTED = "imported"
+    REFUSED = "refused"
+    DOUBTFUL = "in doubt"
+    """It was sent, and nobody answered."""
+    UNSENT = "not sent"
 
 
-def show_hints(results: list[Imported]) -> None:
-    """What to do next."""
-    stayed = sorted({name for result in results for name in result.not_sent})
-    if stayed:
-        err.print(f"Not sent, since they describe the document itself: {', '.join(stayed)}.")
-    if any(result.document.refusals for result in results):
-        err.print("Have what is of an older edition rewritten with --migrate.")
-    if any(not result.is_imported and result.subjects for result in results):
-        err.print("Correct the document, or import the rest of it with --keep-going.")
-    if any(v.type.endswith("#mismatched_epoch") for each in results for v in each.violations):
-        err.print("What has another epoch is replaced with --overwrite.")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What became of one document: `counts` is what was written, by plural.
+
+    `left_alone` is what the document shows as read-only, and is so in the node, too. `left_out`
+    broke a rule, and `set_aside` is what could be kept as an extension instead. Whatever went
+    wrong with a document that `is_interrupted` was no fault of what is in it.
+    """
+
+    file: str
+    state: State
+    document: Document
+    counts: Mapping[str, int] = field(default_factory=dict)
+    violations: tuple[Violation, ...] = ()
+    left_out: tuple[str, ...] = ()
+    left_alone: tuple[str, ...] = ()
+    set_aside: tuple[SetAside, ...] = ()
+    is_interrupted: bool = False
+
+    @property
+    def is_imported(self) -> bool:
+        return self.state is State.IMPORTED
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether there is something that whoever imports it has to look at."""
+        return bool(self.violations) or not self.is_imported
+
+    @property
+    def subjects(self) -> set[str]:
+        return {violation.subject for violation in self.violations} - {"", "/"}
+
+    def as_json(self) -> dict[str, Any]:
+        document = self.document
+        migrated, is_strict = document.migrated, document.is_strict
+        return {
+            "file": self.file,
+            "imported": self.is_imported,
+            "state": self.state,
+            "edition": migrated.found.edition,
+            "reason": migrated.found.reason,
+            "counts": dict(self.counts),
+            "losses": [
+                {"pointer": loss.pointer, "value": loss.value, "reason": loss.reason}
+                for loss in document.losses
+            ],
+            "older": [_rewrite_as_json(rewrite) for rewrite in document.older],
+            "rewrites": [
+                _rewrite_as_json(rewrite) for rewrite in ([] if is_strict else migrated.rewrites)
+            ],
+            "notrewritten": [
+                {"pointer": left.pointer, "reason": left.reason, "kept": left.is_kept}
+                for left in ([] if is_strict else migrated.left_out)
+            ],
+            "setaside": [
+                {"pointer": each.pointer, "reason": each.reason} for each in self.set_aside
+            ],
+            "violations": [
+                {"subject": v.subject, "type": v.type, "title": v.title, "detail": v.detail}
+                for v in self.violations
+            ],
+            "leftout": list(self.left_out),
+            "leftalone": list(self.left_alone),
+        }
 
 
-def _show_refusals(result: Imported) -> None:
-    found = result.document.migrated.found
-    out.print(f"It is of edition {found.edition}. What the newest has in another way:")
-    _show_rewrites(result.document.refusals)
-
-
-def _show_migration(result: Imported) -> None:
-    migrated = result.document.migrated
-    if migrated.rewrites:
-        out.print(f"Rewritten from edition {migrated.found.edition} ({len(migrated.rewrites)}):")
-        _show_rewrites(migrated.rewrites)
-    if migrated.left_out:
-        out.print(f"Not rewritten ({len(migrated.left_out)}):")
-    for left in migrated.left_out:
-        became = "kept in `older`" if left.is_kept else "left out"
-        out.print(f"  {cell(left.pointer)}: {cell(left.reason)}; {became}.")
-
-
-def _show_rewrites(rewrites: tuple[Rewrite, ...]) -> None:
-    by_rule: dict[str, list[Rewrite]] = {}
-    for rewrite in rewrites:
-        by_rule.setdefault(rewrite.rule.text, []).append(rewrite)
-    for rule, found in by_rule.items():
-        out.print(f"  [bold]{cell(rule)}[/]")
-        for rewrite in found:
-            out.print(f"    {cell(rewrite.pointer)}: {_short(rewrite.old)} → {_short(rewrite.new)}")
-
-
-def _short(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    text = cell(value if isinstance(value, str) else orjson.dumps(value).decode())
-    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}…"
-
-
-def _show_violations(result: Imported) -> None:
-    if not result.violations:
-        return
-    what = "broke" if result.is_imported else "breaks"
-    out.print(f"What {what} a rule ({len(result.violations)}):")
-    for subject, found in groupby(result.violations, key=lambda violation: violation.subject):
-        out.print(f"  [bold]{cell(subject)}[/]")
-        for violation in found:
-            out.print(f"    {cell(f'{violation.title} {violation.detail}'.strip())}")
-    if result.left_out:
-        out.print(f"Left out ({len(result.left_out)}):")
-        for xid in result.left_out:
-            out.print(f"  {cell(xid)}")
+def _rewrite_as_json(rewrite: Rewrite) -> dict[str, Any]:
+    rule = rewrite.rule.text
+    return {"pointer": rewrite.pointer, "old": rewrite.old, "new": rewrite.new, "rule": rule}

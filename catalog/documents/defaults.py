@@ -13,6 +13,7 @@ _ASSIGNED = frozenset(
 )
 _META = Rule("the default version is an attribute of meta", "0.5", is_evidence=False)
 _ONLY = Rule("the only version is the default version", "0.5", is_evidence=False)
+_STICKY = Rule("a default version that is not the newest has to stick")
 _LINE = Rule("versions whose ids are numbers follow each other in the order of these", "0.5")
 # Of these, a version has one.
 _DOCUMENTS = frozenset({"schema", "schemabase64", "schemaurl"})
@@ -62,11 +63,14 @@ def _move_default(part: Part, versions: Part, id: object) -> None:
 
 def _default_id(part: Part, versions: Part) -> str:
     """The default version: as it says, else the newest."""
-    meta = part.members.get("meta")
-    stated = meta.get("defaultversionid") if isinstance(meta, dict) else None
+    meta = part.inside("meta")
+    stated = meta.members.get("defaultversionid") if meta is not None else None
     if part.trail.stated in ("0.4", "0.5") and stated is None:
         _follow_numbers(versions)
-    return default_version(versions.members, stated)
+    default = default_version(versions.members, stated)
+    if meta is not None and stated == default != default_version(versions.members, None):
+        meta.set("defaultversionsticky", True, _STICKY)
+    return default
 
 
 def _follow_numbers(versions: Part) -> None:

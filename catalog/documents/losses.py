@@ -15,6 +15,7 @@ _ASSIGNED = frozenset(
     | {"versions", "versionscount", "versionsurl"}
 )
 _BESIDE = "beside versions it is overlooked, and the default version says something else"
+_LACKING = "beside versions it is overlooked, and the default version does not say it"
 _NOT_DEFAULT = "beside versions it is overlooked, and another version would be the default one"
 _NOT_CHOSEN = "it does not stick, and another version would be the default one"
 _NOT_STICKY = "beside versions it is overlooked, and the default version would not stick"
@@ -119,7 +120,8 @@ def _beside(
         if name in _ASSIGNED or is_id or value is None:
             continue
         if value != versions[default].get(name):
-            yield f"{pointer}/{escaped(name)}", value, _BESIDE
+            reason = _BESIDE if name in versions[default] else _LACKING
+            yield f"{pointer}/{escaped(name)}", value, reason
 
 
 def _are_objects(versions: Members) -> bool:

@@ -96,8 +96,8 @@ class _Check:
     def reject_xid(self, path: str, value: str, detail: str) -> Any:
         """core/spec.md, "xid Attribute", has an error of its own for what points nowhere."""
         shown = _shown(value)[:_LONGEST_SHOWN]
-        error = MalformedXid(self.subject, xid=shown, error_detail=f'of "{path}": {detail}')
-        self.errors.append(error)
+        detail = f'of "{path}": {detail}'
+        self.errors.append(MalformedXid(self.subject, xid=shown, name=path, error_detail=detail))
         return _INVALID
 
     def members(

@@ -168,6 +168,7 @@ class Plan:
         if before is not None and before.authority != self.authority:
             raise Readonly(
                 str(draft.xid),
+                authority=before.authority,
                 detail=f"It is a replica; only its authority, {before.authority}, may change it. "
                 "?ignore=readonly leaves such entities out of a request.",
             )

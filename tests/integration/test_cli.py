@@ -21,7 +21,9 @@ MODEL = {"groups": {"messagegroups": {"resources": {"messages": {}}}}}
 
 @dataclass
 class FakeNode:
-    """A node that refuses what is called `bad`, and remembers what it was sent."""
+    """A node that refuses what is called `bad`, breaks off at what is called `lost`, and
+    remembers what it was sent.
+    """
 
     url: str = ""
     imported: list[dict[str, Any]] = field(default_factory=list)
@@ -48,6 +50,13 @@ class FakeNode:
 
     async def import_(self, request: web.Request) -> web.Response:
         groups = await request.json()
+        if [*groups] != ["messagegroups"]:
+            return web.json_response(_violation("/"), status=400)
+        if b'"lost' in await request.read():
+            assert request.transport is not None
+            request.transport.abort()
+        if b'"huge' in await request.read():
+            return web.json_response({"title": "It is too large."}, status=413)
         violations = [
             _violation(f"/messagegroups/{gid}/messages/{mid}/versions/1")
             for gid, group in groups["messagegroups"].items()
@@ -210,19 +219,54 @@ OLDER = {
 }
 
 
-def test_an_older_edition_is_refused_with_what_is_older(concord, node, tmp_path) -> None:
+def test_older_names_that_the_node_keeps_are_told_and_no_more(concord, node, tmp_path) -> None:
+    path = tmp_path / "older.xreg.json"
+    groups = {"messagegroups": {"g": {"messages": {"good": {"schemaurl": "/s"}}}}}
+    path.write_bytes(orjson.dumps({"specversion": "0.5-wip", **groups}))
+    result = concord("import", str(path))
+    assert result.exit_code == 0
+    assert node.imported == [groups]
+    told = "Of edition 0.5, with older names (1): the schema of a message is its dataschema (1)."
+    assert told in result.stdout
+    listed = concord("import", "--verbose", str(path)).stdout
+    assert "/messagegroups/g/messages/good/schemaurl: schemaurl → dataschemauri" in listed
+    [json] = orjson.loads(concord("import", "--json", str(path)).stdout)
+    assert [each["pointer"] for each in json["older"]] == [
+        "/messagegroups/g/messages/good/schemaurl"
+    ]
+
+
+def test_what_would_be_lost_is_refused_and_listed(concord, node, tmp_path) -> None:
+    path = tmp_path / "losing.xreg.json"
+    message = {"name": "N", "versions": {"1": {}}}
+    path.write_bytes(orjson.dumps({"messagegroups": {"g": {"messages": {"good": message}}}}))
+    result = concord("import", str(path))
+    assert result.exit_code == 1
+    assert node.imported == []
+    assert "lose or misread (1)" in result.stdout
+    assert "/messagegroups/g/messages/good/name\n" in result.stdout
+    assert "--migrate" in result.stderr
+    assert "--keep-going" not in result.stderr
+    [told] = orjson.loads(concord("import", "--json", str(path)).stdout)
+    assert (told["state"], told["losses"][0]["value"]) == ("refused", "N")
+    assert concord("import", "--migrate", str(path)).exit_code == 0
+    assert node.imported[0]["messagegroups"]["g"]["messages"]["good"]["versions"] == {
+        "1": {"name": "N"}
+    }
+
+
+def test_an_older_edition_that_the_node_refuses_can_be_migrated(concord, node, tmp_path) -> None:
     path = tmp_path / "older.cereg"
     path.write_bytes(orjson.dumps({"specversion": "0.4-wip", **OLDER}))
     result = concord("import", str(path))
     assert result.exit_code == 1
     assert node.imported == []
     assert "edition 0.4" in result.stdout
-    assert "/definitionGroups/g/definitions/good/schemaurl: schemaurl" in result.stdout
     assert "--migrate" in result.stderr
 
 
 @pytest.mark.parametrize(("option", "kept"), [("--migrate", False), ("--keep-unknown", True)])
-def test_an_older_edition_is_migrated_and_each_rewrite_is_listed(
+def test_an_older_edition_is_migrated_and_each_rewrite_is_told(
     concord, node, tmp_path, option: str, kept: bool
 ) -> None:
     path = tmp_path / "older.cereg.yaml"
@@ -243,9 +287,58 @@ def test_an_older_edition_is_migrated_and_each_rewrite_is_listed(
     } in told["rewrites"]
     [left] = told["notrewritten"]
     assert (left["pointer"], left["kept"]) == ("/definitionGroups/g/createdBy", kept)
-    shown = concord("import", option, str(path)).stdout
+    shown = concord("import", option, "--verbose", str(path)).stdout
     assert "/definitionGroups/g/createdBy: the standard no longer tells" in shown
     assert "definitionGroups → messagegroups" in shown
+    summary = concord("import", option, str(path)).stdout
+    assert "Rewritten from edition 0.5 (3): collections have other names now (2); " in summary
+    assert len(summary.splitlines()) == 3
+
+
+def test_documents_are_told_as_they_are_done_and_then_all_together(
+    concord, node, document, tmp_path
+) -> None:
+    document("good", name="a.xreg.json")
+    document("bad", name="b.xreg.json")
+    document("good", "more", name="c.xreg.json")
+    result = concord("import", str(tmp_path))
+    assert result.exit_code == 1
+    assert [line.partition(" /")[0] for line in result.stdout.splitlines() if line[0] != " "] == [
+        "Imported",
+        "Not imported",
+        "Imported",
+        "Imported 2 of 3 documents: messagegroups 2, messages 3.",
+    ]
+    quiet = concord("import", "--quiet", str(tmp_path / "*.json")).stdout
+    assert [line for line in quiet.splitlines() if line[0] != " "] == [
+        f"Not imported {tmp_path}/b.xreg.json: nothing of it was written."
+    ]
+    assert concord("import", "--quiet", str(tmp_path / "a.xreg.json")).output == ""
+
+
+def test_a_lost_connection_ends_with_what_was_done_what_is_in_doubt_and_what_was_not_sent(
+    concord, node, document
+) -> None:
+    names = [document(message, name=f"{message}.json") for message in ("a", "lost", "b", "c")]
+    result = concord("import", *names)
+    assert result.exit_code == 2
+    assert f"Imported {names[0]}: messagegroups 1, messages 1." in result.stdout
+    assert f"In doubt: {names[1]} " in result.stderr
+    assert f"Not sent: {names[2]} and the 1 after it." in result.stderr
+    told = concord("import", "--json", *names)
+    assert told.exit_code == 2
+    states = [each["state"] for each in orjson.loads(told.stdout)]
+    assert states == ["imported", "in doubt", "not sent", "not sent"]
+
+
+def test_what_a_node_refuses_for_a_reason_of_its_own_is_not_in_doubt(
+    concord, node, document
+) -> None:
+    result = concord("import", document("huge", name="h.json"), document("a", name="a.json"))
+    assert result.exit_code == 2
+    assert "It is too large." in result.stderr
+    assert "Not imported: " in result.stderr
+    assert "Not sent: " in result.stderr
 
 
 @pytest.mark.parametrize(

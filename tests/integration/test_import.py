@@ -7,7 +7,8 @@ from pathlib import Path
 import orjson
 
 from catalog.client import Client
-from catalog.commands.document import import_document, read_document
+from catalog.commands.document import read_document
+from catalog.commands.importing import import_document
 from tests.integration.conftest import Node
 
 

@@ -11,7 +11,8 @@ import orjson
 import pytest
 
 from catalog.client import Client
-from catalog.commands.document import import_document, read_document
+from catalog.commands.document import read_document
+from catalog.commands.importing import import_document
 from catalog.config import Settings
 from catalog.node import open_database
 from catalog.registry.eventdefinitions import AUTHORITY, event_definitions

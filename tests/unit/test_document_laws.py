@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from catalog.commands.files import FORMATS, write_document
 from catalog.documents.downgrade import downgrade, own_attributes
 from catalog.documents.editions import EDITIONS, SPECVERSIONS
+from catalog.documents.losses import find_losses
 from catalog.documents.migrate import migrate
 from catalog.sourcefile import parse_json, parse_yaml, to_yaml
 
@@ -99,7 +100,12 @@ def _resources(draw: st.DrawFn, singular: str, key: str) -> dict[str, Any]:
     return {
         f"{singular}id": key,
         "xid": "x",
-        "meta": {f"{singular}id": key, "defaultversionid": min(ids), "readonly": False},
+        "meta": {
+            f"{singular}id": key,
+            "defaultversionid": min(ids),
+            "defaultversionsticky": True,
+            "readonly": False,
+        },
         "versions": {
             id: {
                 **draw(ATTRIBUTES),
@@ -203,6 +209,16 @@ def test_migrating_twice_is_migrating_once_whatever_the_document(
     once = migrate(document, keep_unknown=keep_unknown).document
     again = migrate(once, keep_unknown=keep_unknown)
     assert (again.document, again.rewrites, again.left_out) == (once, (), ())
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["definitionGroups", "schemaGroups", "endpoints"]),
+        st.dictionaries(IDS, DAMAGED),
+    )
+)
+def test_nothing_of_a_document_that_was_migrated_would_be_lost(document: dict[str, Any]) -> None:
+    assert find_losses(migrate(document).document) == ()
 
 
 @given(VALUES)
