@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.commands import delete, documents, export, links, model, subscriptions, validate
+from catalog.commands import delete, documents, export, links, lint, model, subscriptions, validate
 from catalog.commands.console import (
     EXIT_CODES,
     NO,
@@ -51,6 +51,7 @@ app = typer.Typer(
 app.add_typer(documents.app)
 app.add_typer(export.app)
 app.add_typer(delete.app)
+app.add_typer(lint.app)
 app.add_typer(validate.app)
 app.add_typer(links.app, name="link", short_help="Follow other catalogs.")
 app.add_typer(model.model_app, name="model", short_help="Which entities a catalog accepts.")

@@ -26,7 +26,7 @@ from catalog.registry.validation import (
     note,
 )
 
-_DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
+DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
     "backward": ("backward",),
     "forward": ("forward",),
     "full": ("backward", "forward"),
@@ -203,7 +203,7 @@ class _Lines:
 
 
 def _comparisons(draft: Draft, lines: _Lines, rule: str) -> list[_Comparison]:
-    directions = _DIRECTIONS[rule.removesuffix("_transitive")]
+    directions = DIRECTIONS[rule.removesuffix("_transitive")]
     return [
         _Comparison(older=older, newer=draft, direction=direction)
         for older in lines.news_of(draft)

@@ -1,0 +1,72 @@
+"""Shows what was found in documents: for people, for programs, or on a pull request."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from catalog.commands.console import cell, err, out, print_json
+
+if TYPE_CHECKING:
+    from catalog.lint.finding import Finding
+
+_COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
+_LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def show_linted(findings: Sequence[Finding], format: str) -> None:
+    """Print findings, in their order.
+
+    Args:
+        format: `text`, `json` or `github` (workflow commands).
+    """
+    counts = Counter[str](finding.severity for finding in findings)
+    if format == "json":
+        print_json(
+            {
+                "findings": [finding.as_json() for finding in findings],
+                "errors": counts["error"],
+                "warnings": counts["warning"],
+                "notes": counts["note"],
+            }
+        )
+        return
+    for finding in findings:
+        if format == "github":
+            sys.stdout.write(_as_command(finding) + "\n")
+        else:
+            _show(finding)
+    summary = ", ".join(
+        f"{counts[name]} {name}{'' if counts[name] == 1 else 's'}"
+        for name in _LEVELS
+        if counts[name]
+    )
+    err.print(f"{summary}." if summary else "[green]Nothing is wrong.[/]")
+
+
+def _show(finding: Finding) -> None:
+    """A line that editors and terminals find the place by, in the form of compilers."""
+    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    about = finding.subject or finding.pointer
+    colour = _COLOURS[finding.severity]
+    out.print(
+        f"[bold]{cell(place or 'documents')}[/]: [{colour}]{finding.severity}[/] "
+        f"[cyan]{finding.rule}[/]{f' {cell(about)}' if about else ''}: {cell(finding.message)}"
+    )
+
+
+def _as_command(finding: Finding) -> str:
+    """A workflow command of GitHub Actions, which annotates a file in a pull request."""
+    properties = {
+        "file": finding.file,
+        "line": str(finding.line or ""),
+        "title": f"{finding.rule} {finding.subject}".strip(),
+    }
+    listed = ",".join(f"{k}={_escaped(v, ':,')}" for k, v in properties.items() if v)
+    return f"::{_LEVELS[finding.severity]} {listed}::{_escaped(finding.message)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in text)

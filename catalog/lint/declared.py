@@ -1,0 +1,86 @@
+"""What documents declare, and where in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from catalog.model.schema import Model
+from catalog.model.xid import Xid
+from catalog.rules.fault import pointer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """One document: its groups by plural, and the JSON pointers of its entities by xid."""
+
+    file: str
+    groups: Mapping[str, Any]
+    pointers: Mapping[str, str] = field(default_factory=dict)
+    bodies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, file: str, groups: Mapping[str, Any], model: Model) -> Declared:
+        """A document as a model reads it; what has no valid id is not an entity."""
+        found = {str(xid): (at, body) for xid, at, body in _entities(groups, model)}
+        return cls(
+            file=file,
+            groups=groups,
+            pointers={xid: at for xid, (at, _) in found.items()},
+            bodies={xid: body for xid, (_, body) in found.items()},
+        )
+
+    def pointer_to(self, subject: str) -> str:
+        """Where an entity is, or else the nearest one above it; empty if none of them is here."""
+        xid, suffix = subject.partition("$")[0], ""
+        if xid.endswith("/meta"):
+            xid, suffix = xid.removesuffix("/meta"), "/meta"
+        while xid and xid not in self.pointers:
+            xid = xid.rpartition("/")[0]
+        return self.pointers.get(xid, "") + suffix
+
+    def own_of(self, xid: str, model: Model) -> dict[str, Any]:
+        """What a document says of a group or a resource itself, without what is in it."""
+        kind = model.group_type(Xid.parse(xid).groups)
+        inside = {*kind.resources} if kind is not None else set()
+        return {k: v for k, v in self.bodies[xid].items() if k not in inside}
+
+
+def _entities(
+    groups: Mapping[str, Any], model: Model
+) -> Iterator[tuple[Xid, str, Mapping[str, Any]]]:
+    for plural, kind in model.groups.items():
+        for gid, group in _members(groups, plural):
+            if (xid := _valid(Xid(plural, gid))) is None:
+                continue
+            yield xid, pointer(plural, gid), group
+            for resources in kind.resources:
+                for rid, resource in _members(group, resources):
+                    yield from _resource(xid.child(resources, rid), resource)
+
+
+def _resource(
+    xid: Xid, resource: Mapping[str, Any]
+) -> Iterator[tuple[Xid, str, Mapping[str, Any]]]:
+    if _valid(xid) is None:
+        return
+    at = pointer(xid.groups, xid.gid, xid.resources, xid.rid)
+    yield xid, at, resource
+    for vid, version in _members(resource, "versions"):
+        if _valid(xid.version(vid)) is not None:
+            yield xid.version(vid), at + pointer("versions", vid), version
+
+
+def _members(owner: Mapping[str, Any], plural: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    members = owner.get(plural)
+    for id, member in members.items() if isinstance(members, dict) else ():
+        if isinstance(member, dict):
+            yield id, member
+
+
+def _valid(xid: Xid) -> Xid | None:
+    try:
+        return Xid.parse(str(xid))
+    except ValueError:
+        return None

@@ -1,0 +1,86 @@
+"""A catalog in memory: what documents lead to, as the rules of interactions ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.xid import Xid
+from catalog.registry.plan import Planned
+from catalog.store.locks import Touched
+from catalog.store.xrefs import Source
+
+
+@dataclass(slots=True)
+class Memory:
+    """Entities by xid. It is one of the catalog's `Holdings`; nothing in it was ever deleted."""
+
+    entities: dict[str, Entity] = field(default_factory=dict)
+    _documents: dict[str, bytes] = field(default_factory=dict)
+    _below: dict[str, set[str]] = field(default_factory=dict)
+
+    def put(self, planned: Planned) -> None:
+        """Keep what an interaction, which deletes nothing, leads to."""
+        for xid in planned.dropped_documents:
+            self._documents.pop(xid, None)
+        for entity in planned.after.values():
+            if isinstance(entity, Entity):
+                self.add(entity)
+
+    def add(self, entity: Entity) -> None:
+        if entity.document is not None:
+            self._documents[entity.xid] = entity.document
+        self.entities[entity.xid] = replace(entity, document=None)
+        path = entity.path
+        for owner in (path.group, path.resource) if path.rid else ():
+            self._below.setdefault(str(owner), set()).add(entity.xid)
+
+    def copy(self) -> Memory:
+        below = {owner: set(xids) for owner, xids in self._below.items()}
+        return Memory(dict(self.entities), dict(self._documents), below)
+
+    def touched(self, touched: Touched) -> dict[str, Entity]:
+        """The registry, and groups and resources with the versions of these."""
+        xids = {"/", *touched.groups, *touched.resources}
+        xids |= {xid for owner in touched.resources for xid in self._below.get(owner, ())}
+        return {xid: self.entities[xid] for xid in xids if xid in self.entities}
+
+    def version(self, xid: Xid) -> Entity | None:
+        """An entity; of a resource its default version, or that of what it refers to."""
+        found = self.entities.get(str(xid))
+        if found is not None and xid.kind == "resource":
+            owner = self.entities.get(found.attributes.get("xref", ""), found)
+            vid = owner.attributes.get("defaultversionid")
+            return self.entities.get(f"{owner.xid}/versions/{vid}")
+        return found
+
+    def document(self, xid: str) -> bytes:
+        return self._documents.get(xid, b"")
+
+    async def load(self, xids: Iterable[str]) -> dict[str, Entity]:
+        return {xid: self.entities[xid] for xid in xids if xid in self.entities}
+
+    async def load_subtrees(self, xids: Iterable[str]) -> list[Entity]:
+        wanted = {xid for root in xids for xid in (root, *self._below.get(root, ()))}
+        found = (self.entities[xid] for xid in wanted if xid in self.entities)
+        return sorted(found, key=lambda entity: entity.xid.count("/"))
+
+    async def load_documents(self, xids: Iterable[str]) -> dict[str, bytes]:
+        return {xid: self._documents[xid] for xid in xids if xid in self._documents}
+
+    async def load_sources(self, targets: Iterable[str]) -> list[Source]:
+        wanted = set(targets)
+        return [
+            Source(xid=xid, target=xref, group=self.entities[str(entity.path.group)])
+            for xid, entity in self.entities.items()
+            if (xref := entity.attributes.get("xref", "")) in wanted and entity.kind == "resource"
+        ]
+
+    async def load_tombstones(self, origins: Iterable[Origin]) -> dict[Origin, Tombstone]:
+        return {}
+
+    async def numbers_of_deleted_versions(
+        self, authority: str, resources: Sequence[str]
+    ) -> dict[str, list[range]]:
+        return {}
