@@ -12,7 +12,8 @@ from aiohttp import hdrs, web
 from catalog.context import CONTEXT
 
 _EXPOSED = frozenset(
-    {"etag", "link", "location", "content-location", "content-disposition", "concord-cursor"}
+    {"etag", "link", "location", "content-location", "content-disposition"}
+    | {"concord-cursor", "concord-notes"}
 )
 _PREFIX = "xregistry-"
 _REMEMBERED_SECONDS = 600

@@ -10,6 +10,7 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from catalog.api.headers import traces
+from catalog.api.notes import notes_on
 from catalog.api.paths import Target
 from catalog.api.reading import answer_document, answer_owner, read_one, shown, version_shown
 from catalog.api.responses import JSON, json_response
@@ -31,6 +32,7 @@ async def answer_written(
 ) -> web.StreamResponse:
     """The one entity that a request is directed to, or those of a collection in it."""
     request, target, headers = view.request, view.target, traces(outcome)
+    headers |= await notes_on(view, interaction, outcome)
     if target.kind == "collection" or (
         request.method == hdrs.METH_POST and target.kind in ("registry", "group")
     ):

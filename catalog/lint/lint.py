@@ -150,7 +150,8 @@ class Lint:
         return finding
 
     def _broken(self, rules: Rules, subject: Subject, known: Known) -> Iterator[Finding]:
-        for fault in rules.examine(subject, known):
+        found = rules.examine(subject, known) + rules.examine_references(subject, known)
+        for fault in found:
             finding = Finding(
                 severity="warning",
                 rule=fault.rule.name,

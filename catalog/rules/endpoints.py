@@ -21,12 +21,13 @@ from catalog.rules.fault import (
     pointer,
     text,
 )
-from catalog.rules.messages import ENVELOPE_MALFORMED, PROTOCOL_EMPTY
 from catalog.rules.protocols import OPTIONS, check_headers, check_method, family
 
 _SPEC = "endpoint/spec.md, "
 USAGE_EMPTY = Rule("usage_empty", f'{_SPEC}"usage"')
 USAGE_COMBINATION = Rule("usage_combination", f'{_SPEC}"usage"')
+ENVELOPE_EMPTY = Rule("envelope_empty", f'{_SPEC}"envelope"')
+PROTOCOL_EMPTY = Rule("protocol_empty", f'{_SPEC}"protocol"')
 CHANNEL_EMPTY = Rule("channel_empty", f'{_SPEC}"channel"')
 ENVELOPE_FORMAT = Rule("envelope_format", f'{_SPEC}"envelopeoptions"')
 ADDRESS_MISSING = Rule("address_missing", f'{_SPEC}"protocoloptions.endpoints"')
@@ -64,7 +65,7 @@ def check_endpoint(subject: Subject, around: Surroundings) -> Iterator[Fault]:
     yield from _usage(subject, protocol)
     yield from _description(subject)
     options = subject.attributes.get(OPTIONS)
-    if isinstance(options, Mapping):
+    if isinstance(options, dict):
         yield from _addresses(protocol, options)
         yield from _authorization(options)
         yield from _options(protocol, _roles(subject), options)
@@ -93,7 +94,7 @@ def _description(subject: Subject) -> Iterator[Fault]:
     if is_blank(subject.attributes.get("channel")):
         yield CHANNEL_EMPTY.broken("/channel", "It is empty; name it or leave it out.")
     if is_blank(subject.attributes.get("envelope")):
-        yield ENVELOPE_MALFORMED.broken("/envelope", "It is empty; name an envelope.")
+        yield ENVELOPE_EMPTY.broken("/envelope", "It is empty; name an envelope.")
     if is_blank(subject.attributes.get("protocol")):
         yield PROTOCOL_EMPTY.broken("/protocol", "It is empty; name a protocol.")
     envelope = subject.object("envelopeoptions")

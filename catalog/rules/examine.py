@@ -15,12 +15,11 @@ from catalog.rules.references import check_bases, check_format, check_references
 _Check = Callable[[Subject, Surroundings], Iterator[Fault]]
 
 # Types are those of the domains if they have these attributes, whatever else they have.
-_GROUPS: Mapping[str, tuple[frozenset[str], tuple[_Check, ...]]] = {
-    "endpoints": (frozenset({"usage", "protocol"}), (check_endpoint, check_references)),
-    "messagegroups": (frozenset({"envelope", "protocol"}), (check_messagegroup,)),
+_GROUPS: Mapping[str, tuple[frozenset[str], _Check]] = {
+    "endpoints": (frozenset({"usage", "protocol"}), check_endpoint),
+    "messagegroups": (frozenset({"envelope", "protocol"}), check_messagegroup),
 }
 _MESSAGE = frozenset({"envelope", "protocol", "dataschemauri"})
-_MESSAGES: tuple[_Check, ...] = (check_message, check_references, check_bases, check_format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +29,26 @@ class Rules:
     model: Model
 
     def examine(self, subject: Subject, around: Surroundings) -> list[Fault]:
-        """What is wrong with a group, a resource or a version; whatever its values are.
+        """What is wrong with a group or a version itself, whatever its values are."""
+        xid = subject.xid
+        if self._is_message(xid):
+            return [*check_message(subject, around), *check_bases(subject, around)]
+        names, check = _GROUPS.get(xid.groups, (frozenset(), None))
+        kind = self.model.group_type(xid.groups) if xid.kind == "group" else None
+        if check is None or kind is None or not _has(kind.attributes, names):
+            return []
+        return [*check(subject, around)]
 
-        What is asked about others is only what `around` knows.
-        """
-        return [fault for check in self._checks(subject.xid) for fault in check(subject, around)]
+    def examine_references(self, subject: Subject, around: Surroundings) -> list[Fault]:
+        """What is wrong with what a group, a resource or a version refers to."""
+        found = [*check_references(subject, around)]
+        return [*found, *check_format(subject, around)] if self._is_message(subject.xid) else found
 
-    def _checks(self, xid: Xid) -> tuple[_Check, ...]:
-        if xid.kind == "group":
-            names, checks = _GROUPS.get(xid.groups, (frozenset(), ()))
-            kind = self.model.group_type(xid.groups)
-            return checks if kind is not None and _has(kind.attributes, names) else ()
-        if xid.kind == "resource":
-            return (check_references,)
-        resources = self.model.resource_type(xid.groups, xid.resources)
-        if xid.kind != "version" or resources is None or xid.resources != "messages":
-            return ()
-        return _MESSAGES if _has(resources.attributes, _MESSAGE) else ()
+    def _is_message(self, xid: Xid) -> bool:
+        if xid.resources != "messages" or xid.kind != "version":
+            return False
+        kind = self.model.resource_type(xid.groups, xid.resources)
+        return kind is not None and _has(kind.attributes, _MESSAGE)
 
 
 def _has(attributes: Mapping[str, Attribute], names: frozenset[str]) -> bool:

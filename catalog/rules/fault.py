@@ -67,18 +67,18 @@ class Surroundings(Protocol):
 
 def text(value: Any) -> str:
     """A text, or the one in a property definition; empty if it is neither."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         value = value.get("value")
     return value if isinstance(value, str) else ""
 
 
 def as_object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def is_blank(value: Any) -> bool:
     """Whether a value is a text, or a property definition with one, of nothing but blanks."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         value = value.get("value")
     return isinstance(value, str) and not value.strip()
 

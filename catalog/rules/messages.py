@@ -62,7 +62,7 @@ def check_message(subject: Subject, around: Surroundings) -> Iterator[Fault]:
     if subject.text("envelope").lower() == CLOUDEVENTS:
         yield from _cloudevent(subject)
     options = subject.attributes.get(OPTIONS)
-    if isinstance(options, Mapping):
+    if isinstance(options, dict):
         yield from _options(_protocol(subject, around), options)
 
 

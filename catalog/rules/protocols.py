@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from catalog.rules.fault import Fault, Rule, has_placeholder, is_blank, pointer, text
@@ -34,11 +34,11 @@ def normal_protocol(protocol: str) -> str:
 
 def named_entries(section: Any) -> Iterator[tuple[str | int, Any]]:
     """The place and the name of each entry of headers, which are a map or an array."""
-    if isinstance(section, Mapping):
+    if isinstance(section, dict):
         yield from ((name, name) for name in section)
     elif isinstance(section, list):
         for place, entry in enumerate(section):
-            yield place, entry.get("name") if isinstance(entry, Mapping) else None
+            yield place, entry.get("name") if isinstance(entry, dict) else None
 
 
 def check_headers(name: str, section: Any, *, is_http: bool = False) -> Iterator[Fault]:

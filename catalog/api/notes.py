@@ -1,0 +1,122 @@
+"""Tells who writes of rules of the domains that what was written breaks: it is not refused.
+
+The field `Concord-Notes` of the answer is a list (RFC 9651): of each note the name of the rule,
+with the parameters `subject` (an xid), `pointer` (a JSON pointer into that entity) and `detail`.
+Where there are more than it has room for, the last member is `more`, with their `count`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from catalog.api.structuredfields import write_item
+from catalog.api.view import View
+from catalog.messages import BASES, places
+from catalog.model.entity import Entity
+from catalog.model.interaction import Interaction
+from catalog.model.xid import Xid
+from catalog.registry.read import read_entities
+from catalog.registry.work import Outcome
+from catalog.rules import Fault, Rules, Subject
+
+NOTES = "Concord-Notes"
+_MOST_NOTES = 16
+# Many clients take 8 KiB of a line.
+_LARGEST_VALUE = 6000
+_MOST_EXAMINED = 200
+_MOST_BASES = 16
+_LONGEST_DETAIL = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Touched:
+    """What an interaction touched, and the bases of messages among that."""
+
+    outcome: Outcome
+    bases: Sequence[str]
+    loaded: dict[str, Subject] = field(default_factory=dict)
+
+    def find(self, xid: Xid) -> Subject | None:
+        known = self.outcome.after.get(str(xid)) or self.outcome.before.get(str(xid))
+        if isinstance(known, Entity) and known.kind == "resource":
+            default = self.find(xid.version(str(known.attributes.get("defaultversionid"))))
+            return default or self.loaded.get(str(xid))
+        return _subject(known) if isinstance(known, Entity) else self.loaded.get(str(xid))
+
+    def is_absent(self, xid: Xid) -> bool:
+        """What is referred to may come later, so nothing is said of it."""
+        return False
+
+
+async def notes_on(view: View, interaction: Interaction, outcome: Outcome) -> dict[str, str]:
+    """The field for an answer to a write; nothing where no rule is broken.
+
+    Of a large write, only the first entities are examined.
+    """
+    touched = _Touched(outcome=outcome, bases=(view.context.base_url(view.request),))
+    rules, found = Rules(view.model), list[tuple[Xid, Fault]]()
+    for subject in islice(_subjects(interaction, outcome), _MOST_EXAMINED):
+        if any(subject.text(name) for name in BASES):
+            await _load_bases(view, subject, touched)
+        found += ((subject.xid, fault) for fault in rules.examine(subject, touched))
+    return {NOTES: _written(found)} if found else {}
+
+
+def _written(found: Sequence[tuple[Xid, Fault]]) -> str:
+    """As many notes as there is room for, and how many there are beside them."""
+    shown: list[str] = []
+    room = _LARGEST_VALUE
+    for xid, fault in found[:_MOST_NOTES]:
+        note = _note(xid, fault)
+        if len(note) <= room:
+            shown.append(note)
+            room -= len(note)
+    if len(found) > len(shown):
+        shown.append(write_item("more", {"count": len(found) - len(shown)}))
+    return ", ".join(shown)
+
+
+def _subjects(interaction: Interaction, outcome: Outcome) -> Iterator[Subject]:
+    """The groups and versions that a request gives attributes to."""
+    groups = {str(upsert.xid) for upsert in interaction.groups if upsert.body is not None}
+    resources = {str(upsert.xid) for upsert in interaction.resources}
+    for xid, state in outcome.after.items():
+        if isinstance(state, Entity) and (
+            xid in groups if state.kind == "group" else str(state.path.resource) in resources
+        ):
+            yield _subject(state)
+
+
+def _note(xid: Xid, fault: Fault) -> str:
+    parameters = {"subject": str(xid), "pointer": fault.pointer}
+    detail = fault.message
+    if len(detail) > _LONGEST_DETAIL:
+        detail = f"{detail[: _LONGEST_DETAIL - 1]}…"
+    return write_item(fault.rule.name, {**parameters, "detail": detail})
+
+
+def _subject(entity: Entity) -> Subject:
+    return Subject(xid=entity.path, attributes=entity.attributes)
+
+
+async def _load_bases(view: View, subject: Subject, touched: _Touched) -> None:
+    """Load the bases of a message that this interaction did not touch."""
+    async with view.context.database.pool.acquire() as connection:
+        base: Subject | None = subject
+        for _ in range(_MOST_BASES):
+            named = (base.text(name) for name in BASES) if base is not None else ()
+            found = places(next(filter(None, named), ""), touched.bases)
+            if not found:
+                return
+            xid = found[0].xid
+            base = touched.find(xid)
+            if base is None:
+                known = await read_entities(connection, view.model, [xid])
+                version = known.entities.get(str(xid))
+                if version is not None and version.kind == "resource":
+                    version = known.default_of(version)
+                if version is None:
+                    return
+                base = touched.loaded[str(xid)] = _subject(version)
