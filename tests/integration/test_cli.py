@@ -30,6 +30,7 @@ class FakeNode:
     links: list[dict[str, Any]] = field(default_factory=list)
     subscriptions: list[dict[str, Any]] = field(default_factory=list)
     models: list[Any] = field(default_factory=list)
+    replicas: dict[str, str] = field(default_factory=dict)
     capabilities: dict[str, Any] = field(default_factory=lambda: {"pagination": True})
 
     async def put_model(self, request: web.Request) -> web.Response:
@@ -63,6 +64,13 @@ class FakeNode:
             for mid in group["messages"]
             if mid.startswith("bad")
         ]
+        violations += [
+            _violation(f"/messagegroups/{gid}/messages/{mid}")
+            | {"args": {"authority": self.replicas[mid]}, "detail": "?ignore=readonly"}
+            for gid, group in groups["messagegroups"].items()
+            for mid in group["messages"]
+            if mid in self.replicas
+        ]
         if violations:
             problem = {**violations[0], "violations": violations}
             return web.json_response(problem, status=400)
@@ -81,7 +89,7 @@ class FakeNode:
         return web.json_response(self.subscriptions[-1], status=201)
 
 
-def _violation(subject: str) -> dict[str, str]:
+def _violation(subject: str) -> dict[str, Any]:
     return {"type": "t", "title": "An unknown attribute (x).", "subject": subject, "detail": ""}
 
 
@@ -314,6 +322,24 @@ def test_documents_are_told_as_they_are_done_and_then_all_together(
         f"Not imported {tmp_path}/b.xreg.json: nothing of it was written."
     ]
     assert concord("import", "--quiet", str(tmp_path / "a.xreg.json")).output == ""
+
+
+def test_the_owner_of_replicas_is_named_once_by_the_link_that_they_come_from(
+    concord, node, document
+) -> None:
+    node.links = [{"id": "eu", "source": "https://eu.example", "authority": "urn:uuid:1"}]
+    node.replicas = {"a": "urn:uuid:1", "b": "urn:uuid:1", "c": "https://us.example"}
+    result = concord("import", document("a", "b", "c"))
+    assert result.exit_code == 1
+    place = "    /messagegroups/g/messages/"
+    told = (
+        "  Replicas, which only https://eu.example (link eu) may change (2):\n"
+        f"{place}a\n{place}b\n"
+        "  Replicas, which only https://us.example may change (1):\n"
+        f"{place}c\n"
+    )
+    assert told in result.stdout
+    assert "ignore=" not in result.output
 
 
 def test_a_lost_connection_ends_with_what_was_done_what_is_in_doubt_and_what_was_not_sent(
