@@ -9,6 +9,7 @@ from catalog.model.errors import BadFlag, NotFound, XRegistryError
 from catalog.model.interaction import Delete, Interaction
 from catalog.model.xid import Xid
 from catalog.registry.plan import Plan
+from catalog.registry.repeated import without_repeated
 from catalog.registry.resources import ResourcePlan
 
 
@@ -49,7 +50,7 @@ class Steps:
         for group in interaction.groups:
             if group.body is None or not self._overlooks(group.xid):
                 yield partial(self.plan.upsert_group, group)
-        for upsert in interaction.resources:
+        for upsert in without_repeated(interaction.resources, self.plan.model):
             if not self._overlooks(upsert.xid):
                 yield partial(self._resource(upsert.xid).upsert, upsert)
         versions: dict[Xid, list[Delete]] = {}

@@ -20,8 +20,8 @@ from catalog.registry.draft import Draft
 from catalog.registry.plan import Plan
 
 _READONLY = frozenset({"self", "shortself", "xid"})
-_READONLY_OF_RESOURCE = _READONLY | {"metaurl", "versionsurl", "versionscount", "isdefault"}
-_READONLY_OF_META = _READONLY | {"xref", "readonly", "defaultversionurl"}
+READONLY_OF_RESOURCE = _READONLY | {"metaurl", "versionsurl", "versionscount", "isdefault"}
+READONLY_OF_META = _READONLY | {"xref", "readonly", "defaultversionurl"}
 
 
 def xref_after(draft: Draft | None, upsert: ResourceUpsert) -> Any:
@@ -96,9 +96,9 @@ def refer(plan: Plan, draft: Draft, upsert: ResourceUpsert, xref: Any, default: 
 def _check_extras(draft: Draft, upsert: ResourceUpsert, kind: ResourceType) -> None:
     id = f"{kind.singular}id"
     was_normal = draft.before is not None and draft.xref is None
-    known_of_meta = _READONLY_OF_META | ({id, "epoch"} if was_normal else {id})
+    known_of_meta = READONLY_OF_META | ({id, "epoch"} if was_normal else {id})
     extras = [
-        *_names_beyond(upsert.default or {}, _READONLY_OF_RESOURCE | {id}),
+        *_names_beyond(upsert.default or {}, READONLY_OF_RESOURCE | {id}),
         *_names_beyond(upsert.meta or {}, known_of_meta),
         *(["versions"] if upsert.versions or upsert.has_versions else []),
         *([kind.singular] if upsert.document is not None else []),
