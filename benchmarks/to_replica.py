@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.arrivals import Arrivals, feed, sink
@@ -17,12 +18,17 @@ from catalog.client import Client
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """p50 and p99 of a link in either mode."""
-    bare_times = await measure(_bare_chain, size, directory, BARE_SHARE)
+    """p50 and p99 of a link in either mode, at the usual rate of changes and at twice that."""
     found: list[Figure] = []
-    for mode, way in (("events", _replica_by_events), ("pull", _replica_by_pull)):
-        times = await measure(way, size, directory)
-        found += figures(f"replica, {mode}", times, bare_times, size)
+    for factor in (1, 2):
+        faster = replace(size, changes_per_second=factor * size.changes_per_second)
+        made = directory / f"{faster.changes_per_second}"
+        made.mkdir()
+        bare_times = await measure(_bare_chain, faster, made, BARE_SHARE)
+        for mode, way in (("events", _replica_by_events), ("pull", _replica_by_pull)):
+            times = await measure(way, faster, made)
+            where = f"replica by {mode}, {faster.changes_per_second}/s"
+            found += figures(where, times, bare_times, faster)
     return found
 
 

@@ -20,10 +20,13 @@ class Bell:
     def ring(self) -> None:
         self._event.set()
 
-    async def wait(self, timeout_seconds: float) -> None:
-        """Wait for a ring since the last wait, but not longer than that."""
-        await wait_for(self._event, timeout_seconds)
+    def fall_silent(self) -> None:
+        """Forget the rings so far: the runner is about to look anyway."""
         self._event.clear()
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        """Whether there is a ring, or was one since the bell fell silent, within that time."""
+        return await wait_for(self._event, timeout_seconds)
 
     async def during(self, work: Coroutine[Any, Any, _Result]) -> _Result | None:
         """The result of some work, or `None` if there was a ring and the work was given up."""

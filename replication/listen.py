@@ -16,6 +16,9 @@ from catalog.store.links import Link
 from replication.pull import Flow
 from replication.remote import Missing, Rejected, Remote
 
+HINT_SECONDS = 1
+"""How much time a source leaves between two events that wake the same link."""
+
 
 class LinkGone(XRegistryError):
     """Whoever sends events for a link that is no more is to stop."""
@@ -71,7 +74,7 @@ async def ensure_subscription(flow: Flow, known: str | None) -> str:
         if await _is_alive(remote, known, sink_of(context, link)):
             return known
         await forget_subscription(remote, known)
-    created = await remote.json("POST", "/subscriptions", _subscription(context, link))
+    created = await _subscribe(remote, _subscription(context, link))
     if not isinstance(created, dict) or not isinstance(created.get("id"), str):
         raise Rejected(f"{remote.url} did not say which subscription it created.")
     id: str = created["id"]
@@ -106,6 +109,16 @@ async def _is_alive(remote: Remote, id: str, sink: str) -> bool:
         return False
     status = found.get("status")
     return not isinstance(status, dict) or status.get("state") != "ended"
+
+
+async def _subscribe(remote: Remote, wanted: dict[str, Any]) -> Any:
+    """A link that is awake needs no further event: it asks for few where the source knows how."""
+    try:
+        return await remote.json(
+            "POST", "/subscriptions", {**wanted, "config": {"interval": HINT_SECONDS}}
+        )
+    except Rejected:
+        return await remote.json("POST", "/subscriptions", wanted)
 
 
 def _subscription(context: Context, link: Link) -> dict[str, Any]:

@@ -17,13 +17,17 @@ from catalog.store import links
 from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
 from replication.bell import Bell
 from replication.conflicts import retry_conflicts
-from replication.listen import ensure_subscription
+from replication.listen import HINT_SECONDS, ensure_subscription
 from replication.pull import Flow, bootstrap, pull_once
 from replication.remote import CursorExpired, Rejected, Remote, RemoteError
 
 _log = structlog.get_logger(__name__)
 
 _LONG_POLL_SECONDS = 20.0
+# A link that was woken reads on until nothing has come for so long. Its source wakes it more often
+# than that while there are changes, so they all come by the feed, as quickly as by pull.
+_AWAKE_SECONDS = 2 * HINT_SECONDS
+_REPORT_SECONDS = 1.0
 # A source that does not hold back its answer must not be asked without end.
 _SHORTEST_POLL_SECONDS = 0.5
 
@@ -76,6 +80,7 @@ class Runner:
         self._failures = link.failures
         self._retried_at = -means.context.settings.pull_interval_seconds
         self._asked = self._answered = 0
+        self._is_awake = False
 
     def reconsider(self) -> None:
         """Try soon again what could not be applied."""
@@ -150,6 +155,7 @@ class Runner:
 
     async def _advance(self, flow: Flow, cursor: str) -> str:
         """Catch up, then wait for more. The answer is the cursor to go on from."""
+        self.bell.fall_silent()
         if flow.link.definition.mode == "events":
             self.subscription = await ensure_subscription(flow, self.subscription)
         cursor = await self._catch_up(flow, cursor)
@@ -158,7 +164,8 @@ class Runner:
         await self._report("current", currentat=datetime.now(UTC))
         seconds = self._means.context.settings.pull_interval_seconds
         if flow.link.definition.mode == "events":
-            await self.bell.wait(seconds)
+            if self._is_awake or await self.bell.wait(seconds):
+                cursor = await self._stay_awake(flow, cursor)
             return cursor
         return await self._poll(flow, cursor, min(seconds, _LONG_POLL_SECONDS))
 
@@ -168,6 +175,20 @@ class Runner:
             if brought.cursor == cursor:
                 return cursor
             cursor = brought.cursor
+
+    async def _stay_awake(self, flow: Flow, cursor: str) -> str:
+        """Read the feed as it grows, until it was dry for a while or something else is due."""
+        loop = asyncio.get_running_loop()
+        reported = loop.time()
+        ends = reported + self._means.context.settings.pull_interval_seconds
+        self._is_awake = True
+        while self._is_awake and self._asked == self._answered and loop.time() < ends:
+            brought = await pull_once(flow, cursor, wait_seconds=_AWAKE_SECONDS)
+            cursor, self._is_awake = brought.cursor, brought.copies > 0
+            if self._is_awake and loop.time() - reported >= _REPORT_SECONDS:
+                reported = loop.time()
+                await self._report("current", currentat=datetime.now(UTC))
+        return cursor
 
     async def _poll(self, flow: Flow, cursor: str, seconds: float) -> str:
         loop = asyncio.get_running_loop()

@@ -34,6 +34,7 @@ from catalog.store.subscriptions import ContentMode, Credential, Definition, Pro
 
 _PROTOCOLS = ("HTTP", "HTTPS")
 _MOST_HEADERS = 32
+_LONGEST_INTERVAL_SECONDS = 3600.0
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,1022}[\x21-\x7e])?")
 _RESERVED_HEADERS = re.compile(
@@ -117,10 +118,17 @@ class _HttpSettings(_Body):
         return headers
 
 
+class _Config(_Body):
+    """What this subscription manager can be told (subscriptions-spec.md 3.2.1, "config")."""
+
+    interval: float | None = Field(default=None, ge=0, le=_LONGEST_INTERVAL_SECONDS)
+
+
 class SubscriptionRequest(_Body):
     """A subscription as a client proposes it (subscriptions-spec.md 3.2.1).
 
-    `protocolsettings.contentmode` is an addition: `binary` (the default) or `structured`.
+    `protocolsettings.contentmode` is an addition: `binary` (the default) or `structured`. So is
+    `config.interval`: the seconds between two events at least, of those between only the latest.
     What the server assigns, `id` and `status`, may be sent back and is ignored. An older
     draft (message catalog, 5.5) has one `filter` and the protocol `HTTPS`, which is HTTP to a
     sink that is reached so.
@@ -132,7 +140,7 @@ class SubscriptionRequest(_Body):
     types: list[Annotated[str, Field(min_length=1, max_length=256)]] = Field(
         default_factory=list, max_length=256
     )
-    config: dict[str, Any] = Field(default_factory=dict)
+    config: _Config = Field(default_factory=lambda: _Config())
     filter: dict[str, Any] | None = None
     filters: list[Any] = Field(default_factory=list)
     sink: str = Field(min_length=1, max_length=2048)
@@ -142,13 +150,6 @@ class SubscriptionRequest(_Body):
     ) = None
     protocol: Literal["HTTP", "HTTPS"]
     protocolsettings: _HttpSettings = Field(default_factory=_HttpSettings)
-
-    @field_validator("config")
-    @classmethod
-    def _config_is_empty(cls, config: dict[str, Any]) -> dict[str, Any]:
-        if config:
-            raise ValueError("there are no configuration keys")
-        return config
 
     @field_validator("filters")
     @classmethod
@@ -188,6 +189,7 @@ class SubscriptionRequest(_Body):
             method=self.protocolsettings.method,
             headers=self.protocolsettings.headers,
             contentmode=self.protocolsettings.contentmode,
+            interval=self.config.interval,
         )
 
     def to_credential(self) -> Credential | None:
@@ -215,6 +217,7 @@ def show_subscription(subscription: Subscription) -> dict[str, Any]:
         "id": subscription.id,
         "source": definition.source,
         "types": list(definition.types) or None,
+        "config": None if definition.interval is None else {"interval": definition.interval},
         "filters": list(definition.filters) or None,
         "sink": definition.sink,
         "protocol": definition.protocol,

@@ -102,23 +102,58 @@ class Delivery:
     async def advance_once(self) -> int:
         """Deliver what comes next, up to the first failure; how many changes were seen."""
         self._pause = 0.0
+        interval = self._subscription.definition.interval
+        seen = await (self._advance() if interval is None else self._advance_to_latest(interval))
+        # A long run of events that do not match must not keep others waiting.
+        await asyncio.sleep(0)
+        return seen
+
+    async def _advance(self) -> int:
         limit = 1 if self._failures else _BATCH
         entries = await self.tail.after(self.cursor, limit)
         for entry in entries:
             if not await self._deliver(entry):
                 break
-        # A long run of events that do not match must not keep others waiting.
-        await asyncio.sleep(0)
         return len(entries)
+
+    async def _advance_to_latest(self, interval: float) -> int:
+        """Deliver the latest event that matches in place of all, then pause."""
+        latest, position, seen = None, self.cursor, 0
+        while entries := await self.tail.after(position, _BATCH):
+            matching = (
+                rendered
+                for entry in reversed(entries)
+                for rendered in reversed(entry.events)
+                if self._matches(rendered.texts)
+            )
+            latest = next(matching, latest)
+            position, seen = entries[-1].position, seen + len(entries)
+        if latest is not None:
+            if not await self._post(latest):
+                return seen
+            self._pause = interval
+        if seen:
+            await self._pass(position)
+        return seen
 
     def _concerns(self, entries: Sequence[Entry]) -> bool:
         """Whether any of these changes is to be delivered; those before it are passed over."""
         for entry in entries:
+            if entry.position <= self.cursor:
+                continue
             if any(self._matches(rendered.texts) for rendered in entry.events):
                 return True
-            self.cursor = max(self.cursor, entry.position)
+            self.cursor = entry.position
         self._means.ledger.skip(self._progress())
         return False
+
+    async def _pass(self, position: Position) -> None:
+        """Everything up to here is settled."""
+        self.cursor, self._settled = position, 0
+        if self._acknowledged:
+            await self._record()
+        else:
+            self._means.ledger.skip(self._progress())
 
     async def _deliver(self, entry: Entry) -> bool:
         """Whether every matching event of a change was acknowledged."""
@@ -126,11 +161,7 @@ class Delivery:
             if self._matches(rendered.texts) and not await self._post(rendered):
                 return False
             self._settled += 1
-        self.cursor, self._settled = entry.position, 0
-        if self._acknowledged:
-            await self._record()
-        else:
-            self._means.ledger.skip(self._progress())
+        await self._pass(entry.position)
         return True
 
     async def _post(self, rendered: Rendered) -> bool:

@@ -27,7 +27,11 @@ _queries = Queries("subscriptions")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What a subscriber asked for, with the defaults applied; it holds no secret."""
+    """What a subscriber asked for, with the defaults applied; it holds no secret.
+
+    With an `interval`, the sink gets one event in so many seconds at most: of those that come
+    meanwhile, the latest. Without one it gets them all.
+    """
 
     sink: str
     protocol: Protocol = "HTTP"
@@ -37,6 +41,7 @@ class Definition:
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict)
     contentmode: ContentMode = "binary"
+    interval: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

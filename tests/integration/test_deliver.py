@@ -457,6 +457,77 @@ async def test_a_sink_that_hangs_holds_back_nobody_else(context: Context, sink: 
         assert slow.subjects == sink.subjects == xids(*ids)
 
 
+async def test_with_an_interval_the_latest_event_stands_for_those_that_came_meanwhile(
+    context: Context, sink: Sink
+) -> None:
+    """Each pause begins when the sink has taken an event, and nothing is sent in it."""
+    pauses: asyncio.Queue[asyncio.Event] = asyncio.Queue()
+
+    async def sleep(seconds: float) -> None:
+        if seconds == 7:
+            pauses.put_nowait(paused := asyncio.Event())
+            await paused.wait()
+        else:
+            await asyncio.sleep(seconds)
+
+    async with Sink() as witness, delivering(context, Timing(sleep=sleep)):
+        filters = ({"not": {"exact": {"subject": "/gs/unwanted"}}},)
+        subscription = await subscribe(context, sink.url, interval=7, filters=filters)
+        await subscribe(context, witness.url)
+        await log(context, "a")
+        await sink.received(1)
+        async with asyncio.timeout(15):
+            first = await pauses.get()
+        ids = [f"g{number:03}" for number in range(120)]
+        await log(context, *ids, "unwanted")
+        await witness.received(122)
+        assert sink.subjects == xids("a")
+        first.set()
+        await sink.received(2)
+        async with asyncio.timeout(15):
+            second = await pauses.get()
+        second.set()
+        done = await eventually(context, subscription, lambda s: s.lag == 0 and s.delivered == 2)
+    assert sink.subjects == xids("a", ids[-1])
+    assert (done.state, done.failures, pauses.qsize()) == ("active", 0, 0)
+
+
+async def test_with_an_interval_a_refused_event_gives_way_to_a_later_one(
+    context: Context, sink: Sink
+) -> None:
+    released = asyncio.Event()
+
+    async def refuse_once(_: CloudEvent) -> web.Response:
+        if len(sink.requests) > 1:
+            return web.Response(status=204)
+        await released.wait()
+        return web.Response(status=503)
+
+    sink.answer = refuse_once
+    async with Sink() as witness, delivering(context, VirtualTime().timing):
+        subscription = await subscribe(context, sink.url, interval=1)
+        await subscribe(context, witness.url)
+        await log(context, "a")
+        await sink.asked(1)
+        await log(context, "b", "c")
+        await witness.received(3)
+        released.set()
+        await sink.received(1)
+        await eventually(context, subscription, lambda s: s.lag == 0 and s.failures == 0)
+    assert sink.subjects == xids("c")
+
+
+async def test_gone_ends_a_subscription_with_an_interval_where_it_was(
+    context: Context, sink: Sink
+) -> None:
+    sink.answer = refusing(1, 410)
+    subscription = await subscribe(context, sink.url, interval=1)
+    async with delivering(context):
+        await log(context, "a")
+        ended = await eventually(context, subscription, lambda s: s.state == "ended")
+    assert (ended.delivered, ended.cursor) == (0, subscription.cursor)
+
+
 async def test_hundreds_of_sinks_that_hang_hold_back_nobody_else(
     context: Context, sink: Sink
 ) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
+from replication.listen import HINT_SECONDS
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -301,6 +303,37 @@ async def test_events_wake_a_link_long_before_its_pull_interval(
                 return await source.get("/subscriptions") == []
 
             await eventually(is_forgotten)
+
+
+async def test_many_changes_cost_the_source_few_events_for_a_link_that_follows_by_events(
+    postgres_url: str, template: str
+) -> None:
+    async with (
+        databases(postgres_url, template, 2) as (one, two),
+        start_member(one, pull_interval_seconds=600) as source,
+        start_member(two, pull_interval_seconds=600) as target,
+    ):
+        made = await link(target, source, mode="events")
+        async with running(target), running(source, deliveries=True):
+            await link_is(target, made["id"], "current")
+            [subscription] = await source.get("/subscriptions")
+            assert subscription["config"] == {"interval": HINT_SECONDS}
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            for number in range(100):
+                await source.put(f"/messagegroups/g{number}", {})
+            await eventually(lambda: carries(target, source), 20)
+            await source_has_told_all(source)
+            [subscription] = await source.get("/subscriptions")
+            most = 2 + (loop.time() - began) / HINT_SECONDS
+            assert 1 <= subscription["status"]["delivered"] <= most
+
+
+async def source_has_told_all(source: Node) -> None:
+    async def has_no_lag() -> bool:
+        return all(s["status"]["lag"] == 0 for s in await source.get("/subscriptions"))
+
+    await eventually(has_no_lag)
 
 
 async def test_with_every_event_lost_a_link_converges_within_its_pull_interval(

@@ -85,6 +85,7 @@ async def test_everything_that_was_asked_for_is_shown_again(client: Client) -> N
     asked = {
         "source": SOURCE,
         "types": ["io.xregistry.group.created"],
+        "config": {"interval": 1.5},
         "filters": [{"not": {"prefix": {"subject": "/x"}}}],
         "protocolsettings": {
             "method": "PUT",
@@ -228,7 +229,9 @@ async def test_a_wrong_credential_is_refused_without_repeating_it(
         ({"filters": {"exact": {"type": "x"}}}, "filters"),
         ({"types": [""]}, "types"),
         ({"types": "x"}, "types"),
-        ({"config": {"interval": 5}}, "configuration"),
+        ({"config": {"sampling": 5}}, "config.sampling"),
+        ({"config": {"interval": -1}}, "config.interval"),
+        ({"config": {"interval": 1e9}}, "config.interval"),
         ({"unknown": 1}, "unknown"),
         ({"protocolsettings": {"method": "GET"}}, "method"),
         ({"protocolsettings": {"contentmode": "batched"}}, "contentmode"),
