@@ -155,7 +155,7 @@ def _explain(error: Exception, settings: Settings) -> None:
     from catalog.node import AddressInUse
     from catalog.registry.begin import InitialModelUnusable
     from catalog.store.database import DatabaseUnusable
-    from catalog.store.embedded import EmbeddedPostgresError
+    from catalog.store.server import EmbeddedPostgresError
 
     cause = next(_leaves(error))
     if isinstance(cause, AddressInUse):

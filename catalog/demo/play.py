@@ -20,7 +20,7 @@ from catalog.demo.opening import (
 from catalog.demo.repair import reconcile_damage
 from catalog.demo.screen import Screen, Unexpected
 from catalog.sink import open_sink
-from catalog.store.embedded import EmbeddedPostgresError
+from catalog.store.server import EmbeddedPostgresError
 
 INTERRUPTED = 130
 

