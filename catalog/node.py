@@ -15,12 +15,15 @@ from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context, read_configuration
 from catalog.formats import Checker
+from catalog.model.errors import ServerBusy
 from catalog.registry.begin import ensure_registry, initial_entities, initial_model
-from catalog.store.database import Database, DatabaseFailure
+from catalog.store.database import Database
 from catalog.store.embedded import start_embedded
+from catalog.store.watch import Revive, Watch, leave_alone
 
 _log = structlog.get_logger()
-_RELOAD_SECONDS = 1.0
+# What requests get to end when the node does.
+_GRACE_SECONDS = 3
 # Requests leave next to no cycles, so each look for some is a waste of a write's time.
 _ALLOCATIONS_BEFORE_COLLECTION = 20_000
 
@@ -53,8 +56,23 @@ async def run_node(
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
+    async with asyncio.TaskGroup() as tasks:
+        node = tasks.create_task(_run_until_cancelled(settings, routes, loops, ready))
+        waiting = tasks.create_task(stop.wait())
+        await asyncio.wait((node, waiting), return_when=asyncio.FIRST_COMPLETED)
+        # However far it has come: while it starts and while it waits, too.
+        node.cancel()
+        waiting.cancel()
+
+
+async def _run_until_cancelled(
+    settings: Settings,
+    routes: Iterable[web.AbstractRouteDef],
+    loops: Iterable[Loop],
+    ready: Callable[[str], None],
+) -> None:
     async with (
-        open_database(settings) as database,
+        _open_database(settings) as (database, revive),
         Checker() as checker,
         asyncio.TaskGroup() as tasks,
     ):
@@ -67,8 +85,8 @@ async def run_node(
         )
         async with serve(create_app(context, routes), settings) as bound:
             context.public_base = settings.public_url or bound
-            running = [tasks.create_task(database.run_announcements())]
-            running.append(tasks.create_task(_run(follow_configuration, context)))
+            running = [tasks.create_task(Watch(database, revive).run())]
+            running.append(tasks.create_task(follow_configuration(context)))
             running += [tasks.create_task(_run(body, context)) for body in loops]
             _collect_seldom()
             if settings.public_url is None:
@@ -77,9 +95,11 @@ async def run_node(
                     authority=database.node.authority,
                 )
             ready(bound)
-            await stop.wait()
-            for task in running:
-                task.cancel()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for task in running:
+                    task.cancel()
 
 
 def _collect_seldom() -> None:
@@ -90,8 +110,7 @@ def _collect_seldom() -> None:
 
 
 async def _run(body: Loop, context: Context) -> None:
-    with contextlib.suppress(asyncio.CancelledError):
-        await body(context)
+    await body(context)
 
 
 async def follow_configuration(context: Context) -> None:
@@ -102,23 +121,30 @@ async def follow_configuration(context: Context) -> None:
         changed.clear()
         try:
             await context.reload()
-        except DatabaseFailure as error:
-            _log.warning("could not read the configuration", error=str(error))
-            await asyncio.sleep(_RELOAD_SECONDS)
+        except ServerBusy:
             changed.set()
+            await context.database.recovered()
 
 
 @contextlib.asynccontextmanager
 async def open_database(settings: Settings) -> AsyncIterator[Database]:
     """The configured database, or an embedded one in the data directory."""
+    async with _open_database(settings) as (database, _):
+        yield database
+
+
+@contextlib.asynccontextmanager
+async def _open_database(settings: Settings) -> AsyncIterator[tuple[Database, Revive]]:
+    """The database, and what brings its server back."""
     initial = await initial_model(settings.initial_model)
     async with contextlib.AsyncExitStack() as stack:
+        revive = leave_alone
         if settings.database_url is not None:
             dsn = settings.database_url.get_secret_value()
         else:
             embedded = await start_embedded(settings.data_dir)
             stack.push_async_callback(embedded.stop)
-            dsn = embedded.dsn
+            dsn, revive = embedded.dsn, embedded.revive
         database = await stack.enter_async_context(
             Database.open(
                 dsn,
@@ -130,7 +156,7 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
         )
         entities = initial_entities(settings.initial_model)
         await ensure_registry(database, settings.registry_id, entities)
-        yield database
+        yield database, revive
 
 
 @contextlib.asynccontextmanager
@@ -140,7 +166,9 @@ async def serve(app: web.Application, settings: Settings) -> AsyncIterator[str]:
     Raises:
         AddressInUse
     """
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5)
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, shutdown_timeout=_GRACE_SECONDS
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, settings.host, settings.port)

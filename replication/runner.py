@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,8 +12,9 @@ from random import Random
 import aiohttp
 import structlog
 
-from catalog.backoff import Backoff
 from catalog.context import Context
+from catalog.model.backoff import Backoff
+from catalog.model.errors import ServerBusy
 from catalog.store import links
 from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
 from replication.bell import Bell
@@ -94,6 +96,9 @@ class Runner:
                 await self._follow()
             except LinkReplaced:
                 return
+            # This node's trouble is none of the link's.
+            except ServerBusy:
+                await self._database.recovered()
             except RemoteError as error:
                 await self._fail(str(error), error)
             # The boundary of one link: what nobody foresaw is logged and shown, and the
@@ -219,11 +224,9 @@ class Runner:
     async def _fail(self, message: str, error: RemoteError | None) -> None:
         self._failures += 1
         is_refused = error is not None and not error.is_retryable
-        # The database may be what failed; then the state is as old as everything else there.
-        try:
+        # Without the database, the state stays as old as everything else there.
+        with contextlib.suppress(ServerBusy, TimeoutError):
             await self._report("refused" if is_refused else "waiting", error=message[:1000])
-        except Exception:
-            _log.exception("the state of a link was not saved", link=self.link.id)
         await self._pause(self._failures, error)
 
     async def _pause(self, failures: int, error: RemoteError | None) -> None:

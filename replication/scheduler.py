@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from catalog.context import Context
+from catalog.model.errors import ServerBusy
 from catalog.outbound import open_session
 from catalog.store import configuration, links
 from catalog.store.database import Connection, Signal, wait_for
@@ -34,12 +35,16 @@ async def run_links(context: Context, *, timing: Timing | None = None) -> None:
     """
     timing = timing or Timing()
     while True:
+        pause = _TAKE_OVER_SECONDS * (1 + timing.random.random())
         try:
             await serve_once(context, timing=timing)
-        # A lost database, or a fault that would come again at once, must not end the node.
-        except Exception:
+        except* ServerBusy:
+            await context.database.recovered()
+            pause = 0.0
+        # A fault that would come again at once must not end the node.
+        except* Exception:
             _log.exception("links interrupted")
-        await timing.sleep(_TAKE_OVER_SECONDS * (1 + timing.random.random()))
+        await timing.sleep(pause)
 
 
 async def serve_once(context: Context, *, timing: Timing) -> None:
@@ -94,8 +99,12 @@ class _Roster:
     async def run(self, signal: Signal) -> None:
         while True:
             ticket = signal.ticket()
-            await self.compare_once()
-            await wait_for(ticket, _LOOK_SECONDS)
+            try:
+                await self.compare_once()
+            except ServerBusy:
+                await self._means.context.database.recovered()
+            else:
+                await wait_for(ticket, _LOOK_SECONDS)
 
     def wake(self, id: str) -> None:
         if id in self._running:

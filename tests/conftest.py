@@ -94,7 +94,7 @@ def _container() -> Iterator[str | None]:
         return
     try:
         url = server.get_connection_url()
-        asyncio.run(_forget_durability(url))
+        asyncio.run(forget_durability(url))
         yield url
     finally:
         server.stop()
@@ -116,7 +116,7 @@ def _embedded() -> Iterator[str]:
     directory = Path(tempfile.gettempdir()) / f"concord-test-{run}"
     server = asyncio.run(start_embedded(directory))
     try:
-        asyncio.run(_forget_durability(server.dsn))
+        asyncio.run(forget_durability(server.dsn))
         yield server.dsn
     finally:
         asyncio.run(server.stop())
@@ -151,7 +151,7 @@ async def _drop(url: str, name: str) -> None:
     await _run(url, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
-async def _forget_durability(url: str) -> None:
+async def forget_durability(url: str) -> None:
     await _run(url, *(f"ALTER SYSTEM SET {name} = off" for name in _FORGETFUL))
     await _run(url, "SELECT pg_reload_conf()")
 

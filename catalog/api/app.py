@@ -16,7 +16,7 @@ from catalog.api.entities import handle_entity
 from catalog.api.etag import conditional_middleware
 from catalog.api.methods import answer_options, methods_of_route
 from catalog.api.obedience import configuration_middleware
-from catalog.api.problems import answer_unparsable_requests, problem_middleware
+from catalog.api.problems import answer_unparsable_requests, note_begun, problem_middleware
 from catalog.api.segments import segments_middleware
 from catalog.api.stream import SNAPSHOTS
 from catalog.api.untyped import leave_untyped
@@ -53,6 +53,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
         _answer_other_methods(resource)
     app.router.add_route("*", shortself.PATH, shortself.redirect)
     app.router.add_route("*", "/{path:.*}", handle_entity)
+    app.on_response_prepare.append(note_begun)
     app.on_response_prepare.append(_link_to_root)
     app.on_response_prepare.append(leave_untyped)
     app.on_response_prepare.append(share_with_origins)

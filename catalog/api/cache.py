@@ -70,16 +70,17 @@ class AnswerCache:
         return self._writes
 
     async def get(self, key: Key) -> Answer | None:
-        """An answer that was good a moment ago, as long as the bound allows."""
+        """An answer that was good a moment ago, as long as the bound allows.
+
+        Raises:
+            ServerBusy, TimeoutError: nobody can tell whether it still is.
+        """
         if key not in self._answers:
             return None
         if self._is_doubtful():
-            async with self._confirming:
+            async with asyncio.timeout(_LONGEST_CONFIRMATION_SECONDS), self._confirming:
                 if self._is_doubtful():
-                    async with (
-                        asyncio.timeout(_LONGEST_CONFIRMATION_SECONDS),
-                        self._database.pool.acquire() as connection,
-                    ):
+                    async with self._database.pool.acquire() as connection:
                         await self._confirm(connection)
         return self._use(key)
 

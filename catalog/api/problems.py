@@ -21,36 +21,79 @@ from catalog.model.errors import (
     ServerError,
     XRegistryError,
 )
+from catalog.model.ownerrors import DatabaseUnavailable, OutcomeUnknown
+from catalog.store.database import has_committed
 
 _log = structlog.get_logger()
 _MOST_VIOLATIONS = 1000
+_BEGUN: web.RequestKey[bool] = web.RequestKey("begun", bool)
 
 
 @web.middleware
 async def problem_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answers with an error document whatever goes wrong in `handler`."""
+    """Answers with an error document whatever goes wrong in `handler`.
+
+    An answer that began well can't say that it ends badly, so its connection breaks.
+    """
+    has_committed.set(False)
     try:
         return await handler(request)
-    except XRegistryError as error:
-        return problem_response(error)
-    except web.HTTPNotFound:
-        return problem_response(ApiNotFound(request.path))
-    except web.HTTPMethodNotAllowed as error:
-        return problem_response(
-            ActionNotSupported(
-                request.path, action=request.method, allow=sorted(error.allowed_methods)
-            )
-        )
-    except (web.HTTPException, ConnectionError):
-        raise
-    except TimeoutError:
-        return problem_response(ServerBusy(request.path))
-    except Exception:
-        # The boundary of a request: what nobody foresaw is logged once, under an id that
-        # the client sees too, and must not end the server.
-        instance = uuid.uuid4().hex
-        _log.exception("request failed", instance=instance, path=request.path)
-        return problem_response(ServerError(request.path), instance=instance)
+    except BaseException as error:
+        if _BEGUN in request:
+            _cut_short(request, error)
+            raise
+        if not isinstance(error, Exception):
+            raise
+        return _answer(request, error)
+
+
+async def note_begun(request: web.Request, _: web.StreamResponse) -> None:
+    """From now on, a request cannot be answered with anything else."""
+    request[_BEGUN] = True
+
+
+def _cut_short(request: web.Request, error: BaseException) -> None:
+    is_clients = _is_client_gone(request)
+    if request.transport is not None:
+        request.transport.abort()
+    if isinstance(error, Exception) and not is_clients:
+        _log.warning("an answer was cut short", path=request.path, error=str(error))
+
+
+def _is_client_gone(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
+
+
+def _answer(request: web.Request, error: Exception) -> web.Response:
+    match error:
+        case DatabaseUnavailable():
+            return problem_response(_unavailable(request, error))
+        case XRegistryError():
+            return problem_response(error)
+        case web.HTTPNotFound():
+            return problem_response(ApiNotFound(request.path))
+        case web.HTTPMethodNotAllowed():
+            allow = sorted(error.allowed_methods)
+            refusal = ActionNotSupported(request.path, action=request.method, allow=allow)
+            return problem_response(refusal)
+        case web.HTTPException():
+            raise error
+        case ConnectionError() if _is_client_gone(request):
+            raise error
+        case TimeoutError():
+            return problem_response(ServerBusy(request.path))
+        case _:
+            # The boundary of a request: what nobody foresaw is logged once, under an id
+            # that the client sees too, and must not end the server.
+            instance = uuid.uuid4().hex
+            _log.error("request failed", instance=instance, path=request.path, exc_info=error)
+            return problem_response(ServerError(request.path), instance=instance)
+
+
+def _unavailable(request: web.Request, error: DatabaseUnavailable) -> DatabaseUnavailable:
+    """The error of this request: where only its answer was lost, it has been applied."""
+    is_unknown = isinstance(error, OutcomeUnknown) or has_committed.get()
+    return (OutcomeUnknown if is_unknown else DatabaseUnavailable)(request.path)
 
 
 @contextlib.contextmanager

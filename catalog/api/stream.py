@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 
-import structlog
 from aiohttp import hdrs, web
 
 from catalog.api.etag import REVALIDATE, has_tag, not_modified
+from catalog.api.methods import READING
 from catalog.context import CONTEXT
 from catalog.model.errors import ServerBusy, TooLarge
 
@@ -18,7 +18,6 @@ _LARGEST_AT_ONCE = 256 * 1024
 # Names the form that an answer gets once it is complete, so that it cannot be streamed.
 WHOLE: web.RequestKey[str] = web.RequestKey("whole", str)
 _LEAST_RATE = 64 * 1024  # bytes per second
-_log = structlog.get_logger()
 
 
 @dataclass(slots=True)
@@ -49,7 +48,7 @@ async def in_bounded_time(request: web.Request, seconds: float) -> AsyncIterator
     """Ends what takes longer; a stream may take longer while its reader keeps up.
 
     Raises:
-        ServerBusy
+        ServerBusy: it took longer; a write may have been applied.
     """
     try:
         async with asyncio.timeout(seconds) as timeout:
@@ -57,7 +56,8 @@ async def in_bounded_time(request: web.Request, seconds: float) -> AsyncIterator
             request[_DEADLINE] = Deadline(timeout, seconds, latest)
             yield
     except TimeoutError as error:
-        raise ServerBusy(request.path) from error
+        detail = "" if request.method in READING else "The request may have been applied."
+        raise ServerBusy(request.path, detail=detail) from error
 
 
 async def send(
@@ -99,12 +99,11 @@ async def send(
         await response.prepare(request)
         if request.method == hdrs.METH_HEAD:
             return response
-        async with _cut_short_on_failure(request):
-            await _write(request, response, b"".join(begun))
-            begun.clear()
-            async for piece in pieces:
-                await _write(request, response, piece)
-            await response.write_eof()
+        await _write(request, response, b"".join(begun))
+        begun.clear()
+        async for piece in pieces:
+            await _write(request, response, piece)
+        await response.write_eof()
         return response
 
 
@@ -112,16 +111,3 @@ async def _write(request: web.Request, response: web.StreamResponse, piece: byte
     await response.write(piece)
     if _DEADLINE in request:
         request[_DEADLINE].postpone(len(piece))
-
-
-@contextlib.asynccontextmanager
-async def _cut_short_on_failure(request: web.Request) -> AsyncIterator[None]:
-    """An answer that began well can't say that it ends badly, so its connection breaks."""
-    try:
-        yield
-    except BaseException as error:
-        if request.transport is not None:
-            request.transport.abort()
-        if isinstance(error, Exception) and not isinstance(error, ConnectionError):
-            _log.warning("an answer was cut short", path=request.path, error=str(error))
-        raise

@@ -14,10 +14,10 @@ import orjson
 from aiohttp import hdrs
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from catalog.backoff import parse_retry_after
 from catalog.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from catalog.client.problem import Problem
 from catalog.client.retry import Retry
+from catalog.model.backoff import parse_retry_after
 
 JsonObject = dict[str, Any]
 Params = Mapping[str, str] | Iterable[tuple[str, str]]

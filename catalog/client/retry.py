@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
 
-from catalog.backoff import Backoff
 from catalog.client.errors import ClientError, Refused
+from catalog.model.backoff import Backoff
 
 _BACKOFF = Backoff(initial=0.1, factor=2, cap=10, jitter=0.5)
 

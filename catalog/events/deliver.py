@@ -9,12 +9,13 @@ from typing import Any
 
 import structlog
 
-from catalog.backoff import Backoff
 from catalog.context import Context
 from catalog.events.delivery import Delivery, Means, Timing
 from catalog.events.ledger import Ledger
 from catalog.events.slots import Slots
 from catalog.events.terms import Tails
+from catalog.model.backoff import Backoff
+from catalog.model.errors import ServerBusy
 from catalog.outbound import open_session
 from catalog.store.changes import read_head
 from catalog.store.database import Connection, Database, Signal, wait_for
@@ -43,12 +44,16 @@ async def run_deliveries(context: Context, *, timing: Timing | None = None) -> N
     """
     timing = timing or Timing()
     while True:
+        pause = _TAKE_OVER_SECONDS * (1 + timing.random.random())
         try:
             await _apart(serve_once(context, timing=timing))
-        # A lost database, or a fault that would come again at once, must not end the node.
-        except Exception:
+        except* ServerBusy:
+            await context.database.recovered()
+            pause = 0.0
+        # A fault that would come again at once must not end the node.
+        except* Exception:
             _log.exception("deliveries interrupted")
-        await timing.sleep(_TAKE_OVER_SECONDS * (1 + timing.random.random()))
+        await timing.sleep(pause)
 
 
 async def _apart(work: Coroutine[Any, Any, None]) -> None:
@@ -106,6 +111,7 @@ async def _serve(context: Context, connection: Connection, signal: Signal, timin
                 jitter=0.5,
             ),
             timing=timing,
+            recovered=database.recovered,
         )
         for tail in tails:
             group.create_task(tail.run())
@@ -132,8 +138,12 @@ class _Roster:
     async def run(self, signal: Signal) -> None:
         while True:
             ticket = signal.ticket()
-            await self.compare_once()
-            await wait_for(ticket, _LOOK_SECONDS)
+            try:
+                await self.compare_once()
+            except ServerBusy:
+                await self._database.recovered()
+            else:
+                await wait_for(ticket, _LOOK_SECONDS)
 
     async def compare_once(self) -> int:
         """Start, replace and stop what changed since the last look, and say how many."""

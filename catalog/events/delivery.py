@@ -13,13 +13,14 @@ from typing import assert_never
 import aiohttp
 import structlog
 
-from catalog.backoff import Backoff
 from catalog.events.ledger import Ledger
 from catalog.events.matcher import Predicate, compile_filters
 from catalog.events.slots import Slots
 from catalog.events.tail import Entry, Rendered
 from catalog.events.terms import Tails
 from catalog.events.webhook import Delivered, Gone, Refused, post
+from catalog.model.backoff import Backoff
+from catalog.model.errors import ServerBusy
 from catalog.store.changes import Position
 from catalog.store.subscriptions import Progress, State, Subscription
 
@@ -43,7 +44,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What all deliveries of a process share."""
+    """What all deliveries of a process share; `recovered` is `Database.recovered`."""
 
     tails: Tails
     ledger: Ledger
@@ -51,6 +52,7 @@ class Means:
     slots: Slots
     backoff: Backoff
     timing: Timing
+    recovered: Callable[[], Awaitable[None]]
 
 
 class Delivery:
@@ -89,6 +91,9 @@ class Delivery:
         while not self._has_ended:
             try:
                 seen = await self.advance_once()
+            # This node's trouble is none of the subscriber's.
+            except ServerBusy:
+                await self._means.recovered()
             # One subscription's trouble, whatever it is, is shown and does not spread.
             except Exception as error:
                 _log.exception("delivery failed unexpectedly", subscription=self._subscription.id)

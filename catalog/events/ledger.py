@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
+from catalog.model.errors import ServerBusy
 from catalog.store.database import Database, Signal
 from catalog.store.subscriptions import Progress, save_progress
 
@@ -16,6 +18,7 @@ _SKIPS_SECONDS = 1.0
 _SKIPS_PER_SECOND = 1000
 _UNSAVED_LIMIT = 200
 _SAVE_TIMEOUT_SECONDS = 10
+_LAST_SAVE_SECONDS = 2
 
 
 class Ledger:
@@ -55,7 +58,9 @@ class Ledger:
                 group.create_task(self._run_news())
                 group.create_task(self._run_skips())
         finally:
-            await self.save_once()
+            with contextlib.suppress(ServerBusy, TimeoutError):
+                async with asyncio.timeout(_LAST_SAVE_SECONDS):
+                    await self.save_once()
 
     async def save_once(self) -> int:
         """Save everything that is not saved yet, and say of how many subscriptions."""
@@ -65,12 +70,19 @@ class Ledger:
         while True:
             await self._has_news.wait()
             await self._sleep(_NEWS_SECONDS)
-            await self._save(list(self._news))
+            await self._try_to_save(self._news)
 
     async def _run_skips(self) -> None:
         while True:
             await self._sleep(max(_SKIPS_SECONDS, len(self._unsaved) / _SKIPS_PER_SECOND))
-            await self.save_once()
+            await self._try_to_save(self._unsaved)
+
+    async def _try_to_save(self, ids: Iterable[str]) -> None:
+        """What cannot be saved now is saved later."""
+        try:
+            await self._save(list(ids))
+        except (ServerBusy, TimeoutError):
+            await self._database.recovered()
 
     async def _save(self, ids: Iterable[str]) -> int:
         async with self._saving, asyncio.timeout(_SAVE_TIMEOUT_SECONDS):

@@ -13,6 +13,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.events.render import texts_of
 from catalog.events.webhook import encode
+from catalog.model.errors import ServerBusy
 from catalog.store.changes import LoggedChange, Position, read_changes, read_head
 from catalog.store.database import Connection, Database, wait_for
 from catalog.store.subscriptions import ContentMode
@@ -110,10 +111,12 @@ class Tail:
         while True:
             await self._wanted.wait()
             ticket = self._database.signal.ticket()
-            if await self.read_once() or await wait_for(ticket, patience):
-                patience = _FIRST_LOOK_SECONDS
-            else:
-                patience = min(2 * patience, _LONGEST_LOOK_SECONDS)
+            try:
+                is_more = await self.read_once() or await wait_for(ticket, patience)
+            except ServerBusy:
+                is_more = True
+                await self._database.recovered()
+            patience = _FIRST_LOOK_SECONDS if is_more else min(2 * patience, _LONGEST_LOOK_SECONDS)
 
     async def read_once(self) -> int:
         """Add what the log has grown by to the window, and say how many changes that were."""

@@ -353,6 +353,7 @@ class ServerBusy(XRegistryError):
     is_about_request = True
     status = 503
     template = 'Too much to do for "<subject>" at the moment; try again soon.'
+    headers = MappingProxyType({"Retry-After": "1"})
 
 
 class ServerError(XRegistryError):

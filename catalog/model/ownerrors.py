@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog.model.errors import XRegistryError
+from catalog.model.errors import ServerBusy, XRegistryError
 
 CONCORD = "urn:concord:error:"
 
@@ -68,3 +68,19 @@ class PreconditionFailed(XRegistryError):
     status = 412
     template = "<subject> is not in the state that the request is conditional on."
     home = CONCORD
+
+
+class DatabaseUnavailable(ServerBusy):
+    name = "database_unavailable"
+    template = "The database of this catalog cannot be reached at the moment; try again soon."
+    home = CONCORD
+
+
+class OutcomeUnknown(DatabaseUnavailable):
+    """The database was lost at a moment when it may have committed what was asked for."""
+
+    name = "outcome_unknown"
+    template = (
+        "The connection to the database was lost. The request may have been applied: "
+        "read <subject> before it is repeated."
+    )

@@ -21,7 +21,7 @@ from catalog.model.xid import Xid
 from catalog.registry.validation import Checker
 from catalog.registry.work import Decision, Outcome, Work
 from catalog.registry.xref import target_in
-from catalog.store.database import Database
+from catalog.store.database import Database, has_committed
 from catalog.store.locks import MustBeginAgain, Touched
 
 # What is larger would make the others wait.
@@ -87,7 +87,9 @@ class SharedTransactions:
         self._waiting.append(_Waiting(configuration, interaction, touched, outcome))
         if len(self._running) < _MOST_TRANSACTIONS:
             self._running.add(asyncio.create_task(self._run()))
-        return await outcome
+        applied = await outcome
+        has_committed.set(applied is not None)
+        return applied
 
     async def _run(self) -> None:
         """Apply what waits, and what comes meanwhile."""

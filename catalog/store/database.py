@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import re
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import asyncpg
 import orjson
-import structlog
-from asyncpg.exceptions import (
-    InterfaceError,
-    PostgresError,
-    TooManyConnectionsError,
-    UniqueViolationError,
-)
+from asyncpg.exceptions import UniqueViolationError
+from asyncpg.transaction import Transaction
 
 from catalog.model.change import Change
 from catalog.model.errors import BadRequest, ServerBusy
+from catalog.model.ownerrors import DatabaseUnavailable, OutcomeUnknown
+from catalog.store.availability import Availability
+from catalog.store.connections import Connection as Connection
+from catalog.store.connections import Connections, DatabaseFailure, cut, is_closed
 from catalog.store.migrate import migrate
 from catalog.store.queries import Queries
 
 _queries = Queries("node")
-_changes = Queries("changes")
-_log = structlog.get_logger()
 # How PostgreSQL shows the key that is there already, in any language.
 _SIBLING = re.compile(r"=\((.*), ([^,()]*)\)")
-_RECONNECT_SECONDS = 1.0
-_ANNOUNCEMENT_SECONDS = 0.02
+_CONNECT_SECONDS = 10.0
+_ROLLBACK_SECONDS = 2.0
+_SETTLING_SECONDS = 0.1
 
-Connection: TypeAlias = asyncpg.Connection
-
-_SETTINGS = {
+# Whether anything was committed for the request that the current task answers.
+has_committed: ContextVar[bool] = ContextVar("has_committed", default=False)
+# What every connection is told when it begins.
+SETTINGS = {
     "synchronous_commit": "on",
     "jit": "off",
     # What is read often is in memory. The default stands for a disk that has to seek, so that
@@ -57,12 +58,8 @@ class Node:
     authority: str
 
 
-# How the database fails for a while: it is restarted, or too busy to answer.
-DatabaseFailure = (OSError, TimeoutError, PostgresError, InterfaceError)
-
-
 class DatabaseUnusable(Exception):
-    """The configured server cannot be reached, or does not let this node in."""
+    """The server cannot be reached or started, or does not let this node in."""
 
 
 class Signal:
@@ -105,8 +102,10 @@ async def wait_for(ticket: asyncio.Event, timeout_seconds: float) -> bool:
 class Database:
     """One node's database. Use `Database.open`; everything else goes through `pool`."""
 
-    def __init__(self, pool: asyncpg.Pool, node: Node) -> None:
+    def __init__(self, dsn: str, pool: Connections, availability: Availability, node: Node) -> None:
+        self.dsn = dsn
         self.pool = pool
+        self.availability = availability
         self.node = node
         self.signal = Signal()
         # Set when some process may have changed the configuration.
@@ -136,12 +135,16 @@ class Database:
         Raises:
             DatabaseUnusable: the server can't be reached or does not let us in.
         """
-        pool = await _connect(dsn, pool_size)
+        availability = Availability()
+        pool = Connections(await _connect(dsn, pool_size), availability)
         try:
-            async with pool.acquire() as connection:
-                await migrate(connection)
-                node = await _identify(connection, modelsource, resolved, public_url)
-            yield cls(pool, node)
+            try:
+                async with pool.acquire() as connection:
+                    await migrate(connection)
+                    node = await _identify(connection, modelsource, resolved, public_url)
+            except ServerBusy as error:
+                raise DatabaseUnusable(str(error.__cause__)) from error
+            yield cls(dsn, pool, availability, node)
         finally:
             await pool.close()
 
@@ -150,75 +153,90 @@ class Database:
         """One transaction that all of an interaction is written in.
 
         Raises:
-            ServerBusy: the database did not answer in time; nothing was written.
+            ServerBusy: the database did not answer in time, or is away; nothing was written.
+            OutcomeUnknown: the database was lost while it committed.
             BadRequest: an id differs from a sibling's in case only.
         """
-        with _as_our_errors():
-            async with self.pool.acquire(timeout=30) as connection, connection.transaction():
+        is_committing = False
+        try:
+            async with self.pool.acquire() as connection, _in_transaction(connection):
                 yield connection
+                is_committing = not is_closed(connection)
+            has_committed.set(True)
+        except UniqueViolationError as error:
+            if getattr(error, "constraint_name", "") != "entities_sibling":
+                raise
+            raise _clash(error) from error
+        except (TimeoutError, DatabaseUnavailable) as error:
+            if is_committing:
+                raise OutcomeUnknown("/") from error
+            if isinstance(error, TimeoutError):
+                raise ServerBusy("/") from error
+            raise
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
-        """A read-only transaction in which every statement sees the same state."""
+        """A read-only transaction in which every statement sees the same state.
+
+        Raises:
+            ServerBusy: the database did not answer in time, or is away.
+        """
         async with (
-            self.pool.acquire(timeout=30) as connection,
-            connection.transaction(isolation="repeatable_read", readonly=True),
+            self.pool.acquire() as connection,
+            _in_transaction(connection, isolation="repeatable_read", readonly=True),
         ):
             yield connection
 
-    async def run_announcements(self) -> None:
-        """Tell the other processes of this node of writes, and hear of theirs.
+    async def recovered(self) -> None:
+        """What a loop waits for whose work ended with `ServerBusy`, before it goes on."""
+        await asyncio.sleep(_SETTLING_SECONDS * (0.5 + random.random()))
+        await self.availability.wait()
 
-        A NOTIFY inside the writing transaction would serialise all commits of the
-        database, so it is sent apart, once for as many commits as came meanwhile. It is
-        a commit itself, so it is not sent too often.
-        """
-        while True:
-            try:
-                async with self.pool.acquire() as connection:
-                    await self._announce(connection)
-            except (OSError, PostgresError, InterfaceError) as error:
-                _log.warning("lost the connection for announcements", error=str(error))
-                await asyncio.sleep(_RECONNECT_SECONDS)
 
-    async def _announce(self, connection: Connection) -> None:
-        own = connection.get_server_pid()
+@contextlib.asynccontextmanager
+async def _in_transaction(connection: Connection, **options: Any) -> AsyncIterator[None]:
+    """A transaction that ends in bounded time even where the server hangs."""
+    transaction = connection.transaction(**options)
+    try:
+        await transaction.start()
+        yield
+    except BaseException:
+        await _roll_back(connection, transaction)
+        raise
+    try:
+        await transaction.commit()
+    except BaseException:
+        cut(connection)
+        raise
 
-        def hear(_: object, pid: int, channel: str, payload: object) -> None:
-            if pid != own:
-                self.signal.hear()
 
-        def hear_of_configuration(*_: object) -> None:
-            self.reconfigured.set()
-
-        await connection.add_listener("changes", hear)
-        await connection.add_listener("configuration", hear_of_configuration)
-        # It may have changed while there was nobody to hear of it.
-        self.reconfigured.set()
-        try:
-            while True:
-                await self.signal.unannounced.wait()
-                self.signal.unannounced.clear()
-                await connection.execute(_changes.announce)
-                await asyncio.sleep(_ANNOUNCEMENT_SECONDS)
-        finally:
-            await connection.remove_listener("changes", hear)
-            await connection.remove_listener("configuration", hear_of_configuration)
+async def _roll_back(connection: Connection, transaction: Transaction) -> None:
+    try:
+        async with asyncio.timeout(_ROLLBACK_SECONDS):
+            await transaction.rollback()
+    except BaseException as error:
+        # The server rolls back what its client has left.
+        cut(connection)
+        if not isinstance(error, Exception):
+            raise
 
 
 async def _connect(dsn: str, pool_size: int) -> asyncpg.Pool:
     try:
         pool: asyncpg.Pool = await asyncpg.create_pool(
             dsn,
-            min_size=1,
+            init_size=1,
+            # asyncpg would reconnect by itself, and log each failure.
+            min_size=0,
             max_size=pool_size,
-            server_settings=_SETTINGS,
+            server_settings=SETTINGS,
+            timeout=_CONNECT_SECONDS,
             command_timeout=60,
             reset=_leave_transaction,
         )
         return pool
-    except (OSError, PostgresError, InterfaceError, ValueError) as error:
-        raise DatabaseUnusable(str(error)) from error
+    except (*DatabaseFailure, ValueError) as error:
+        raise DatabaseUnusable(str(error) or "it does not answer") from error
 
 
 async def _leave_transaction(connection: Connection) -> None:
@@ -251,18 +269,6 @@ async def _identify(
             await connection.execute(_queries.renew_instance, uuid.uuid4())
     row = await connection.fetchrow(_queries.read)
     return Node(instance=row["instance"], authority=row["authority"])
-
-
-@contextlib.contextmanager
-def _as_our_errors() -> Iterator[None]:
-    try:
-        yield
-    except UniqueViolationError as error:
-        if getattr(error, "constraint_name", "") != "entities_sibling":
-            raise
-        raise _clash(error) from error
-    except (TimeoutError, TooManyConnectionsError) as error:
-        raise ServerBusy("/") from error
 
 
 def _clash(error: UniqueViolationError) -> BadRequest:

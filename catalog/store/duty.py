@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
-from asyncpg.exceptions import InterfaceError, PostgresError
-
-from catalog.store.database import Connection
+from catalog.model.ownerrors import DatabaseUnavailable
+from catalog.store.connections import Connection, DatabaseFailure, cut
+from catalog.store.database import wait_for
 from catalog.store.queries import Queries
 
 _queries = Queries("duty")
 _BEAT_SECONDS = 5.0
+_LEAVING_SECONDS = 1.0
 
 
 @contextlib.asynccontextmanager
@@ -27,9 +28,18 @@ async def take_over(connection: Connection, duty: str) -> AsyncIterator[bool]:
     try:
         yield True
     finally:
-        # A connection that was lost has lost the lock already.
-        with contextlib.suppress(InterfaceError, PostgresError, OSError):
-            await connection.execute(_queries.step_down, duty, timeout=5)
+        await _leave(connection, lambda: connection.execute(_queries.step_down, duty))
+
+
+async def _leave(connection: Connection, give_up: Callable[[], Awaitable[object]]) -> None:
+    """Give up what a connection holds, or the connection: the pool must not get it so."""
+    try:
+        async with asyncio.timeout(_LEAVING_SECONDS):
+            await give_up()
+    except BaseException as error:
+        cut(connection)
+        if not isinstance(error, DatabaseFailure):
+            raise
 
 
 @contextlib.asynccontextmanager
@@ -45,14 +55,27 @@ async def listening(
     try:
         yield
     finally:
-        # A connection that was lost has no listeners any more.
-        with contextlib.suppress(InterfaceError):
-            await connection.remove_listener(channel, forward)
+        await _leave(connection, lambda: connection.remove_listener(channel, forward))
 
 
 async def run_beats(connection: Connection) -> None:
-    """Fail soon after the connection, and with it the duty, is lost."""
-    while True:
-        await asyncio.sleep(_BEAT_SECONDS)
-        async with asyncio.timeout(_BEAT_SECONDS):
-            await connection.execute(_queries.beat)
+    """Fail as soon as the connection, and with it the duty, is lost.
+
+    Raises:
+        DatabaseUnavailable
+    """
+    is_lost = asyncio.Event()
+
+    def lose(_: object) -> None:
+        is_lost.set()
+
+    connection.add_termination_listener(lose)
+    try:
+        while not await wait_for(is_lost, _BEAT_SECONDS):
+            await connection.execute(_queries.beat, timeout=_BEAT_SECONDS)
+    except DatabaseFailure as error:
+        raise DatabaseUnavailable("/") from error
+    finally:
+        with contextlib.suppress(*DatabaseFailure):
+            connection.remove_termination_listener(lose)
+    raise DatabaseUnavailable("/")

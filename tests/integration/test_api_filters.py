@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.conftest import Node, assert_problem, start_node
+from tests.integration.federation import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -85,8 +86,9 @@ async def node(shared_database_url: str) -> AsyncIterator[Node]:
     async with start_node(shared_database_url, modelsource=MODEL) as running:
         answer = await running.send("PATCH", "/", SEED)
         assert answer.status == 200, answer.body
-        await running.database.pool.execute(
-            "UPDATE entities SET authority = 'https://elsewhere.example.com' WHERE xid ~ '/m2'"
+        await execute(
+            running,
+            "UPDATE entities SET authority = 'https://elsewhere.example.com' WHERE xid ~ '/m2'",
         )
         yield running
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from catalog.node import follow_configuration
+from catalog.store.watch import Watch
 from tests.integration.conftest import Node, assert_problem, start_node
 
 FILES: dict[str, Any] = {"singular": "file", "hasdocument": False}
@@ -349,7 +350,7 @@ async def test_two_processes_change_the_model_one_after_the_other(
 async def test_other_processes_hear_of_a_new_model(database_url: str, node: Node) -> None:
     async with second_process(database_url) as other, asyncio.timeout(20):
         loops = [
-            asyncio.create_task(other.database.run_announcements()),
+            asyncio.create_task(Watch(other.database).run()),
             asyncio.create_task(follow_configuration(other.context)),
         ]
         try:

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.integration.conftest import Node, start_node
+from tests.integration.federation import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -39,8 +40,9 @@ REPLICA: dict[str, Any] = {
 async def node(shared_database_url: str) -> AsyncIterator[Node]:
     async with start_node(shared_database_url, modelsource=MODEL) as running:
         await running.put("/bays/replica", REPLICA)
-        await running.database.pool.execute(
-            "UPDATE entities SET authority = 'https://elsewhere.example' WHERE xid ~ '/replica'"
+        await execute(
+            running,
+            "UPDATE entities SET authority = 'https://elsewhere.example' WHERE xid ~ '/replica'",
         )
         yield running
 

@@ -12,8 +12,8 @@ from random import Random
 import pytest
 from aiohttp import web
 
-from catalog.backoff import Backoff
 from catalog.client import ONCE, Client, ClientError, Refused, Retry, Unreachable
+from catalog.model.backoff import Backoff
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 DROP = -1

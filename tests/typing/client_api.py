@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from catalog.backoff import Backoff
 from catalog.client import (
     ONCE,
     Answer,
@@ -24,6 +23,7 @@ from catalog.client import (
     Violation,
     is_replica,
 )
+from catalog.model.backoff import Backoff
 
 RETRY = Retry(
     attempts=5,

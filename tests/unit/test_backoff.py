@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.backoff import Backoff
+from catalog.model.backoff import Backoff
 
 backoffs = st.builds(
     Backoff,

@@ -19,7 +19,6 @@ from catalog.model.errors import NotFound, ServerBusy, ServerError, XRegistryErr
 from catalog.model.ownerrors import RequestInterrupted
 from catalog.registry.write import Condition
 from catalog.store import services
-from catalog.store.database import DatabaseFailure
 from catalog.store.locks import ConfigurationChanged
 
 _RESPOND_ASYNC = "respond-async"
@@ -76,7 +75,7 @@ async def _note(context: Context, path: str) -> UUID:
 async def _work(context: Context, work: ServiceWrite, condition: Condition | None) -> None:
     """Do it; why it failed, if it does, is kept. The client has its answer already."""
     assert work.id is not None, "the request was accepted"
-    with contextlib.suppress(*DatabaseFailure, ServerBusy):
+    with contextlib.suppress(ServerBusy):
         failure = await _do(context, work, condition)
         if failure is not None:
             body = to_json(problem_document(failure))

@@ -1,0 +1,134 @@
+"""Watches the database on a connection of its own, and passes on what is announced there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from random import Random
+
+import asyncpg
+from asyncpg.exceptions import ConnectionDoesNotExistError
+
+from catalog.model.backoff import Backoff
+from catalog.store.connections import Connection, DatabaseFailure
+from catalog.store.database import SETTINGS, Database, DatabaseUnusable, wait_for
+from catalog.store.queries import Queries
+
+_changes = Queries("changes")
+_duty = Queries("duty")
+
+_ANNOUNCEMENT_SECONDS = 0.02
+_BEAT_SECONDS = 1.0
+_PATIENCE_SECONDS = 5.0
+# What holds for so long did not fail at once.
+_STEADY_SECONDS = 10.0
+_BACKOFF = Backoff(initial=0.1, factor=2.0, cap=5.0, jitter=0.5)
+
+Revive = Callable[[], Awaitable[None]]
+
+
+async def leave_alone() -> None:
+    """What can be done about a server that is somebody else's."""
+
+
+class Watch:
+    """Knows at once when the database is lost, and soon when it hangs or is back.
+
+    Args:
+        revive: starts the server again where it is this node's own and has ended; raises
+            `DatabaseUnusable`.
+        patience_seconds: a server that takes longer to answer the simplest question is away
+            to its users.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        revive: Revive = leave_alone,
+        *,
+        patience_seconds: float = _PATIENCE_SECONDS,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Random | None = None,
+    ) -> None:
+        self._database = database
+        self._availability = database.availability
+        self._revive = revive
+        self._patience = patience_seconds
+        self._sleep = sleep
+        self._random = random or Random()
+        self._failures = 0
+
+    async def run(self) -> None:
+        """Watch for ever; whatever happens to the database, this goes on."""
+        loop = asyncio.get_running_loop()
+        while True:
+            async with self._connected() as connection:
+                began = loop.time()
+                try:
+                    await self._follow(connection)
+                except TimeoutError:
+                    self._availability.lose("it does not answer")
+                except DatabaseFailure:
+                    pass  # it may have been this connection only: connecting will tell
+            self._failures = 0 if loop.time() - began > _STEADY_SECONDS else self._failures + 1
+
+    @contextlib.asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Connection]:
+        connection = await self._connect()
+        self._availability.find()
+        try:
+            yield connection
+        finally:
+            connection.terminate()
+
+    async def _connect(self) -> Connection:
+        """Connect, however long that takes; back off while that fails, or is soon in vain."""
+        while True:
+            try:
+                connection: Connection = await asyncpg.connect(
+                    self._database.dsn,
+                    timeout=self._patience,
+                    command_timeout=self._patience,
+                    server_settings=SETTINGS,
+                )
+                return connection
+            except DatabaseFailure as error:
+                self._availability.lose(str(error) or "it does not answer")
+            await self._sleep(_BACKOFF.delay(self._failures, self._random))
+            self._failures += 1
+            try:
+                await self._revive()
+            except DatabaseUnusable as error:
+                self._availability.complain(str(error))
+
+    async def _follow(self, connection: Connection) -> None:
+        """Announce and hear until the connection fails.
+
+        A NOTIFY inside the writing transaction would serialise all commits of the
+        database, so it is sent apart, once for as many commits as came meanwhile. It is
+        a commit itself, so it is not sent too often.
+        """
+        database, own = self._database, connection.get_server_pid()
+        woken = database.signal.unannounced
+
+        def hear(_: object, pid: int, channel: str, payload: object) -> None:
+            if pid != own:
+                database.signal.hear()
+
+        # Whoever waits for something to announce is woken by the end of the connection, too.
+        connection.add_termination_listener(lambda _: woken.set())
+        await connection.add_listener("changes", hear)
+        await connection.add_listener("configuration", lambda *_: database.reconfigured.set())
+        # There may have been something while there was nobody to hear or to tell of it.
+        database.signal.hear()
+        database.reconfigured.set()
+        woken.set()
+        while not connection.is_closed():
+            if await wait_for(woken, _BEAT_SECONDS):
+                woken.clear()
+                await connection.execute(_changes.announce)
+                await asyncio.sleep(_ANNOUNCEMENT_SECONDS)
+            else:
+                await connection.execute(_duty.beat)
+        raise ConnectionDoesNotExistError
