@@ -100,7 +100,7 @@ class Delivery:
                 await self._refused(Refused(reason=f"internal error: {type(error).__name__}"))
             else:
                 if not seen:
-                    await self.tail.growth(self._concerns)
+                    await self.tail.growth(self.cursor, self._concerns)
             if self._pause:
                 await self._means.timing.sleep(self._pause)
 

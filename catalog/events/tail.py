@@ -129,9 +129,15 @@ class Tail:
             await self._wake(entries)
         return len(entries)
 
-    async def growth(self, concerns: Concerns) -> None:
-        """Wait until the window has grown by something that `concerns` the caller, who has
-        seen all that is in it. It is asked of each batch of changes, in their order."""
+    async def growth(self, seen: Position, concerns: Concerns) -> None:
+        """Wait until the window holds a change after `seen` that concerns the caller.
+
+        Args:
+            seen: how far the caller has read. It returns at once if the window has grown since.
+            concerns: is asked of each batch of changes that comes, in their order.
+        """
+        if self._entries and self._entries[-1].position > seen:
+            return
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[woken] = concerns
         try:

@@ -561,7 +561,7 @@ async def test_others_have_their_turns_while_many_subscribers_are_told_of_a_chan
     turns: set[int] = set()
 
     async def wait(number: int) -> None:
-        await tail.growth(lambda _: number % 2 == 0)
+        await tail.growth(head.now, lambda _: number % 2 == 0)
         told.append(number)
 
     async def take_turns() -> None:
@@ -580,6 +580,17 @@ async def test_others_have_their_turns_while_many_subscribers_are_told_of_a_chan
             task.cancel()
     assert told == list(range(0, 1000, 2))
     assert len(turns) > 20
+
+
+async def test_a_change_between_reading_and_waiting_wakes_a_subscriber(context: Context) -> None:
+    async with context.database.pool.acquire() as connection:
+        head = await read_head(connection)
+    tail = Tail(context.database, terms=Native(source=SOURCE), start=head.now, size=100)
+    assert await tail.after(head.now, 10) == []
+    await log(context, "a")
+    assert await tail.read_once() == 1
+    async with asyncio.timeout(10):
+        await tail.growth(head.now, lambda _: True)
 
 
 async def test_an_event_is_written_once_for_all_who_want_it_in_one_form(context: Context) -> None:
