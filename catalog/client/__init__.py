@@ -3,6 +3,8 @@
 docs/client.md shows how it is used.
 """
 
+from __future__ import annotations
+
 from catalog.client.client import Client
 from catalog.client.connection import Answer, JsonObject, Params
 from catalog.client.documents import Document

@@ -60,6 +60,16 @@ class ReplicationCalls(Connection):
         """What a link could not apply, and why."""
         return await self._members(f"/replication/links/{link}/conflicts", "conflicts")
 
+    async def url_of(self, authority: str) -> str:
+        """Where an authority is: itself if it is a URL, else the source of the link to it.
+
+        It is empty where no link of the node leads there.
+        """
+        if authority.startswith(("http://", "https://")):
+            return authority
+        sources = (link["source"] for link in await self.links() if link["authority"] == authority)
+        return next(sources, "")
+
     async def handshake(self) -> JsonObject:
         """Who the node is and where its change log stands."""
         return await self.get("/replication")

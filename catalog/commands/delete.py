@@ -138,7 +138,8 @@ async def _delete_all(
             for each in found:
                 err.print(_described(each))
             if not typer.confirm("Delete?", err=True):
-                fail("Nothing was deleted.", code=NO)
+                err.print("Nothing was deleted.")
+                raise typer.Exit(NO)
         done: list[Found] = []
         try:
             for each in found:
@@ -187,11 +188,10 @@ async def _delete(client: Client, found: Found) -> None:
     except Refused as refused:
         if refused.problem.name != "readonly" or not found.authority:
             raise
-        is_url = found.authority.startswith(("http://", "https://"))
-        where = f": concord delete {found.origin} --url {found.authority}" if is_url else "."
-        fail(
-            refused.message, f"{found.authority} is its authority. Delete it there{where}", code=NO
-        )
+        url = await client.url_of(found.authority)
+        where = f": concord delete {found.origin} --url {url}" if url else "."
+        hint = f"{found.authority} is its authority. Delete it there{where}"
+        fail(refused.message, hint, code=NO)
 
 
 def _described(found: Found) -> str:

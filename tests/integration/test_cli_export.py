@@ -1,4 +1,4 @@
-"""`concord export`, of parts and of what is a node's own, between nodes."""
+"""`concord export`, of parts and of what is a node's own, and `concord delete` of replicas."""
 
 from __future__ import annotations
 
@@ -148,6 +148,13 @@ async def test_a_group_of_another_authority_that_is_named_is_no_nodes_own(node: 
     result = await concord(node, "export", "--mine", "/messagegroups/theirs")
     assert result.exit_code == 2
     assert "/messagegroups/theirs is a replica" in result.stderr
+
+
+async def test_who_deletes_a_replica_is_told_where_it_is_from(node: Node) -> None:
+    [link] = (await node.get("/replication/links"))["links"]
+    result = await concord(node, "delete", "--yes", "/messagegroups/theirs")
+    assert result.exit_code == 1
+    assert f"concord delete /messagegroups/theirs --url {link['source']}" in result.stderr
 
 
 async def test_nobody_can_put_an_own_resource_into_a_group_of_another_authority(

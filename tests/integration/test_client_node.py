@@ -185,6 +185,8 @@ async def test_a_cursor_that_is_gone_is_refused(client: Client) -> None:
 
 async def test_who_the_node_is_and_what_it_holds_is_told(client: Client) -> None:
     await client.create(GROUP, {})
+    assert await client.url_of("https://eu.example") == "https://eu.example"
+    assert await client.url_of("urn:uuid:0") == ""
     authority = (await client.handshake())["authority"]
     [row] = [row for row in await client.digest_rows() if row.xid == GROUP]
     assert (row.authority, row.origin, row.epoch > 0, row.is_deleted) == (
