@@ -126,7 +126,12 @@ def _answer(request: web.Request, link: Link | None) -> web.Response:
 
 
 def _show(link: Link) -> dict[str, Any]:
-    """A link as operators see it. `lag` is the seconds since it last had everything."""
+    """A link as operators see it; both ages are in seconds, `None` where nothing is known.
+
+    `lag` is how old the oldest change is that the source may have and the link has not brought:
+    0 while the last look at the source found nothing new, else the time since such a look.
+    `confirmed` is how long ago the source was last found to have nothing new.
+    """
     definition = link.definition
     return {
         "id": link.id,
@@ -138,7 +143,8 @@ def _show(link: Link) -> dict[str, Any]:
         "instance": None if link.instance is None else str(link.instance),
         "state": link.state,
         "cursor": link.cursor,
-        "lag": _seconds_since(link.currentat),
+        "lag": 0.0 if link.state == "current" else _seconds_since(link.currentat),
+        "confirmed": _seconds_since(link.currentat),
         "currentat": _time(link.currentat),
         "applied": link.applied,
         "appliedat": _time(link.appliedat),

@@ -78,14 +78,17 @@ def add(
 def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Show every link of a node, and how it fares.
 
+    The lag is the age of the oldest change that the link may not have brought yet: 0 while the
+    source had nothing new when it was last asked, which was as long ago as "confirmed" says.
+
     Example: concord link list
     """
     links = run(lambda: _list(url))
     if as_json:
         print_json(links)
         return
-    names = ("id", "source", "state", "lag", "applied", "conflicts", "error")
-    shown = table(*(f"{name} (s)" if name == "lag" else name for name in names))
+    names = ("id", "source", "state", "lag", "confirmed", "applied", "conflicts", "error")
+    shown = table(*(f"{name} (s)" if name in ("lag", "confirmed") else name for name in names))
     for link in links:
         shown.add_row(*(cell(link.get(name)) for name in names))
     out.print(shown if links else "This node follows nobody. `concord link add` changes that.")

@@ -408,3 +408,28 @@ async def test_a_link_brings_cross_references_and_what_was_validated(nodes: list
         await source.put(shown, {"description": "again", "meta": {}})
         await eventually(lambda: carries(target, source))
         assert (await target.get(shown))["description"] == "again"
+
+
+async def test_a_link_that_has_everything_has_no_lag_however_long_nothing_happens(
+    nodes: list[Node],
+) -> None:
+    """Its lag grows from when its source was last found to have nothing new once that can't be
+    known any more, or there is more."""
+    source, target, _ = nodes
+    made = await link(target, source)
+    assert (made["lag"], made["confirmed"]) == (None, None)
+    async with running(target):
+        await link_is(target, made["id"], "current")
+    await execute(target, "UPDATE links SET currentat = now() - interval '1 hour'")
+    idle = await target.get(f"/replication/links/{made['id']}")
+    assert idle["lag"] == 0
+    assert idle["confirmed"] >= 3600
+    await execute(target, "UPDATE links SET state = 'waiting'")
+    waiting = await target.get(f"/replication/links/{made['id']}")
+    assert waiting["lag"] == pytest.approx(waiting["confirmed"], abs=1)
+    await source.put("/messagegroups/g", {})
+    async with running(target):
+        await link_is(target, made["id"], "current")
+    current = await target.get(f"/replication/links/{made['id']}")
+    assert current["lag"] == 0
+    assert current["confirmed"] < 3600

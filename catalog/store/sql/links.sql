@@ -70,6 +70,7 @@ UPDATE links SET subscription = $3 WHERE id = $1 AND revision = $2
 UPDATE links SET
     cursor = coalesce($3, cursor),
     applied = applied + $4,
+    state = CASE WHEN state = 'current' THEN 'behind' ELSE state END,
     appliedat = CASE WHEN $4 > 0 THEN $5 ELSE appliedat END
 WHERE id = $1 AND revision = $2
 RETURNING id
