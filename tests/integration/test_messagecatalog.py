@@ -353,6 +353,39 @@ BAD_DEFINITIONS: list[tuple[str, Any, str]] = [
         {"attributes": {"type": {"value": "m"}, "dataschema": {"schema": 5}}},
         "schema",
     ),
+    ("CloudEvents", {"attributes": {"type": {"value": "m"}, "data": {"value": ""}}}, "data"),
+    (
+        "CloudEvents",
+        {"attributes": {"type": {"value": "m"}, "dataschema": {"value": "/schemas/a"}}},
+        "definition.attributes.dataschema.value",
+    ),
+    (
+        "CloudEvents",
+        {
+            "attributes": {
+                "type": {"value": "m"},
+                "dataschema": {"schematype": "Avro", "schema": {"type": "bogus"}},
+            }
+        },
+        "definition.attributes.dataschema.schema",
+    ),
+    (
+        "AMQP",
+        {"applicationdata": {"dataschema": {"schematype": "Protobuf", "schema": {}}}},
+        "definition.applicationdata.dataschema.schema",
+    ),
+    (
+        "AMQP",
+        {"applicationdata": {"dataschema": {"schematype": "JSON", "schema": {"type": 5}}}},
+        "definition.applicationdata.dataschema.schema",
+    ),
+    (
+        "MQTT",
+        {"payload": {"dataschema": {"schematype": "Protobuf", "schema": "message {"}}},
+        "definition.payload.dataschema.schema",
+    ),
+    ("AMQP", {"properties": {"userid": {"value": "no base64"}}}, "base64"),
+    ("MQTT", {"publish": {"correlationdata": "no base64"}}, "base64"),
     ("NATS", {"pub": {"subject": "{a}" * 65}}, "64 expressions"),
     ("NATS", {"pub": {"subject": "a" * 4001}}, "4000 characters"),
     ("AMQP", {"footer": {f"a{n}": {} for n in range(501)}}, "500 members"),
@@ -406,6 +439,21 @@ async def test_each_post_adds_a_version_and_the_latest_is_shown(node: Node) -> N
     assert (await node.get(path))["version"] == 2
     assert (await post(node, event("a")))["version"] == 4
     assert (await node.get(path))["version"] == 4
+
+
+async def test_who_pushes_definitions_of_another_authority_keeps_their_numbers(node: Node) -> None:
+    await group(node)
+    pushed = {"authority": "https://source.example/messagecatalog"}
+    shown = [await post(node, event("a", version=n, **pushed)) for n in (1, 3, 7)]
+    assert [one["version"] for one in shown] == [1, 3, 7]
+    assert await node.get(f"{DEFINITIONS}/a/versions") == [1, 3, 7]
+    assert (await node.get(f"{DEFINITIONS}/a"))["version"] == 7
+    uri = "https://source.example/messagecatalog/mygroup/messagedefinitions/a/versions/3"
+    found = await node.get(f"/messagedefinition?uri={uri}")
+    assert found == await node.get(f"{DEFINITIONS}/a/versions/3")
+    assert (await node.send("DELETE", f"{DEFINITIONS}/a/versions/7")).status == 204
+    for number, expected in ((7, 8), (3, 9), (None, 10), (2**31, 11), (12, 12)):
+        assert (await post(node, event("a", version=number)))["version"] == expected
 
 
 async def test_the_latest_is_shown_even_where_natively_another_version_is_default(

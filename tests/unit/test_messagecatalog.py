@@ -49,19 +49,24 @@ def template(value: st.SearchStrategy[Any] = values) -> st.SearchStrategy[Any]:
     return objects({}, more)
 
 
-schema = objects(
-    {},
-    {
-        "value": st.sampled_from(["https://example.com/s", "#/schemas/a", "urn:a:b"]),
-        "schematype": st.sampled_from(["JSON", "Avro", "Protobuf", "XML", "Avro/1.11"]),
-        "schema": st.sampled_from(
-            [
-                'syntax = "proto3";',
-                {"type": "object"},
-                {"$schema": "http://json-schema.org/draft-07/schema", "type": "string"},
-            ]
-        ),
-    },
+document = {"$schema": "http://json-schema.org/draft-07/schema", "type": "string"}
+schema = st.one_of(
+    objects(
+        {},
+        {
+            "value": st.sampled_from(["https://example.com/s", "https://a/b#/c", "urn:a:b"]),
+            **({"schematype": st.just(kind)} if kind else {}),
+            "schema": st.sampled_from(schemas),
+        },
+    )
+    for kind, schemas in {
+        "": ["anything", {"type": "object"}],
+        "JSON": [{"type": "object"}, document, '{"type": "object"}'],
+        "Avro": [{"type": "string"}, '"string"'],
+        "Avro/1.11": [{"type": "string"}],
+        "Protobuf": ['syntax = "proto3";'],
+        "XML": ["<schema/>"],
+    }.items()
 )
 sections = {"dataschema": schema}
 symbols = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=8)
@@ -101,7 +106,8 @@ newest = {
     "mqttversion": st.just("5.0"),
     "payloadformat": st.integers(0, 1),
     "expiryinterval": st.integers(0, 2**32 - 1),
-    **dict.fromkeys(("responsetopic", "correlationdata", "contenttype"), values),
+    **dict.fromkeys(("responsetopic", "contenttype"), values),
+    "correlationdata": binaries,
 }
 mqtt = objects(
     {},
@@ -134,7 +140,9 @@ cloudevents = st.builds(
         },
     ),
     st.dictionaries(
-        words.filter(lambda name: name not in ("id", "source", "type")), template(), max_size=3
+        words.filter(lambda name: name not in ("data", "id", "source", "type")),
+        template(),
+        max_size=3,
     ),
 )
 custom = st.recursive(st.none() | texts | st.integers(-9, 9), st.lists, max_leaves=4)

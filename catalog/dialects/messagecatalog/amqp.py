@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +12,7 @@ from catalog.dialects.messagecatalog.templates import (
     check_template,
     constant_in,
     fits,
+    is_base64,
     is_listed,
     members_of,
     templates_of,
@@ -80,16 +79,8 @@ def _check_constant(kind: str, text: str, place: Place) -> None:
     """Hold a value without variables to the type of its field."""
     if text and kind == "timestamp" and not fits("timestamp", text):
         raise place.fault("it needs to be an RFC 3339 timestamp")
-    if text and kind == "binary" and not _is_binary(text):
+    if text and kind == "binary" and not is_base64(text):
         raise place.fault("it needs to be in base64")
-
-
-def _is_binary(text: str) -> bool:
-    try:
-        base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
 
 
 def _check_open(value: Any, place: Place) -> None:

@@ -37,6 +37,8 @@ def check(definition: Any, id: str, place: Place) -> None:
     for name, value in attributes.items():
         if not _NAME.fullmatch(name):
             raise place.at(name).fault("its name needs to be of a to z and 0 to 9")
+        if name == "data":
+            raise place.at(name).fault("CloudEvents has no attribute of this name")
         check_template(value, place.at(name))
     if "dataschema" in attributes:
         schemas.check_schema(attributes["dataschema"], place.at("dataschema"))

@@ -17,11 +17,13 @@ class Format:
     """A format of section 3: its metaschema's rules, and its native form.
 
     `native` are the attributes that tell natively that a whole group has this format; MQTT
-    has none, since the messages of a group may be of either version of the protocol.
+    has none, since the messages of a group may be of either version of the protocol. `schema`
+    is where a definition describes the payload.
     """
 
     name: str
     native: Mapping[str, str]
+    schema: str
     check: Callable[[Any, str, Place], None]
     to_native: Callable[[Mapping[str, Any]], dict[str, Any]]
     from_native: Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -31,6 +33,7 @@ FORMATS: Mapping[str, Format] = {
     "CloudEvents": Format(
         name="CloudEvents",
         native={"envelope": "CloudEvents/1.0"},
+        schema="attributes.dataschema",
         check=cloudevents.check,
         to_native=cloudevents.to_native,
         from_native=cloudevents.from_native,
@@ -38,6 +41,7 @@ FORMATS: Mapping[str, Format] = {
     "AMQP": Format(
         name="AMQP",
         native={"protocol": "AMQP/1.0"},
+        schema="applicationdata.dataschema",
         check=amqp.check,
         to_native=amqp.to_native,
         from_native=amqp.from_native,
@@ -45,6 +49,7 @@ FORMATS: Mapping[str, Format] = {
     "MQTT": Format(
         name="MQTT",
         native={},
+        schema="payload.dataschema",
         check=mqtt.check,
         to_native=mqtt.to_native,
         from_native=mqtt.from_native,
@@ -52,6 +57,7 @@ FORMATS: Mapping[str, Format] = {
     "NATS": Format(
         name="NATS",
         native={"protocol": "NATS"},
+        schema="payload.dataschema",
         check=nats.check,
         to_native=nats.to_native,
         from_native=nats.from_native,

@@ -11,6 +11,7 @@ from catalog.dialects.messagecatalog.templates import (
     check_template,
     check_text,
     fits,
+    is_base64,
     is_listed,
     members_of,
     templates_of,
@@ -76,6 +77,8 @@ def _check_field(name: str, value: Any, place: Place) -> None:
         raise place.fault("it needs to be a string")
     else:
         check_text(value, place)
+        if name == "correlationdata" and "{" not in value and not is_base64(value):
+            raise place.fault("it needs to be in base64")
 
 
 def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import orjson
 from catalog.dialects.messagecatalog.place import Place
 from catalog.model.capabilities import Capabilities
 from catalog.model.entity import Entity
+from catalog.model.ownerrors import Conflict
 from catalog.registry.validation import Checker, Direction
 
 RULES = (
@@ -36,6 +37,25 @@ def check_rule(value: Any, place: Place) -> None:
     """
     if value is not None and value not in RULES:
         raise place.fault(f"it needs to be one of {', '.join(RULES)}")
+
+
+async def check_policy(
+    rule: Any,
+    earlier: Sequence[Entity],
+    attributes: Mapping[str, Any],
+    *,
+    subject: str,
+    capabilities: Capabilities,
+    checker: Checker,
+) -> None:
+    """Refuse a new version that breaks the policy of its group; the arguments are `fault_in`'s.
+
+    Raises:
+        Conflict
+    """
+    fault = await fault_in(rule, earlier, attributes, capabilities=capabilities, checker=checker)
+    if fault:
+        raise Conflict(subject, error_detail=fault, detail="Its group has a compatibility policy.")
 
 
 async def fault_in(

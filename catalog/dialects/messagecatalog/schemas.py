@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from catalog.dialects.messagecatalog.place import Place, as_object, text_in
 from catalog.dialects.messagecatalog.templates import fits
+from catalog.model.capabilities import Capabilities
+from catalog.registry.validation import Checker
 
 # The names of schema formats that this API has for some of the native ones.
 _NATIVE = {"Avro": "Avro", "JSON": "JSONSchema", "Protobuf": "Protobuf/3"}
@@ -28,11 +32,34 @@ def check_schema(value: Any, place: Place) -> None:
     """
     schema = as_object(value, place)
     uri = text_in(schema, "value", place)
-    if uri and not fits("uri", uri):
-        raise place.at("value").fault("it needs to be a URI")
+    if uri and not (fits("uri", uri) and fits("uriabsolute", uri.partition("#")[0])):
+        raise place.at("value").fault("it needs to be a URI, which is never relative")
     text_in(schema, "schematype", place)
     if not isinstance(schema.get("schema", ""), dict | str | None):
         raise place.at("schema").fault("it needs to be a string or a JSON object")
+    if schema.get("schematype") == "Protobuf" and isinstance(schema.get("schema"), dict):
+        raise place.at("schema").fault("a Protobuf schema needs to be a string")
+
+
+async def check_embedded(
+    attributes: Mapping[str, Any], place: Place, capabilities: Capabilities, checker: Checker
+) -> None:
+    """Refuse a schema that is none of its type, where the type is one of 3.1.2.
+
+    Args:
+        attributes: native ones; a schema whose format cannot be checked passes.
+        place: of the data schema.
+
+    Raises:
+        InvalidAttribute
+    """
+    format, schema = str(attributes.get("dataschemaformat", "")), attributes.get("dataschema")
+    family = format.partition("/")[0].lower()
+    if schema is None or family not in _SHOWN or not capabilities.validates(format):
+        return
+    document = schema.encode() if isinstance(schema, str) else orjson.dumps(schema)
+    if fault := await checker.validate(format, document):
+        raise place.at("schema").fault(f"it is no {_SHOWN[family]} schema: {fault}")
 
 
 def to_attributes(schema: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,6 +61,15 @@ def constant_in(template: Mapping[str, Any] | None) -> str:
     """The one value that a template stands for; empty where it has variables, or none."""
     text = (template or {}).get("value") or ""
     return "" if "{" in text else text
+
+
+def is_base64(text: str) -> bool:
+    """Whether a value without variables can be a Binary (CloudEvents, "Type System")."""
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return True
 
 
 def to_property(template: Mapping[str, Any], kind: str, *, template_kind: str = "") -> Any:

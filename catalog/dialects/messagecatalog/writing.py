@@ -21,15 +21,17 @@ from catalog.dialects.messagecatalog.addressed import (
     group_in,
     version_in,
 )
-from catalog.dialects.messagecatalog.formats import check_format, format_of, kept_in
+from catalog.dialects.messagecatalog.formats import FORMATS, check_format, format_of, kept_in
+from catalog.dialects.messagecatalog.numbers import last_number, new_number
 from catalog.dialects.messagecatalog.place import Place
-from catalog.dialects.messagecatalog.policy import fault_in
+from catalog.dialects.messagecatalog.policy import check_policy
 from catalog.dialects.messagecatalog.reading import (
     all_versions,
     read_definition,
     read_group,
     read_version,
 )
+from catalog.dialects.messagecatalog.schemas import check_embedded
 from catalog.dialects.messagecatalog.translate import (
     authority_of,
     group_to_entity,
@@ -118,25 +120,30 @@ async def post_version(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     configuration = _writable(request, context)
     group = group_in(request, context)
-    body = await read_object(request)
+    body: Mapping[str, Any] = await read_object(request)
     if "id" not in body:
         raise RequiredAttributeMissing(request.path, list="id")
     xid = group.child(MESSAGES, check_new_id(body["id"], request.path))
     holder, resource, earlier = await _read(context, xid)
     subject = str(xid)
     format = _format(body, holder, earlier, subject)
-    native = version_to_entity(xid.rid, _inherited(body, earlier, context), format, subject)
+    body = _inherited(body, earlier, context)
+    native = version_to_entity(xid.rid, body, format, subject)
     _check_protocol(native, holder, subject)
-    fault = await fault_in(
+    if format in FORMATS:
+        place = Place(subject, f"definition.{FORMATS[format].schema}")
+        await check_embedded(native, place, configuration.capabilities, context.checker)
+    await check_policy(
         kept_in(holder.attributes).get("compatibility"),
         earlier,
         native,
+        subject=subject,
         capabilities=configuration.capabilities,
         checker=context.checker,
     )
-    if fault:
-        raise Conflict(subject, error_detail=fault, detail="Its group has a compatibility policy.")
-    interaction = _adding(request, xid, native, 0 if resource is None else resource.epoch)
+    number = new_number(body, await last_number(context, xid, earlier))
+    epoch = 0 if resource is None else resource.epoch
+    interaction = _adding(request, xid, number, native, epoch)
     outcome = await _apply(request, configuration, interaction, None)
     return _answer(request, context, outcome, xid)
 
@@ -188,7 +195,9 @@ def _check_protocol(native: Mapping[str, Any], group: Entity, subject: str) -> N
         raise Place(subject, "definition").fault(f"the group's messages are of {wanted}")
 
 
-def _adding(request: web.Request, xid: Xid, native: Mapping[str, Any], epoch: int) -> Interaction:
+def _adding(
+    request: web.Request, xid: Xid, vid: str, native: Mapping[str, Any], epoch: int
+) -> Interaction:
     interaction = Interaction(at=xid, path=request.path)
     interaction.groups.append(GroupUpsert(xid=xid.group, body=None, must_exist=True))
     interaction.resources.append(
@@ -196,7 +205,7 @@ def _adding(request: web.Request, xid: Xid, native: Mapping[str, Any], epoch: in
             xid=xid,
             patch=True,
             meta={"epoch": epoch},
-            versions=(VersionUpsert(vid="", body=native, patch=False),),
+            versions=(VersionUpsert(vid=vid, body=native, patch=False),),
         )
     )
     return interaction
