@@ -61,7 +61,10 @@ async def _look_up(
 
 def kind_below(listing: str, chain: Sequence[str]) -> Kind:
     """The collections that a chain leads to from any entity of a collection."""
+    # Everything is in or below one collection of resources, or of groups and nothing else is.
+    is_one_place = segments_of(listing) > 1 or not chain
     return Kind(
+        within=listing if is_one_place else "",
         prefix=f"{listing}/" if chain else listing,
         segments=segments_of(listing) + 2 * len(chain),
         plural=chain[-1] if chain else listing.rpartition("/")[2],

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from catalog.model.filter import Sort
 from catalog.store.database import Connection
-from catalog.store.jsonpath import Condition, Part, sort_path
+from catalog.store.jsonpath import Condition, Part, sort_path, within
 from catalog.store.queries import Queries
 
 _queries = Queries("find")
@@ -48,8 +48,12 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """The collections `prefix…/<plural>` with so many segments; ids are between the others."""
+    """The collections `prefix…/<plural>` with so many segments; ids are between the others.
 
+    All of them are in or below the collection `within`, unless that is empty.
+    """
+
+    within: str
     prefix: str
     segments: int
     plural: str
@@ -171,7 +175,7 @@ async def look_up(
     """The first matches of a condition, in all collections of a kind, by its `lookup`."""
     rows = await connection.fetch(
         _queries.look_up,
-        condition.lookup,
+        within(condition.lookup, kind.within) if kind.within else condition.lookup,
         condition.path,
         *_columns(condition.part),
         kind.prefix,

@@ -105,6 +105,19 @@ def any_of(conditions: Sequence[Condition]) -> Condition:
     )
 
 
+def within(lookup: str, collection: str) -> str:
+    """A `lookup` of what is in a collection, or below it.
+
+    Args:
+        collection: of groups or resources, or the versions of one resource.
+    """
+    parts = collection.split("/")
+    place = f'$."$in" == {_quoted("/".join(parts[:4]))}'
+    if len(parts) > 4:
+        place += f' && $."$id" == {_quoted(parts[4])}'
+    return f"strict ({lookup.removeprefix('strict ')}) && {place}"
+
+
 def sort_path(sort: Sort) -> tuple[str, Part]:
     """Where a sort's values are, and what that is part of."""
     steps, _ = _place(sort.reference)

@@ -13,9 +13,9 @@ import pytest_asyncio
 from catalog.model.filter import parse_filters
 from catalog.model.xid import Xid
 from catalog.registry.begin import ensure_registry
-from catalog.registry.find import find_page
+from catalog.registry.find import find_page, find_visible
 from catalog.store.database import Database
-from catalog.store.jsonpath import any_of, condition_of
+from catalog.store.jsonpath import any_of, condition_of, within
 from catalog.store.queries import Queries
 from tests.integration.searching import MODEL
 
@@ -126,6 +126,32 @@ READ: list[tuple[str, tuple[Any, ...], str, int]] = [
         LIMIT,
     ),
     (
+        "look_up",
+        (
+            within(DENSE.lookup, "/dirs/d1/files"),
+            *ABOUT_STAGE,
+            "/dirs/d1/files",
+            4,
+            "files",
+            None,
+        ),
+        "entities_search",
+        MANY // 400,
+    ),
+    (
+        "look_up",
+        (
+            within(DENSE.lookup, "/dirs/d/files/F7/versions"),
+            *ABOUT_STAGE,
+            "/dirs/d/files/F7/versions",
+            6,
+            "versions",
+            None,
+        ),
+        "entities_search",
+        LIMIT,
+    ),
+    (
         "rank_some",
         (LISTING, None, [], False, False, "", -1, 0, "", "", LIMIT, ["f1", "f2", "f3"]),
         "entities_listing",
@@ -169,6 +195,37 @@ async def test_a_rare_match_is_looked_up_and_a_common_one_is_read_in_order(
         ids = {xid.rpartition("/")[2] for xid in page.xids}
         assert {*expected} & ids
         assert page.total == (MANY // 500 if "PROD" in text else MANY - MANY // 500)
+
+
+@pytest.mark.parametrize(
+    ("owner", "plural", "text", "found"),
+    [
+        ("/dirs/d1", "files", "labels.stage=dev", MANY // 400),
+        ("/dirs/d1", "files", "labels.stage=dev,size=1", MANY // 400),
+        ("/", "dirs", "name=some", 101),
+        ("/dirs/d1/files/F12001", "versions", "labels.stage=dev", 1),
+    ],
+)
+async def test_a_value_that_is_common_elsewhere_costs_a_collection_nothing(
+    seeded: asyncpg.Connection, owner: str, plural: str, text: str, found: int
+) -> None:
+    """The search index alone tells what is in the collection: no row beside it is fetched."""
+    aim = {"/": {"groups": "dirs"}}.get(owner, {"groups": "dirs", "resources": "files"})
+    aim = {**aim, "versions": True} if plural == "versions" else aim
+    asked = parse_filters([text], MODEL, **aim)
+    async with seeded.transaction():
+        before = await rows_fetched(seeded)
+        visible = await find_visible(seeded, Xid.parse(owner), asked, plural)
+        fetched = await rows_fetched(seeded) - before
+    assert len(visible.roots) == found
+    assert found <= fetched <= 3 * found
+
+
+async def rows_fetched(connection: asyncpg.Connection) -> int:
+    """How many rows of entities this transaction has read, by whatever index."""
+    return int(
+        await connection.fetchval("SELECT pg_stat_get_xact_tuples_fetched('entities'::regclass)")
+    )
 
 
 async def test_what_is_found_below_a_group_is_looked_up_once(seeded: asyncpg.Connection) -> None:

@@ -210,7 +210,8 @@ ORDER BY rank DESC, number DESC, text COLLATE "C" DESC, id DESC LIMIT $11
 
 -- name: look_up
 -- The first matches of a condition in all collections of a kind, by what the search index
--- knows of it. `place` keeps the indexes of collections out: with them it would be slower.
+-- knows of it, which is where they are, too. `place` keeps the indexes of collections out: with
+-- them it would be slower.
 SELECT xid, place AS listing, listing_id AS id
 FROM (SELECT *, coalesce(listing, '') AS place FROM shown) AS placed
 WHERE document @@ (SELECT lower($1)::jsonpath)
