@@ -1,0 +1,459 @@
+"""`concord lint`: documents are held to the rules of a catalog without any node."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from catalog.cli import app
+from tests.integration.conftest import Node
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "catalog-as-code"
+SCHEMAS = "definitions/schemas.xreg.yaml"
+BOOKINGS = "definitions/bookings.xreg.yaml"
+SAILINGS = "definitions/sailings.xreg.yaml"
+BOOKING = "/schemagroups/com.example.harbour/schemas/Booking"
+SAILING = "/schemagroups/com.example.harbour/schemas/Sailing"
+
+Edit = Callable[[Any], None]
+
+
+class Repository:
+    """A working copy of the example, in which one commit has everything."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        shutil.copytree(EXAMPLE, folder)
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.commit()
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", "-c", "user.name=n", "-c", "user.email=n@example.com", *arguments],
+            cwd=self.folder,
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        return done.stdout
+
+    def commit(self) -> None:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message=x")
+
+    def edit(self, name: str, edit: Edit) -> None:
+        path = self.folder / name
+        document = yaml.safe_load(path.read_text())
+        edit(document)
+        path.write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    made = Repository(tmp_path / "harbour")
+    monkeypatch.chdir(made.folder)
+    return made
+
+
+def lint(*arguments: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["lint", *arguments], input=given)
+
+
+def findings(*arguments: str, given: str | None = None) -> list[dict[str, Any]]:
+    """What is found; the exit code says whether there are errors."""
+    result = lint("--json", *arguments, given=given)
+    assert result.exit_code in (0, 1), result.output
+    answer = orjson.loads(result.stdout)
+    assert (result.exit_code == 1) == (answer["errors"] > 0)
+    found: list[dict[str, Any]] = answer["findings"]
+    return found
+
+
+def rules(*arguments: str, given: str | None = None) -> list[tuple[str, str]]:
+    return [(each["severity"], each["rule"]) for each in findings(*arguments, given=given)]
+
+
+def at(document: Any, *steps: str) -> Any:
+    for step in steps:
+        document = document[step]
+    return document
+
+
+def schema(document: Any, name: str, version: str = "2") -> Any:
+    versions = at(document, "schemagroups", "com.example.harbour", "schemas", name, "versions")
+    return versions[version]
+
+
+def message(document: Any, group: str, name: str) -> Any:
+    return at(
+        document, "messagegroups", f"com.example.harbour.{group}", "messages", f"com.example.{name}"
+    )
+
+
+def endpoint(document: Any, name: str) -> Any:
+    return at(document, "endpoints", f"com.example.harbour.{name}")
+
+
+def add_version(name: str, change: Edit) -> Edit:
+    """A version 3 like version 2, save for what changes."""
+
+    def edit(document: Any) -> None:
+        versions = at(document, "schemagroups", "com.example.harbour", "schemas", name, "versions")
+        versions["3"] = yaml.safe_load(yaml.safe_dump(versions["2"])) | {"ancestorid": "2"}
+        change(versions["3"]["schema"])
+
+    return edit
+
+
+def _is_a_draft(document: Any) -> None:
+    schema(document, "Booking")["schema"]["type"] = "objekt"
+
+
+def _lacks_a_schema(document: Any) -> None:
+    message(document, "bookings", "harbour.booking.confirmed")["dataschemauri"] += "s"
+
+
+def _has_two_schemas(document: Any) -> None:
+    message(document, "bookings", "harbour.booking.confirmed")["dataschema"] = {}
+
+
+def _is_its_own_base(document: Any) -> None:
+    base = message(document, "bookings", "harbour.booking.confirmed")
+    base["basemessage"] = (
+        "/messagegroups/com.example.harbour.bookings/messages/com.example.harbour.booking.cancelled"
+    )
+
+
+def _wants_too_many_acks(document: Any) -> None:
+    endpoint(document, "sailings.producer")["protocoloptions"]["acks"] = 5
+
+
+def _has_no_such_usage(document: Any) -> None:
+    endpoint(document, "sailings.producer")["usage"] = ["writer"]
+
+
+def _has_another_root(document: Any) -> None:
+    schema(document, "Sailing")["ancestorid"] = "7"
+
+
+BROKEN: list[tuple[str, Edit, set[tuple[str, str]]]] = [
+    (SCHEMAS, _is_a_draft, {("error", "format_violation")}),
+    (SCHEMAS, _has_another_root, {("error", "unknown_id")}),
+    (BOOKINGS, _lacks_a_schema, {("warning", "reference_dangling")}),
+    (BOOKINGS, _has_two_schemas, {("warning", "dataschema_exclusive")}),
+    (BOOKINGS, _is_its_own_base, {("warning", "basemessage_circular")}),
+    (SAILINGS, _wants_too_many_acks, {("warning", "acks_range")}),
+    (SAILINGS, _has_no_such_usage, {("error", "invalid_attribute")}),
+    (
+        SCHEMAS,
+        add_version("Booking", lambda new: new["required"].append("vehicle")),
+        {("error", "compatibility_violation")},
+    ),
+    (
+        SCHEMAS,
+        add_version("Sailing", lambda new: new["fields"].append({"name": "x", "type": "int"})),
+        {("error", "compatibility_violation")},
+    ),
+]
+
+
+def test_the_example_is_clean(repository: Repository) -> None:
+    for arguments in (
+        ["definitions"],
+        ["."],
+        ["definitions/*.yaml"],
+        [SCHEMAS, BOOKINGS, SAILINGS],
+    ):
+        result = lint("--strict", *arguments)
+        assert (result.exit_code, result.stdout) == (0, ""), result.output
+    assert findings("definitions", "--against", "HEAD") == []
+
+
+@pytest.mark.parametrize(("name", "edit", "found"), BROKEN)
+def test_what_is_broken_in_the_example_is_found(
+    repository: Repository, name: str, edit: Edit, found: set[tuple[str, str]]
+) -> None:
+    repository.edit(name, edit)
+    told = findings("definitions")
+    assert {(each["severity"], each["rule"]) for each in told} == found
+    assert all(each["file"] == name and each["line"] > 1 for each in told)
+
+
+def _changes_a_published_version(document: Any) -> None:
+    schema(document, "Booking")["schema"]["properties"]["vehicle"] = {"type": "string"}
+
+
+def _describes_a_published_version(document: Any) -> None:
+    schema(document, "Booking")["schema"]["description"] = "It was missing."
+
+
+def _drops_a_published_version(document: Any) -> None:
+    versions = at(document, "schemagroups", "com.example.harbour", "schemas", "Sailing", "versions")
+    del versions["1"]
+    versions["2"]["ancestorid"] = "2"
+
+
+AGAINST: list[tuple[Edit, set[tuple[str, str, str]]]] = [
+    (
+        add_version("Booking", lambda new: new["required"].append("vehicle")),
+        {("error", "compatibility_violation", BOOKING)},
+    ),
+    (add_version("Booking", lambda new: new["properties"].update(note={})), set()),
+    (_changes_a_published_version, {("error", "version_changed", f"{BOOKING}/versions/2")}),
+    (_describes_a_published_version, {("warning", "version_changed", f"{BOOKING}/versions/2")}),
+    (_drops_a_published_version, {("warning", "version_removed", f"{SAILING}/versions/1")}),
+]
+
+
+@pytest.mark.parametrize(("edit", "found"), AGAINST)
+def test_what_breaks_readers_of_the_last_commit_is_found(
+    repository: Repository, edit: Edit, found: set[tuple[str, str, str]]
+) -> None:
+    repository.edit(SCHEMAS, edit)
+    told = findings("definitions", "--against", "HEAD")
+    assert {(each["severity"], each["rule"], each["subject"]) for each in told} == found
+
+
+def test_a_new_version_is_held_against_one_that_only_the_last_commit_has(
+    repository: Repository,
+) -> None:
+    def replace(document: Any) -> None:
+        add_version("Sailing", lambda new: new["fields"][-1].pop("default"))(document)
+        schemas = at(document, "schemagroups", "com.example.harbour", "schemas")
+        del schemas["Sailing"]["versions"]["1"]
+
+    repository.edit(SCHEMAS, replace)
+    told = findings("definitions", "--against", "HEAD")
+    assert {each["rule"] for each in told} == {"compatibility_violation", "version_removed"}
+    [refused] = [each for each in told if each["severity"] == "error"]
+    assert "3 (backward, with 1)" in refused["message"]
+    assert ("error", "unknown_id") in rules("definitions"), "its ancestor is in no document"
+
+
+def test_what_moved_to_another_file_is_the_same(repository: Repository) -> None:
+    path = repository.folder / SCHEMAS
+    path.rename(path.with_name("moved.xreg.yaml"))
+    assert findings("definitions", "--against", "HEAD") == []
+    assert findings("definitions/moved.xreg.yaml", "--against", "HEAD") == []
+
+
+def test_a_reference_to_what_a_commit_takes_away_is_found(repository: Repository) -> None:
+    repository.edit(
+        SCHEMAS,
+        lambda document: at(document, "schemagroups", "com.example.harbour", "schemas").pop(
+            "Sailing"
+        ),
+    )
+    assert rules("definitions", "--against", "HEAD") == [("warning", "reference_dangling")]
+
+
+def test_a_repository_without_commits_has_nothing_to_break(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(EXAMPLE / "definitions", tmp_path / "definitions")
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    assert findings("definitions", "--against", "HEAD") == []
+
+
+def test_other_folders_and_revisions_may_be_named(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.edit(SCHEMAS, _changes_a_published_version)
+    repository.commit()
+    folder = repository.folder
+    monkeypatch.chdir(folder.parent)
+    assert findings(str(folder), "--against", "HEAD") == []
+    assert rules(f"{folder.name}/definitions", "--against", "HEAD~1") == [
+        ("error", "version_changed")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["definitions", "--against", "nowhere"], "knows no revision nowhere"),
+        (["definitions", "--against", "--all"], "knows no revision --all"),
+        (["definitions", "--against", "http://127.0.0.1:1"], "Nothing answers"),
+        (["definitions", "--model", "none.json"], "model cannot be used"),
+        (["none.xreg.json"], "none.xreg.json is not there"),
+        (["--", "*.none"], "names no document"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_a_sentence(
+    repository: Repository, arguments: list[str], said: str
+) -> None:
+    result = lint(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_file_that_holds_no_document_is_an_error_beside_the_others(
+    repository: Repository,
+) -> None:
+    (repository.folder / "definitions" / "a.xreg.json").write_text("{")
+    repository.edit(SAILINGS, _wants_too_many_acks)
+    assert rules("definitions") == [("error", "no_document"), ("warning", "acks_range")]
+
+
+def test_every_rule_that_a_document_breaks_is_told_at_once(repository: Repository) -> None:
+    repository.edit(SCHEMAS, _is_a_draft)
+    repository.edit(
+        SCHEMAS,
+        add_version("Sailing", lambda new: new["fields"].append({"name": "x", "type": "int"})),
+    )
+    repository.edit(SAILINGS, _has_no_such_usage)
+    repository.edit(BOOKINGS, _has_two_schemas)
+    assert sorted(rules("definitions")) == [
+        ("error", "compatibility_violation"),
+        ("error", "format_violation"),
+        ("error", "invalid_attribute"),
+        ("warning", "dataschema_exclusive"),
+    ]
+
+
+def test_warnings_fail_only_where_that_is_asked_for(repository: Repository) -> None:
+    repository.edit(SAILINGS, _wants_too_many_acks)
+    assert lint("definitions").exit_code == 0
+    strict = lint("definitions", "--strict")
+    assert strict.exit_code == 1
+    assert f"{SAILINGS}:" in strict.stdout
+    assert ": error acks_range /endpoints/com.example.harbour.sailings.producer: " in strict.stdout
+    assert "1 error." in strict.stderr
+
+
+def test_a_pull_request_is_annotated(repository: Repository) -> None:
+    repository.edit(SAILINGS, _wants_too_many_acks)
+    [line] = lint("definitions", "--format", "github").stdout.splitlines()
+    assert line.startswith(f"::warning file={SAILINGS},line=")
+    assert "title=acks_range /endpoints/com.example.harbour.sailings.producer::5 is none of" in line
+
+
+def test_two_documents_that_say_different_things_of_one_entity_are_told(
+    repository: Repository,
+) -> None:
+    group = {"com.example.harbour": {"name": "Port", "schemas": {}}}
+    text = orjson.dumps({"schemagroups": group}).decode()
+    [finding] = findings("definitions", "-", given=text)
+    assert (finding["rule"], finding["subject"]) == (
+        "declared_twice",
+        "/schemagroups/com.example.harbour",
+    )
+    assert SCHEMAS in finding["message"]
+
+
+def test_what_leads_out_of_the_documents_is_a_note_and_no_fault() -> None:
+    document = {
+        "messagegroups": {"g": {"messages": {"m": {"basemessage": "/messagegroups/h/messages/m"}}}}
+    }
+    [finding] = findings("-", "--strict", given=orjson.dumps(document).decode())
+    assert (finding["severity"], finding["rule"]) == ("note", "reference_elsewhere")
+
+
+def test_another_model_may_be_named(tmp_path: Path) -> None:
+    model = tmp_path / "model.json"
+    kinds = {"singular": "team", "attributes": {"lead": {"type": "string", "required": True}}}
+    model.write_bytes(orjson.dumps({"groups": {"teams": kinds}}))
+    text = orjson.dumps({"teams": {"a": {"lead": "Ada"}, "b": {}}}).decode()
+    [finding] = findings("-", "--model", str(model), given=text)
+    assert (finding["rule"], finding["subject"]) == ("required_attribute_missing", "/teams/b")
+    assert {each["rule"] for each in findings("-", given=text)} == {"groups_only"}
+
+
+def test_older_editions_are_told_unless_they_are_to_be_migrated() -> None:
+    document = ROOT / "tests" / "documents" / "spec" / "contoso-crm.cereg.json"
+    assert ("error", "older_edition") in rules(str(document))
+    assert not [
+        each for each in findings(str(document), "--migrate") if each["severity"] == "error"
+    ]
+
+
+async def test_documents_are_held_against_a_running_catalog(
+    node: Node, repository: Repository
+) -> None:
+    for name in (SCHEMAS, BOOKINGS, SAILINGS):
+        document = yaml.safe_load((repository.folder / name).read_text())
+        groups = {plural: value for plural, value in document.items() if plural != "specversion"}
+        assert (await node.send("POST", "/", groups)).status == 200
+    assert await against(node) == []
+    repository.edit(SCHEMAS, add_version("Booking", lambda new: new["required"].append("vehicle")))
+    assert await against(node) == [("error", "compatibility_violation")]
+    refused = yaml.safe_load((repository.folder / SCHEMAS).read_text())["schemagroups"]
+    answer = await node.send("POST", "/", {"schemagroups": refused})
+    assert (answer.status, answer.error) == (400, "compatibility_violation"), "as was foretold"
+
+
+async def test_references_into_a_running_catalog_are_followed(
+    node: Node, repository: Repository
+) -> None:
+    await node.put("/messagegroups/others/messages/base", {"name": "base"})
+    document = {
+        "messagegroups": {
+            "g": {
+                "messages": {
+                    "a": {"basemessage": "/messagegroups/others/messages/base"},
+                    "b": {"basemessage": f"{node.url}/messagegroups/others/messages/none"},
+                    "c": {"basemessage": "/messagegroups/nowhere/messages/none"},
+                }
+            }
+        }
+    }
+    (repository.folder / "definitions" / "a.xreg.json").write_bytes(orjson.dumps(document))
+    told = await against(node, "definitions/a.xreg.json")
+    assert told == [("warning", "reference_dangling")] * 2
+
+
+async def test_the_model_of_a_running_catalog_holds(node: Node, repository: Repository) -> None:
+    source = {"groups": {"schemagroups": {"singular": "schemagroup"}}}
+    assert (await node.send("PUT", "/modelsource", source)).status == 200
+    assert {rule for _, rule in await against(node)} == {"unknown_attribute", "groups_only"}
+
+
+async def against(node: Node, *paths: str) -> list[tuple[str, str]]:
+    """What a command finds that runs beside the node."""
+    arguments = [*(paths or ("definitions",)), "--against", node.url]
+    return await asyncio.to_thread(rules, *arguments)
+
+
+def test_the_hook_does_what_pre_commit_would_run(repository: Repository) -> None:
+    [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    configured = yaml.safe_load((repository.folder / ".pre-commit-config.yaml").read_text())
+    [used] = configured["repos"][0]["hooks"]
+    assert used["id"] == hook["id"] == "concord-lint"
+    assert hook["pass_filenames"] is False, "documents refer to each other, so they are one set"
+    for name in ("a.xreg.json", "b/a.XREG.yml", "c.cereg", "c.cereg.yaml"):
+        assert re.search(hook["files"], name), name
+    assert not re.search(hook["files"], "a.json")
+    program, command = hook["entry"].split()
+    assert program == "concord"
+    run = [sys.executable, "-m", "catalog.cli", command, *used.get("args", hook["args"])]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    for edit, code in ((None, 0), (_is_a_draft, 1)):
+        if edit is not None:
+            repository.edit(SCHEMAS, edit)
+        done = subprocess.run(run, cwd=repository.folder, env=environment, capture_output=True)
+        assert done.returncode == code, done.stderr
+
+
+def test_the_recipes_of_the_example_call_what_there_is() -> None:
+    github = yaml.safe_load((EXAMPLE / ".github" / "workflows" / "catalog.yaml").read_text())
+    gitlab = yaml.safe_load((EXAMPLE / ".gitlab-ci.yml").read_text())
+    steps = [step.get("run", "") for job in github["jobs"].values() for step in job["steps"]]
+    steps += [line for job in ("lint", "apply") for line in gitlab[job]["script"]]
+    linting = [step.split() for step in steps if step.startswith("concord lint")]
+    assert len(linting) == 2
+    for step in linting:
+        assert step[2] == "definitions"
+        assert "--against" in step
