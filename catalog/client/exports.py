@@ -58,15 +58,22 @@ class ExportCalls(EntityCalls):
         return exported
 
     async def import_groups(
-        self, groups: Mapping[str, Any], *, overwrite: bool = False
+        self, groups: Mapping[str, Any], *, overwrite: bool = False, dry_run: bool = False
     ) -> JsonObject:
-        """Create or replace groups and all below them, all or nothing (`POST /`).
+        """Create or change groups and all below them, all or nothing (`POST /apply`).
+
+        What is as the groups say already is not written.
 
         Args:
             groups: by the plural of their type and their id.
             overwrite: whatever epochs the entities have.
+            dry_run: write nothing; the answer and the errors are what they would be.
+
+        Returns:
+            how many entities were `created` and `updated`, and the `changes` of each.
         """
-        return await self.post("/?ignore=epoch" if overwrite else "/", groups)
+        flags = [("ignore", "epoch")] if overwrite else []
+        return await self.post("/apply", groups, [*flags, ("dryrun", "")] if dry_run else flags)
 
     async def _own(self, parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
         """What to export of these parts, and what to read for it.

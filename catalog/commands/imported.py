@@ -25,17 +25,19 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What became of one document: `counts` is what was written, by plural.
+    """What became of one document: `counts` is what the node has of it now, by plural.
 
-    `left_alone` is what the document shows as read-only, and is so in the node, too. `left_out`
-    broke a rule, and `set_aside` is what could be kept as an extension instead. Whatever went
-    wrong with a document that `is_interrupted` was no fault of what is in it.
+    `written` is how many entities, versions too, were created or changed for it. `left_alone` is
+    what the document shows as read-only, and is so in the node, too. `left_out` broke a rule, and
+    `set_aside` is what could be kept as an extension instead. Whatever went wrong with a document
+    that `is_interrupted` was no fault of what is in it.
     """
 
     file: str
     state: State
     document: Document
     counts: Mapping[str, int] = field(default_factory=dict)
+    written: int = 0
     violations: tuple[Violation, ...] = ()
     left_out: tuple[str, ...] = ()
     left_alone: tuple[str, ...] = ()
@@ -65,6 +67,7 @@ class Imported:
             "edition": migrated.found.edition,
             "reason": migrated.found.reason,
             "counts": dict(self.counts),
+            "written": self.written,
             "losses": [
                 {"pointer": loss.pointer, "value": loss.value, "reason": loss.reason}
                 for loss in document.losses

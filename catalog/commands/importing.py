@@ -65,8 +65,7 @@ async def import_all(
 
 def _interrupted(documents: Sequence[Document], error: ClientError) -> Iterator[Imported]:
     """The document that was being sent, and those after it."""
-    is_refused = isinstance(error, Refused) and error.problem.status < 500
-    states = chain([State.REFUSED if is_refused else State.DOUBTFUL], repeat(State.UNSENT))
+    states = chain([State.DOUBTFUL if error.is_doubtful else State.REFUSED], repeat(State.UNSENT))
     for document, state in zip(documents, states, strict=False):
         file = str(document.path)
         yield Imported(file=file, state=state, document=document, is_interrupted=True)
@@ -101,9 +100,10 @@ async def import_document(
     overwrite: bool = False,
     model: Mapping[str, Any] | None = None,
 ) -> Imported:
-    """Send a document's groups with one `POST /`, unless something of it would be lost.
+    """Send a document's groups in one request, unless something of it would be lost.
 
-    What is a replica where the document comes from, and in the node, is left alone.
+    Then the node is only asked what else it objects to. What is there as the document says is
+    not written. What is a replica where the document comes from, and in the node, is left alone.
 
     Args:
         client: the node that is to have them.
@@ -116,14 +116,16 @@ async def import_document(
     Raises:
         ClientError: the node cannot be reached, or refuses for a reason of its own.
     """
-    if document.losses:
-        return Imported(file=str(document.path), state=State.REFUSED, document=document)
     known = model if model is not None else await client.get("/model")
-    attempt = _Attempt(document, DocumentGroups(document.groups, known), keep_going=keep_going)
+    groups = DocumentGroups(document.groups, known)
+    attempt = _Attempt(document, groups, keep_going=keep_going and not document.losses)
     while not attempt.is_over:
         try:
-            await client.import_groups(attempt.groups.members, overwrite=overwrite)
-            attempt.state = State.IMPORTED
+            attempt.end(
+                await client.import_groups(
+                    attempt.groups.members, overwrite=overwrite, dry_run=bool(document.losses)
+                )
+            )
         except Refused as refused:
             attempt.give_way(refused)
     return attempt.result()
@@ -141,10 +143,16 @@ class _Attempt:
         self._left_out: list[str] = []
         self._left_alone: list[str] = []
         self._set_aside: list[SetAside] = []
+        self._written = 0
 
     @property
     def is_over(self) -> bool:
         return self.state is not State.UNSENT
+
+    def end(self, answer: Mapping[str, Any]) -> None:
+        """The node has taken what was sent, or would have."""
+        self.state = State.REFUSED if self._document.losses else State.IMPORTED
+        self._written = int(answer.get("created", 0)) + int(answer.get("updated", 0))
 
     def give_way(self, refused: Refused) -> None:
         """Change what is sent so that it may be taken the next time, or end the attempt.
@@ -178,6 +186,7 @@ class _Attempt:
             state=self.state,
             document=self._document,
             counts=self.groups.counts() if is_imported else {},
+            written=self._written if is_imported else 0,
             violations=tuple(dict.fromkeys(self._violations)),
             left_out=tuple(self._left_out) if is_imported else (),
             left_alone=tuple(self._left_alone) if is_imported else (),

@@ -43,7 +43,8 @@ class ImportReport:
             return
         if result.is_imported:
             counted = ", ".join(f"{plural} {count}" for plural, count in result.counts.items())
-            out.print(f"[green]Imported[/] {cell(result.file)}: {counted}.")
+            unchanged = "" if result.written else " All of it was there."
+            out.print(f"[green]Imported[/] {cell(result.file)}: {counted}.{unchanged}")
         else:
             out.print(f"[red]Not imported[/] {cell(result.file)}: nothing of it was written.")
         if not self.quiet:
@@ -92,7 +93,7 @@ class ImportReport:
             err.print("Rewrite what is older, or at the wrong place, with --migrate.")
         elif any(_is_about_attributes(r) and not r.document.keeps_unknown for r in wrong):
             err.print("Keep what the catalog's model refuses as an extension with --keep-unknown.")
-        if any(not result.is_imported and result.subjects for result in wrong):
+        if any(r.subjects and not (r.is_imported or r.document.losses) for r in wrong):
             err.print("Correct the document, or import the rest of it with --keep-going.")
         if any(v.type.endswith("#mismatched_epoch") for each in wrong for v in each.violations):
             err.print("What has another epoch is replaced with --overwrite.")

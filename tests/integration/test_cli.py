@@ -74,8 +74,9 @@ class FakeNode:
         if violations:
             problem = {**violations[0], "violations": violations}
             return web.json_response(problem, status=400)
-        self.imported.append(groups)
-        return web.json_response(groups)
+        if "dryrun" not in request.query:
+            self.imported.append(groups)
+        return web.json_response({"created": 1, "updated": 0, "changes": []})
 
     async def list_links(self, _: web.Request) -> web.Response:
         return web.json_response({"links": self.links})
@@ -104,7 +105,7 @@ def node() -> Iterator[FakeNode]:
         server = web.Application()
         server.add_routes(
             [
-                web.post("/", fake.import_),
+                web.post("/apply", fake.import_),
                 web.get("/model", _always(MODEL)),
                 web.get("/modelsource", _always({"groups": {}})),
                 web.put("/modelsource", fake.put_model),

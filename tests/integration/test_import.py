@@ -21,11 +21,45 @@ async def test_what_has_another_epoch_is_replaced_only_if_that_is_asked_for(
     document = read_document(path)
     async with Client.open(node.url) as client:
         assert (await import_document(client, document, keep_going=False)).is_imported
+        group["name"] = "from there"
+        path.write_bytes(orjson.dumps({"messagegroups": {"g": group}}))
+        document = read_document(path)
         again = await import_document(client, document, keep_going=False)
         assert [v.type.rpartition("#")[2] for v in again.violations] == ["mismatched_epoch"]
         forced = await import_document(client, document, keep_going=False, overwrite=True)
         assert forced.is_imported
     assert (await node.get("/messagegroups/g"))["epoch"] == 2
+
+
+async def test_what_is_there_as_the_document_says_is_not_written(
+    node: Node, tmp_path: Path
+) -> None:
+    path = tmp_path / "d.xreg.json"
+    versions = {"1": {"name": "one"}, "2": {"name": "two"}}
+    groups = {"messagegroups": {"g": {"messages": {"m": {"versions": versions}}}}}
+    path.write_bytes(orjson.dumps(groups))
+    async with Client.open(node.url) as client:
+        first = await import_document(client, read_document(path))
+        before = await node.state()
+        again = await import_document(client, read_document(path))
+        assert await node.state() == before
+        assert (first.written, again.written) == (4, 0)
+        assert again.counts == first.counts == {"messagegroups": 1, "messages": 1}
+
+
+async def test_what_would_be_lost_and_what_the_node_refuses_are_told_together(
+    node: Node, tmp_path: Path
+) -> None:
+    path = tmp_path / "d.xreg.json"
+    messages = {"m": {"name": "N", "versions": {"1": {}}}, "n": {"x-y": 1}, "o": {}}
+    path.write_bytes(orjson.dumps({"messagegroups": {"g": {"messages": messages}}}))
+    before = await node.state()
+    async with Client.open(node.url) as client:
+        result = await import_document(client, read_document(path), keep_going=True)
+    assert not result.is_imported
+    assert [loss.pointer for loss in result.document.losses] == ["/messagegroups/g/messages/m/name"]
+    assert [v.subject for v in result.violations] == ["/messagegroups/g/messages/n/versions/1"]
+    assert await node.state() == before
 
 
 def test_nothing_is_said_of_what_a_catalog_assigns_in_whatever_case(tmp_path: Path) -> None:
