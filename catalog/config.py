@@ -111,6 +111,9 @@ class Settings(BaseSettings):
     request_timeout_seconds: PositiveFloat = Field(
         30.0, description="Longest time that a request may take"
     )
+    search_timeout_seconds: PositiveFloat = Field(
+        5.0, description="Longest time that finding what a filter or an order asks for may take"
+    )
     body_timeout_seconds: PositiveFloat = Field(
         20.0, description="Longest time that a client may take to send a request's body"
     )

@@ -13,6 +13,7 @@ from multidict import CIMultiDict
 from catalog.api.inline import inlines
 from catalog.api.responses import JSON, to_json
 from catalog.api.scope import EVERYTHING, Scope
+from catalog.api.searchtime import in_search_time
 from catalog.api.totals import count_remembered
 from catalog.api.tree import TreeWriter
 from catalog.api.view import View
@@ -160,16 +161,17 @@ async def _find(
 ) -> tuple[Page, Scope]:
     """What comes next among what the filters leave over, in the order that was asked for."""
     query = view.query
-    found = await find_page(
-        connection,
-        view.xid,
-        view.target.plural,
-        filters=query.filters,
-        sort=query.sort,
-        after=query.after,
-        limit=_ALL if limit is None else limit,
-        count_whole=count,
-    )
+    async with in_search_time(view.request):
+        found = await find_page(
+            connection,
+            view.xid,
+            view.target.plural,
+            filters=query.filters,
+            sort=query.sort,
+            after=query.after,
+            limit=_ALL if limit is None else limit,
+            count_whole=count,
+        )
     if not found.xids:
         await _check_owner(connection, view)
     scope = await view.scope(connection, None if limit is None else found.xids)

@@ -14,6 +14,7 @@ from catalog.api.params import Query
 from catalog.api.paths import Target
 from catalog.api.render import Renderer
 from catalog.api.scope import EVERYTHING, Scope
+from catalog.api.searchtime import in_search_time
 from catalog.api.stream import SNAPSHOTS, WHOLE, send
 from catalog.api.tree import TreeWriter
 from catalog.context import Context
@@ -84,11 +85,17 @@ class View:
 
         Raises:
             NotFound: an entity is to be read, and it is not among that.
+            SearchTooCostly
         """
         filters = self.query.filters
         if filters is None:
             return EVERYTHING
-        visible = await find_visible(connection, self.xid, filters, self.target.plural, only=page)
+        # What was written is done, however long it takes to say what of it is to be shown.
+        bound = in_search_time(self.request) if self._is_read else contextlib.nullcontext()
+        async with bound:
+            visible = await find_visible(
+                connection, self.xid, filters, self.target.plural, only=page
+            )
         if visible.is_empty and self.target.kind != "collection" and self._is_read:
             raise NotFound(self.target.path)
         return Scope(visible)

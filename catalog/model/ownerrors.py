@@ -21,6 +21,16 @@ class RequestTimeout(XRegistryError):
     home = CONCORD
 
 
+class SearchTooCostly(XRegistryError):
+    """What a reader asks for would take the database longer than it is given for that."""
+
+    name = "search_too_costly"
+    status = 400
+    is_about_request = True
+    template = "To find what <subject> asks for takes longer than <seconds> seconds."
+    home = CONCORD
+
+
 class UnsupportedMediaType(XRegistryError):
     name = "unsupported_media_type"
     status = 415
