@@ -25,6 +25,7 @@ from benchmarks import (
     get,
     imports,
     put,
+    subscribing,
     to_replica,
     to_sink,
 )
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "export": export.run,
     "dialects": dialects.run,
     "bootstrap": bootstrap.run,
+    "subscribing": subscribing.run,
     "sink": to_sink.run,
     "fan-out": fan_out.run,
     "replica": to_replica.run,

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Set
-from dataclasses import dataclass
+from collections.abc import Coroutine
 from typing import Any
 
 import structlog
 
 from catalog.context import Context
-from catalog.events.delivery import Delivery, Means, Timing
+from catalog.events.delivery import Means, Timing
 from catalog.events.ledger import Ledger
+from catalog.events.roster import Announced, Roster
 from catalog.events.slots import Slots
 from catalog.events.terms import Tails
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
 from catalog.outbound import open_session
 from catalog.store.changes import read_head
-from catalog.store.database import Connection, Database, Signal, wait_for
+from catalog.store.database import Connection
 from catalog.store.duty import listening, run_beats, take_over
-from catalog.store.subscriptions import (
-    CHANNEL,
-    Subscription,
-    load,
-    pull_back,
-    read_revisions,
-)
+from catalog.store.subscriptions import CHANNEL, pull_back
 
 _log = structlog.get_logger(__name__)
 
 _TAKE_OVER_SECONDS = 2.0
-_LOOK_SECONDS = 5.0
 _STOP_SECONDS = 10.0
 _WINDOW = 10_000
 
@@ -75,18 +68,20 @@ async def _apart(work: Coroutine[Any, Any, None]) -> None:
 
 async def serve_once(context: Context, *, timing: Timing) -> None:
     """Deliver until something fails, or return at once while another process does."""
-    signal = Signal()
+    announced = Announced()
     async with (
         context.database.pool.acquire(timeout=30) as session,
         take_over(session, "deliveries") as is_in_charge,
     ):
         if is_in_charge:
             await pull_back(session)
-            async with listening(session, CHANNEL, lambda _: signal.set()):
-                await _serve(context, session, signal, timing)
+            async with listening(session, CHANNEL, announced.add):
+                await _serve(context, session, announced, timing)
 
 
-async def _serve(context: Context, connection: Connection, signal: Signal, timing: Timing) -> None:
+async def _serve(
+    context: Context, connection: Connection, announced: Announced, timing: Timing
+) -> None:
     database, settings = context.database, context.settings
     head = await read_head(connection)
     tails = Tails(
@@ -117,69 +112,4 @@ async def _serve(context: Context, connection: Connection, signal: Signal, timin
             group.create_task(tail.run())
         group.create_task(ledger.run())
         group.create_task(run_beats(connection))
-        group.create_task(_Roster(database, means, group).run(signal))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Running:
-    delivery: Delivery
-    task: asyncio.Task[None]
-
-
-class _Roster:
-    """Keeps exactly one delivery running for each active subscription."""
-
-    def __init__(self, database: Database, means: Means, group: asyncio.TaskGroup) -> None:
-        self._database = database
-        self._means = means
-        self._group = group
-        self._running: dict[str, _Running] = {}
-
-    async def run(self, signal: Signal) -> None:
-        while True:
-            ticket = signal.ticket()
-            try:
-                await self.compare_once()
-            except ServerBusy:
-                await self._database.recovered()
-            else:
-                await wait_for(ticket, _LOOK_SECONDS)
-
-    async def compare_once(self) -> int:
-        """Start, replace and stop what changed since the last look, and say how many."""
-        async with self._database.pool.acquire(timeout=30) as connection:
-            wanted = await read_revisions(connection)
-            changed = [id for id, revision in wanted.items() if self._revision(id) != revision]
-            subscriptions = await load(connection, changed)
-        removed = self._running.keys() - wanted.keys()
-        await self._want({*removed, *changed}, subscriptions)
-        for id in removed:
-            await self._stop(self._running.pop(id))
-        for subscription in subscriptions:
-            await self._start(subscription)
-        return len(removed) + len(subscriptions)
-
-    async def _want(self, outdated: Set[str], subscriptions: Iterable[Subscription]) -> None:
-        """Let the log be read in the terms that anybody needs, and in no others."""
-        kept = {one.delivery.tail for id, one in self._running.items() if id not in outdated}
-        new = {self._means.tails.of(one.definition) for one in subscriptions}
-        for tail in self._means.tails:
-            await tail.want(tail in kept | new)
-
-    def _revision(self, id: str) -> int | None:
-        running = self._running.get(id)
-        return None if running is None else running.delivery.revision
-
-    async def _start(self, subscription: Subscription) -> None:
-        delivery = Delivery(subscription, self._means)
-        earlier = self._running.pop(subscription.id, None)
-        if earlier is not None:
-            await self._stop(earlier)
-            delivery.resume(earlier.delivery.cursor)
-        task = self._group.create_task(delivery.run())
-        self._running[subscription.id] = _Running(delivery=delivery, task=task)
-
-    async def _stop(self, running: _Running) -> None:
-        """Wait until no request of a delivery is in flight any more."""
-        running.task.cancel()
-        await asyncio.wait([running.task], timeout=_STOP_SECONDS)
+        group.create_task(Roster(database, means, group).run(announced))

@@ -18,7 +18,7 @@ Protocol = Literal["HTTP", "HTTPS"]
 ContentMode = Literal["binary", "structured"]
 
 CHANNEL = "subscriptions"
-"""Says that subscriptions were created, replaced or deleted."""
+"""Says the id of a subscription that was created, replaced or deleted."""
 LAG_BOUND = 1000
 """A lag of this many changes means this many or more."""
 
@@ -95,7 +95,7 @@ async def create(
     row = await connection.fetchrow(
         _queries.create, id, *_columns(definition, credential), head.now.txid, head.now.seq
     )
-    await connection.execute(_queries.announce)
+    await connection.execute(_queries.announce, id)
     return _subscription_from(row)
 
 
@@ -107,14 +107,14 @@ async def replace(
     It keeps its cursor, and is active again if it had ended.
     """
     row = await connection.fetchrow(_queries.replace, id, *_columns(definition, credential))
-    await connection.execute(_queries.announce)
+    await connection.execute(_queries.announce, id)
     return None if row is None else _subscription_from(row)
 
 
 async def delete(connection: Connection, id: str) -> Subscription | None:
     """Remove a subscription and answer with what it was."""
     row = await connection.fetchrow(_queries.delete, id)
-    await connection.execute(_queries.announce)
+    await connection.execute(_queries.announce, id)
     return None if row is None else _subscription_from(row)
 
 

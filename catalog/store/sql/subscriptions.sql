@@ -73,5 +73,5 @@ WHERE s.id = p.id
 UPDATE subscriptions SET txid = $1, seq = $2 WHERE (txid, seq) > ($1, $2)
 
 -- name: announce
--- Wake the process that delivers: subscriptions changed.
-SELECT pg_notify('subscriptions', '')
+-- Wake the process that delivers: a subscription changed.
+SELECT pg_notify('subscriptions', $1)

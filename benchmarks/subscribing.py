@@ -1,0 +1,53 @@
+"""Creating subscriptions: what one costs when there are many, against the first ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import orjson
+
+from benchmarks.figure import Aim, Figure
+from benchmarks.load import Connection, connected, send_request
+from benchmarks.process import node_process
+from benchmarks.size import Size
+
+_HUNDRED = 100
+_HUNDREDS = 20
+_MS_PER_TICK = 1000 / os.sysconf("SC_CLK_TCK")
+
+
+async def run(_: Size, directory: Path) -> list[Figure]:
+    """The node's processor time for one of the last hundred creations of two thousand.
+
+    The time that passes is mostly the disk's, which has to keep each of them.
+    """
+    async with (
+        node_process(directory, "subscribing-node") as (url, pid),
+        connected(url, 1) as (connection,),
+    ):
+        spent = [await _create_hundred(connection, url, pid) for _ in range(_HUNDREDS)]
+    return [
+        Figure(
+            name=f"Creating a subscription beside {_HUNDRED * (_HUNDREDS - 1):,}",
+            unit="ms of CPU",
+            value=spent[-1],
+            baseline=spent[0],
+            aim=Aim(bound=1.5, of_ratio=True, is_most=True),
+            note="the baseline is one of the first hundred; nothing is sent to their sinks",
+        )
+    ]
+
+
+async def _create_hundred(connection: Connection, url: str, pid: int) -> float:
+    body = orjson.dumps({"sink": "http://127.0.0.1:9/", "protocol": "HTTP"})
+    before = _cpu_of(pid)
+    for _ in range(_HUNDRED):
+        await connection.request(send_request("POST", url, "/subscriptions", body))
+    return (_cpu_of(pid) - before) / _HUNDRED
+
+
+def _cpu_of(pid: int) -> float:
+    """Milliseconds that a process has spent, in its own code and in the system's (proc(5))."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * _MS_PER_TICK
