@@ -10,16 +10,20 @@ from catalog.api.responses import json_response
 from catalog.context import CONTEXT
 from catalog.model.digest import DIGEST_VERSION
 from catalog.store.changes import read_head
+from catalog.store.digests import count_entities
 from replication import digests, listen, operations, serving
 
 _OFFERS = ("changes", "snapshot", "digests", "repair")
 
 
 async def get_handshake(request: web.Request) -> web.Response:
-    """`GET /replication`: who is here, and what the log holds."""
+    """`GET /replication`: who is here, and what the log holds; `?count` how many entities."""
     database = request.app[CONTEXT].database
+    counted: dict[str, int] = {}
     async with database.pool.acquire(timeout=30) as connection:
         head = await read_head(connection)
+        if "count" in request.query:
+            counted["entities"] = await count_entities(connection)
     return json_response(
         {
             "instance": str(database.node.instance),
@@ -32,6 +36,7 @@ async def get_handshake(request: web.Request) -> web.Response:
                 "now": str(head.now),
             },
             "offers": _OFFERS,
+            **counted,
         }
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +20,7 @@ from catalog.model.moment import format_time
 from catalog.outbound import why_refused
 from catalog.store import links
 from catalog.store.links import Conflict, Definition, Link
+from replication.probe import probe
 from replication.repair import repair
 from replication.wire import LinkBody, OriginsBody, read_as
 
@@ -37,17 +39,23 @@ async def list_links(request: web.Request) -> web.Response:
 
 
 async def create_link(request: web.Request) -> web.Response:
-    """`POST /replication/links`: it begins to flow at once."""
+    """`POST /replication/links`: it begins to flow at once; `?force` without asking the source."""
     context = request.app[CONTEXT]
     body = read_as(LinkBody, await read_json(request), request.path)
     definition = _checked(context, body.to_definition(), request.path)
     id = body.id or uuid.uuid4().hex[:12]
+    is_forced = "force" in request.query
+    found = None if is_forced else await probe(context, definition.source, request.path)
     async with context.database.transaction() as connection:
+        others = [] if found is None else await links.following(connection, found.authority)
         link = await links.create(connection, id, definition)
     if link is None:
         raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
     location = f"{context.base_url(request)}/replication/links/{quote(id)}"
-    return json_response(_show(link), status=201, headers={"Location": location})
+    shown = _show(link)
+    if found is not None:
+        shown["found"] = {**asdict(found), "followedby": others}
+    return json_response(shown, status=201, headers={"Location": location})
 
 
 async def get_link(request: web.Request) -> web.Response:

@@ -66,11 +66,18 @@ class Missing(Rejected):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handshake:
-    """Who the peer says it is. `base` is that of the URLs which it gives out, if it says so."""
+    """Who the peer says it is.
+
+    `base` is that of the URLs which it gives out, and `entities` are how many it has: both
+    where it says so.
+    """
 
     instance: uuid.UUID
     authority: str
+    digestversion: int = DIGEST_VERSION
+    software: str = ""
     base: str | None = None
+    entities: int | None = None
 
 
 class Remote:
@@ -81,23 +88,29 @@ class Remote:
         self._timeout = timeout_seconds
         self.url = url.rstrip("/")
 
-    async def handshake(self) -> Handshake:
+    async def handshake(self, *, counts: bool = False) -> Handshake:
         """Ask who is there.
+
+        Args:
+            counts: ask how many entities there are, too.
 
         Raises:
             Rejected: it is no Concord node, or computes digests by another rule.
         """
-        data = await self.json("GET", "/replication")
+        data = await self.json("GET", "/replication?count" if counts else "/replication")
         try:
             version = data["digestversion"]
             instance, authority = uuid.UUID(data["instance"]), str(data["authority"])
-            base = data.get("base")
+            base, entities = data.get("base"), data.get("entities")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Rejected(f"{self.url} does not offer replication.") from error
         known = Handshake(
             instance=instance,
             authority=authority,
+            digestversion=DIGEST_VERSION,
+            software=str(data.get("software", ""))[:64],
             base=base.rstrip("/") if isinstance(base, str) else None,
+            entities=entities if type(entities) is int else None,
         )
         if version != DIGEST_VERSION:
             raise Rejected(

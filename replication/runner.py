@@ -20,6 +20,7 @@ from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
 from replication.bell import Bell
 from replication.conflicts import retry_conflicts
 from replication.listen import HINT_SECONDS, ensure_subscription
+from replication.probe import why_own
 from replication.pull import Flow, bootstrap, pull_once
 from replication.remote import CursorExpired, Rejected, Remote, RemoteError
 
@@ -127,8 +128,7 @@ class Runner:
             Rejected: it is this node itself, or says it is.
         """
         source = await self._remote.handshake()
-        node = self._database.node
-        if source.instance == node.instance or source.authority == node.authority:
+        if why_own(self._means.context, source):
             raise Rejected(
                 f"{self._remote.url} is this node itself, or claims its authority.",
                 hint="Let the link lead to another catalog.",

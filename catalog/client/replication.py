@@ -49,9 +49,14 @@ class ReplicationCalls(Connection):
     async def link(self, id: str) -> JsonObject:
         return await self.get(f"/replication/links/{id}")
 
-    async def add_link(self, definition: Mapping[str, Any]) -> JsonObject:
-        """Create a link into this node; the answer has its id."""
-        return await self.post("/replication/links", definition)
+    async def add_link(self, definition: Mapping[str, Any], *, force: bool = False) -> JsonObject:
+        """Create a link into this node; the answer has its id, and what the source is.
+
+        Args:
+            force: do so without asking the source, which may not be there yet.
+        """
+        params = [("force", "")] if force else []
+        return await self.post("/replication/links", definition, params)
 
     async def remove_link(self, id: str) -> None:
         await self.request("DELETE", f"/replication/links/{id}")

@@ -52,10 +52,15 @@ def add(
         list[str] | None,
         typer.Option(help="Bring only what lies at or below this xid. Repeatable.", metavar="XID"),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Add the link without asking the source who it is.")
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Follow a catalog from now on. What it has already comes first.
+
+    The node asks the source who it is, and refuses what cannot be followed.
 
     Example: concord link add http://127.0.0.1:8080 --url http://127.0.0.1:8081
     """
@@ -67,11 +72,28 @@ def add(
     }
     if id is not None:
         definition["id"] = id
-    link = run(lambda: _add(definition, url))
+    link = run(lambda: _add(definition, url, force=force))
     if as_json:
         print_json(link)
     else:
-        out.print(f"Link [bold]{cell(link['id'])}[/] follows {cell(link['source'])}.")
+        _print_added(link)
+
+
+def _print_added(link: dict[str, Any]) -> None:
+    found = link.get("found")
+    if found is None:
+        detail = "its source was not asked who it is"
+        out.print(
+            f"Link [bold]{cell(link['id'])}[/] is added to follow {cell(link['source'])}; {detail}."
+        )
+        return
+    out.print(f"Link [bold]{cell(link['id'])}[/] follows {cell(link['source'])}.")
+    entities = found.get("entities")
+    counted = "" if entities is None else f", {entities} entities"
+    versions = f"{found['software']}, digests of version {found['digestversion']}"
+    out.print(cell(f"It is the authority {found['authority']} ({versions}{counted})."))
+    for other in found["followedby"]:
+        out.print(cell(f"Note: link {other} follows this authority already."))
 
 
 @app.command("list")
@@ -124,11 +146,11 @@ def remove(id: Id, url: Url = DEFAULT_URL) -> None:
     out.print(f"Link [bold]{cell(id)}[/] is removed.")
 
 
-async def _add(definition: dict[str, Any], url: str) -> Any:
+async def _add(definition: dict[str, Any], url: str, *, force: bool) -> Any:
     from catalog.client import Client
 
     async with Client.open(url) as client:
-        return await client.add_link(definition)
+        return await client.add_link(definition, force=force)
 
 
 async def _list(url: str) -> list[dict[str, Any]]:

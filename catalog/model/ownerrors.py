@@ -66,6 +66,13 @@ class ServiceNameTaken(XRegistryError):
     home = CONCORD
 
 
+class SourceUnusable(XRegistryError):
+    name = "source_unusable"
+    status = 400
+    template = "The catalog at <source> cannot be followed: <error_detail>."
+    home = CONCORD
+
+
 class RequestInterrupted(XRegistryError):
     name = "request_interrupted"
     status = 406

@@ -145,6 +145,11 @@ async def meet(
     return cursor
 
 
+async def following(connection: Connection, authority: str) -> list[str]:
+    """The ids of the links whose sources turned out to be of an authority."""
+    return [row["id"] for row in await connection.fetch(_queries.following, authority)]
+
+
 async def authorities_at(connection: Connection, base: str) -> list[str]:
     """The authorities of the sources of links whose URLs begin with a base.
 

@@ -83,7 +83,8 @@ class FakeNode:
 
     async def add_link(self, request: web.Request) -> web.Response:
         self.links.append({"id": "generated", **await request.json()})
-        return web.json_response(self.links[-1], status=201)
+        found = {} if "force" in request.query else {"found": FOUND}
+        return web.json_response({**self.links[-1], **found}, status=201)
 
     async def add_subscription(self, request: web.Request) -> web.Response:
         self.subscriptions.append({"id": "s1", **await request.json()})
@@ -135,6 +136,13 @@ def node() -> Iterator[FakeNode]:
     loop.close()
 
 
+FOUND = {
+    "authority": "urn:hub",
+    "software": "concord/1",
+    "digestversion": 1,
+    "entities": 7,
+    "followedby": ["east"],
+}
 EXPORT = {
     "registryid": "r",
     "messagegroups": {"g": {"name": "G", "messages": {"a": {"name": "A"}, "b": {}}}, "h": {}},
@@ -425,6 +433,15 @@ def test_the_whole_catalog_is_exported_into_a_file(concord, tmp_path) -> None:
     path = tmp_path / "all.json"
     assert concord("export", "-o", str(path)).exit_code == 0
     assert orjson.loads(path.read_bytes()) == EXPORT
+
+
+def test_a_link_is_added_with_what_its_source_turned_out_to_be(concord, node) -> None:
+    said = concord("link", "add", "http://hub").stdout
+    assert "It is the authority urn:hub (concord/1, digests of version 1, 7 entities)." in said
+    assert "Note: link east follows this authority already." in said
+    said = concord("link", "add", "http://hub", "--force").stdout
+    assert "its source was not asked" in said
+    assert "urn:hub" not in said
 
 
 def test_a_link_relays_for_all_authorities_if_asked(concord, node) -> None:

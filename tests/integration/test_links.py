@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from replication.listen import HINT_SECONDS
-from tests.integration.conftest import Node
+from tests.integration.conftest import Node, start_node
 from tests.integration.federation import (
     carries,
     databases,
@@ -228,6 +230,9 @@ async def test_a_link_to_the_node_itself_is_refused(nodes: list[Node]) -> None:
     assert (answer.status, answer.error) == (400, "invalid_attribute")
     alias = node.url.replace("127.0.0.1", "localhost")
     answer = await node.send("POST", "/replication/links", {"id": "me", "source": alias})
+    assert (answer.status, answer.error) == (400, "source_unusable")
+    assert "this node itself" in answer.json["title"]
+    answer = await node.send("POST", "/replication/links?force", {"id": "me", "source": alias})
     assert answer.status == 201
     async with running(node):
         await link_is(node, "me", "refused")
@@ -237,9 +242,12 @@ async def test_a_link_to_the_node_itself_is_refused(nodes: list[Node]) -> None:
 async def test_an_unreachable_source_is_shown_and_met_when_it_is_back(nodes: list[Node]) -> None:
     source, target, _ = nodes
     await source.put("/messagegroups/a", {})
-    await target.send(
-        "POST", "/replication/links", {"id": "l", "source": "http://127.0.0.1:9", "mode": "pull"}
-    )
+    body = {"id": "l", "source": "http://127.0.0.1:9", "mode": "pull"}
+    refused = await target.send("POST", "/replication/links", body)
+    assert (refused.status, refused.error) == (400, "source_unusable")
+    assert "cannot be reached" in refused.json["title"]
+    assert "force" in refused.json["detail"]
+    assert (await target.send("POST", "/replication/links?force", body)).status == 201
     async with running(target):
         await link_is(target, "l", "waiting")
         shown = await target.get("/replication/links/l")
@@ -249,6 +257,48 @@ async def test_an_unreachable_source_is_shown_and_met_when_it_is_back(nodes: lis
         await eventually(lambda: carries(target, source))
         await link_is(target, "l", "current")
     assert (await target.get("/replication/links/l"))["error"] is None
+
+
+async def test_a_new_link_tells_what_its_source_is(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g", messages=1)
+    made = await link(target, source, id="first")
+    authority = source.database.node.authority
+    held = [row for row in (await digest_rows(source)).values() if row[1] == "false"]
+    assert made["found"].pop("software").startswith("concord/")
+    assert made["found"] == {
+        "authority": authority,
+        "digestversion": 1,
+        "entities": len(held),
+        "followedby": [],
+    }
+    async with running(target):
+        await link_is(target, "first", "current")
+    assert (await link(target, source, id="second"))["found"]["followedby"] == ["first"]
+
+
+@pytest.mark.parametrize("path", ["/", "/somewhere"])
+async def test_what_is_no_registry_is_not_followed(nodes: list[Node], path: str) -> None:
+    async def greet(_: web.Request) -> web.Response:
+        return web.Response(text="hello")
+
+    app = web.Application()
+    app.router.add_get(path, greet)
+    async with TestServer(app) as server:
+        body = {"source": str(server.make_url(""))}
+        answer = await nodes[0].send("POST", "/replication/links", body)
+    assert (answer.status, answer.error) == (400, "source_unusable")
+    assert "it is no xRegistry server" in answer.json["title"]
+    assert (await nodes[0].get("/replication/links"))["links"] == []
+
+
+async def test_a_registry_that_is_no_concord_node_is_told_apart(
+    nodes: list[Node], other_database_url: str
+) -> None:
+    async with start_node(other_database_url) as other:
+        answer = await nodes[0].send("POST", "/replication/links", {"source": other.url})
+    assert (answer.status, answer.error) == (400, "source_unusable")
+    assert "a server of xRegistry 1.0-rc4, but no Concord node" in answer.json["title"]
 
 
 async def test_what_collides_is_kept_out_and_shown_while_the_rest_flows(

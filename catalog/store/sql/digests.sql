@@ -24,3 +24,7 @@ WHERE e.bucket >= $1 AND e.bucket < $2 AND e.kind <> 'registry'
 -- name: tombstones
 -- Every tombstone in a range of buckets.
 SELECT * FROM tombstones WHERE bucket >= $1 AND bucket < $2
+
+-- name: count
+-- How many entities there are, beside the registry itself.
+SELECT count(*) FROM entities WHERE kind <> 'registry'

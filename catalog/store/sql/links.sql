@@ -49,6 +49,10 @@ UPDATE links SET
 WHERE id = $1 AND revision = $2
 RETURNING cursor
 
+-- name: following
+-- The links whose sources are of an authority, as far as they were met.
+SELECT id FROM links WHERE authority = $1 ORDER BY id
+
 -- name: authorities_at
 -- Whose URLs begin with a base: who is followed there, or else the one source that says so.
 SELECT authority FROM links WHERE definition ->> 'source' = $1 AND authority IS NOT NULL
