@@ -13,14 +13,17 @@ MESSAGE = {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value":
 
 
 async def test_a_node_without_configuration_serves_the_default_model(tmp_path: Path) -> None:
-    """No database, no file, no setting but where to keep its data."""
-    node = node_at(tmp_path)
+    """No database, no file, no setting but where to keep its data and the port to listen on."""
+    node = node_at(tmp_path, CONCORD_PUBLIC_URL="")
     async with running(node), node.client() as client:
         root = await client.entity("/")
         assert root["specversion"] == "1.0-rc4"
         assert {"endpointsurl", "messagegroupsurl", "schemagroupsurl"} <= root.keys()
         for dialect in ("/messagecatalog", "/services", "/registry/0.4", "/subscriptions"):
             assert (await client.request("GET", dialect)).is_json
+        said = node.log.read_text()
+        assert "It has no public URL: before other catalogs follow it, set one" in said
+        assert f'"authority": "{(await client.handshake())["authority"]}"' in said
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
