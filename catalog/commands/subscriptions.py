@@ -50,6 +50,15 @@ Structured = Annotated[
     bool, typer.Option("--structured", help="Send an event as one JSON object, no ce- headers.")
 ]
 
+Interval = Annotated[
+    float | None,
+    typer.Option(
+        help="At most one event in so many seconds; of those that come meanwhile, the latest.",
+        metavar="SECONDS",
+        min=0,
+    ),
+]
+
 
 @app.command()
 def add(
@@ -57,6 +66,7 @@ def add(
     types: Types = None,
     filters: Filters = None,
     structured: Structured = False,
+    interval: Interval = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -65,6 +75,8 @@ def add(
     Example: concord subscription add --sink https://example.com/events --structured
     """
     definition = _definition(sink, types, filters, structured=structured)
+    if interval is not None:
+        definition["config"] = {"interval": interval}
     subscription = run(lambda: _add(definition, url))
     if as_json:
         print_json(subscription)

@@ -456,13 +456,15 @@ def test_links_are_listed_as_json_for_scripts(concord, node) -> None:
     assert orjson.loads(concord("link", "list", "--json").stdout) == node.links
 
 
-def test_a_subscription_carries_types_filters_and_content_mode(concord, node) -> None:
+def test_a_subscription_carries_types_filters_content_mode_and_interval(concord, node) -> None:
     result = concord(
         *("subscription", "add", "--sink", "http://s", "--type", "a", "--type", "b"),
         *("--filter", '{"prefix": {"subject": "/endpoints/"}}', "--structured"),
+        *("--interval", "2.5"),
     )
     assert result.exit_code == 0
     [subscription] = node.subscriptions
+    assert subscription["config"] == {"interval": 2.5}
     assert subscription["types"] == ["a", "b"]
     assert subscription["filters"] == [{"prefix": {"subject": "/endpoints/"}}]
     assert subscription["protocolsettings"] == {"contentmode": "structured"}
