@@ -320,3 +320,39 @@ async def test_what_cannot_be_written_cannot_be_applied(node: Node, flags: str) 
     await node.put("/capabilities", able)
     answer = await node.send("POST", f"/apply{flags}", DOCUMENT)
     assert (answer.status, answer.error) == (405, "action_not_supported")
+
+
+async def make_replica(node: Node, place: str) -> None:
+    """Let everything at or below a place belong to another catalog."""
+    await node.database.pool.execute(
+        "UPDATE entities SET authority = 'https://elsewhere.example' WHERE xid LIKE $1", f"{place}%"
+    )
+
+
+async def test_a_replica_that_is_equal_needs_no_write_and_one_that_differs_is_left_alone(
+    node: Node,
+) -> None:
+    await apply(node, DOCUMENT)
+    await make_replica(node, GROUP)
+    before = await node.state()
+    assert (await apply(node, DOCUMENT))["changes"] == []
+    other = changed(DOCUMENT, "messagegroups/g/messages/m/description", "other")
+    assert (await refused(node, other)).error == "readonly"
+    answer = await apply(node, other, "?ignore=readonly")
+    assert (answer["changes"], answer["leftalone"]) == ([], [GROUP])
+    assert await node.state() == before
+
+
+async def test_nothing_of_another_authority_is_pruned(node: Node) -> None:
+    await apply(node, DOCUMENT, "?set=a")
+    await make_replica(node, f"{GROUP}/messages/n")
+    smaller = changed(DOCUMENT, "messagegroups/g/messages", {})
+    answer = await apply(node, smaller, "?prune")
+    assert actions(answer)[MESSAGE] == "deleted"
+    assert answer["leftalone"] == [f"{GROUP}/messages/n"]
+    rest = {"schemagroups": DOCUMENT["schemagroups"]}
+    for flags in (f"?prune&scope={GROUP}", "?prune&set=a"):
+        answer = await apply(node, rest, flags)
+        assert answer["changes"] == []
+        assert answer["leftalone"] == [f"{GROUP}/messages/n"]
+        assert answer["kept"] == [GROUP]
