@@ -14,10 +14,12 @@ from catalog.client.problem import Problem, Violation
 from catalog.client.replication import Changes, DigestRow
 from catalog.client.retry import ONCE, Retry
 from catalog.client.subscriptions import Events
+from catalog.model.backoff import Backoff
 
 __all__ = [
     "ONCE",
     "Answer",
+    "Backoff",
     "BadAnswer",
     "Changes",
     "Client",

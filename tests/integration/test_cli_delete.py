@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from catalog.cli import app
 from tests.integration.conftest import Node, start_node
+from tests.integration.federation import execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -26,9 +27,7 @@ MESSAGES = {"m1": {}, "m2": {"versions": {"1": {}, "2": {}}}}
 async def shared(shared_database_url: str) -> AsyncIterator[Node]:
     async with start_node(shared_database_url) as node:
         await node.put("/messagegroups/theirs", {"messages": {"m": {}}})
-        await node.database.pool.execute(
-            "UPDATE entities SET authority = $1 WHERE xid ~ '/theirs'", AUTHORITY
-        )
+        await execute(node, "UPDATE entities SET authority = $1 WHERE xid ~ '/theirs'", AUTHORITY)
         yield node
 
 

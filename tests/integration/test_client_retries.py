@@ -12,8 +12,7 @@ from random import Random
 import pytest
 from aiohttp import web
 
-from catalog.client import ONCE, Client, ClientError, Refused, Retry, Unreachable
-from catalog.model.backoff import Backoff
+from catalog.client import ONCE, Backoff, Client, ClientError, Refused, Retry, Unreachable
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 DROP = -1

@@ -9,6 +9,7 @@ from typing import Any
 from catalog.client import (
     ONCE,
     Answer,
+    Backoff,
     Changes,
     Client,
     ClientError,
@@ -23,7 +24,6 @@ from catalog.client import (
     Violation,
     is_replica,
 )
-from catalog.model.backoff import Backoff
 
 RETRY = Retry(
     attempts=5,
