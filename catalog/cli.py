@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.commands import delete, documents, export, links, lint, model, subscriptions, validate
+from catalog.commands import (
+    apply,
+    delete,
+    documents,
+    export,
+    links,
+    lint,
+    model,
+    subscriptions,
+    validate,
+)
 from catalog.commands.console import (
     EXIT_CODES,
     NO,
@@ -49,6 +59,7 @@ app = typer.Typer(
     ),
 )
 app.add_typer(documents.app)
+app.add_typer(apply.app)
 app.add_typer(export.app)
 app.add_typer(delete.app)
 app.add_typer(lint.app)

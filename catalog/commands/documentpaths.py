@@ -31,6 +31,10 @@ class DocumentPathError(Exception):
         self.hint = hint
 
 
+class NoDocuments(DocumentPathError):
+    """An argument that could name documents, and there are none."""
+
+
 def document_paths(arguments: Iterable[str]) -> list[Path]:
     """The files that `arguments` name, each once, in the order of the arguments.
 
@@ -53,7 +57,7 @@ def document_paths(arguments: Iterable[str]) -> list[Path]:
                 "Name fewer, or a directory below it.",
             )
         if not paths:
-            raise DocumentPathError(
+            raise NoDocuments(
                 f"{argument} names no document.",
                 f"The names of documents end in {', '.join(SUFFIXES)}.",
             )

@@ -1,0 +1,120 @@
+"""Shows what an apply does as a tree of the entities that it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from catalog.commands.console import cell
+
+Json = Mapping[str, Any]
+
+MOST_LINES = 200
+_SIGNS = {"created": "[green]+[/]", "updated": "[yellow]~[/]", "deleted": "[red]-[/]"}
+_WIDEST = 60
+
+
+@dataclass(slots=True)
+class _Node:
+    """A segment of paths, and what happens to the entity there, if anything does."""
+
+    change: Json | None = None
+    below: dict[str, _Node] = field(default_factory=dict)
+
+
+def change_tree(changes: Sequence[Json], *, most: int | None = MOST_LINES) -> str:
+    """A line of markup for each entity; versions that come or go with their resource are in its.
+
+    Args:
+        changes: as `POST /apply` answers, parents before children.
+        most: the most of them to show; all of them if `None`.
+    """
+    folded = list(_folded(changes))
+    root = _Node()
+    for change in folded[:most]:
+        node = root
+        for segment in change["xid"].strip("/").split("/"):
+            node = node.below.setdefault(segment, _Node())
+        node.change = change
+    lines = [line for segment, child in root.below.items() for line in _lines(segment, child)]
+    if most is not None and len(folded) > most:
+        lines.append(f"… and {len(folded) - most:,} more; --verbose lists them.")
+    return "\n".join(lines)
+
+
+def _folded(changes: Sequence[Json]) -> Iterator[dict[str, Any]]:
+    """Changes without the versions that come or go with their resource, which names them."""
+    whole: dict[str, dict[str, Any]] = {}
+    for change in changes:
+        resource, _, vid = change["xid"].partition("/versions/")
+        owner = whole.get(resource)
+        if vid and owner is not None and owner["action"] == change["action"]:
+            owner["versions"].append(vid)
+        elif not vid and change["action"] != "updated":
+            whole[resource] = {**change, "versions": []}
+    for change in changes:
+        resource, _, vid = change["xid"].partition("/versions/")
+        owner = whole.get(resource)
+        if owner is None or (vid and vid not in owner["versions"]):
+            yield dict(change)
+        elif not vid:
+            yield owner
+
+
+def _lines(segment: str, node: _Node) -> Iterator[str]:
+    """An entity with what is below it; a place where nothing happens is in the line below."""
+    name = segment
+    while node.change is None and len(node.below) == 1:
+        [(segment, node)] = node.below.items()
+        name = f"{name}/{segment}"
+    yield _line(name, node.change)
+    for number, (inner, child) in enumerate(node.below.items(), 1):
+        is_last = number == len(node.below)
+        first, *others = _lines(inner, child)
+        yield f"{'└── ' if is_last else '├── '}{first}"
+        yield from (f"{'    ' if is_last else '│   '}{line}" for line in others)
+
+
+def _line(name: str, change: Json | None) -> str:
+    if change is None:
+        return cell(name)
+    about = "".join(f"  {part}" for part in _about(change))
+    return f"{_SIGNS[change['action']]} {cell(name)}{about}"
+
+
+def _about(change: Json) -> Iterator[str]:
+    """What changes inside an entity; short values from what to what."""
+    versions = change.get("versions", [])
+    if len(versions) > 1:
+        yield f"[dim]versions {cell(', '.join(versions))}[/]"
+    values = [(".".join(value["path"]), value) for value in change.get("values", [])]
+    for name in change.get("changed", []):
+        inside = [(path, value) for path, value in values if _is_within(path, name)]
+        if not inside:
+            yield cell(name)
+        for path, value in inside:
+            yield f"{cell(path)}: {_short(value, 'old')} → {_short(value, 'new')}"
+
+
+def _is_within(path: str, name: str) -> bool:
+    return path == name or path.startswith(f"{name}.")
+
+
+def _short(value: Json, side: str) -> str:
+    if side not in value:
+        return "nothing"
+    text = orjson.dumps(value[side]).decode()
+    return cell(text if len(text) <= _WIDEST else f"{text[:_WIDEST]}…")
+
+
+def summary(changes: Sequence[Json], *, is_dry: bool) -> str:
+    """How many entities are concerned, as many as the tree has lines for, in a sentence."""
+    actions = [change["action"] for change in _folded(changes)]
+    if not actions:
+        return "Nothing to do."
+    words = {"created": "created", "updated": "changed", "deleted": "deleted"}
+    counts = [f"{actions.count(a):,} {word}" for a, word in words.items() if a in actions]
+    return f"{'Would be: ' if is_dry else ''}{', '.join(counts)}."

@@ -1,0 +1,45 @@
+"""The published documents of the field, applied as `concord apply` does it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from catalog.client import Client
+from catalog.commands.applied import Asked, desired_by, requests_for, send_all
+from catalog.commands.document import read_document
+from tests.integration.conftest import Node, start_node
+from tests.integration.test_documents import DOCUMENTS, GROUPS
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+LIMIT = 16 << 20
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def node(shared_database_url: str) -> AsyncIterator[Node]:
+    async with start_node(shared_database_url) as running:
+        yield running
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+async def test_a_document_that_was_applied_has_nothing_to_do(node: Node, path: Path) -> None:
+    for groups in GROUPS:
+        await node.send("DELETE", f"/{groups}")
+    document = read_document(path, migrate=True, keep_unknown=True)
+    async with Client.open(node.url) as client:
+        desired = await desired_by(client, [(path.name, dict(document.groups))])
+        requests = requests_for(desired, Asked(prune=True), LIMIT)
+        first = await send_all(client, requests, dry_run=False)
+        assert first.failure is None
+        assert first.changes
+        before = await node.state()
+        again = await send_all(client, requests, dry_run=False)
+        assert (again.failure, again.changes) == (None, [])
+        exported = await node.get("/export")
+        groups = {name: exported[name] for name in GROUPS}
+        answer = await client.post("/apply", groups, {"prune": ""})
+        assert answer["changes"] == []
+        assert await node.state() == before
