@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from catalog.client import BadAnswer, Client, ClientError, Refused, Unreachable
+from catalog.client import BadAnswer, Client, ClientError, Refused
 from catalog.commands.desired import Desired
 from catalog.commands.portions import portions
 
@@ -161,7 +161,7 @@ async def send_all(
             answer = await client.post("/apply", request.body, params)
             if not isinstance(answer, dict) or "changes" not in answer:
                 raise BadAnswer(client.url, "something else than what was applied")
-        except (Refused, Unreachable, BadAnswer) as failure:
+        except ClientError as failure:
             done.failure, done.failed = failure, request
             done.not_sent = requests[place + 1 :]
             return done
