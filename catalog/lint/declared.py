@@ -40,6 +40,19 @@ class Declared:
             xid = xid.rpartition("/")[0]
         return self.pointers.get(xid, "") + suffix
 
+    def is_readonly(self, xid: Xid) -> bool:
+        """Whether a document says so of a resource, or of every resource of a group."""
+        owner = str(xid.resource if xid.rid else xid)
+        metas = [
+            body.get("meta")
+            for each, body in self.bodies.items()
+            if (each == owner or each.startswith(f"{owner}/"))
+            and Xid.parse(each).kind == "resource"
+        ]
+        return bool(metas) and all(
+            isinstance(meta, dict) and meta.get("readonly") is True for meta in metas
+        )
+
     def own_of(self, xid: str, model: Model) -> dict[str, Any]:
         """What a document says of a group or a resource itself, without what is in it."""
         kind = model.group_type(Xid.parse(xid).groups)

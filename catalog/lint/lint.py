@@ -14,7 +14,7 @@ from catalog.lint.surroundings import Known
 from catalog.model.configuration import Configuration
 from catalog.model.dots import Index, Key, read_path
 from catalog.model.entity import Entity
-from catalog.model.errors import XRegistryError
+from catalog.model.errors import Readonly, XRegistryError
 from catalog.model.xid import Xid
 from catalog.registry.validation import COMPATIBILITY, FORMAT, Checker
 from catalog.rules import Rules, Subject, references_of
@@ -70,7 +70,8 @@ class Lint:
         after = Catalog(configuration=self.configuration, memory=before.memory.copy())
         for document in self.documents:
             for violation in await after.apply(document.groups, self.checker):
-                self._findings.append(_refused(document, violation))
+                if not _is_left_alone(document, violation):
+                    self._findings.append(_refused(document, violation))
         gone = self._gone(after)
         known = self._known(after, gone)
         rules = Rules(self.configuration.model)
@@ -216,6 +217,12 @@ class Lint:
 
 def _subject(entity: Entity) -> Subject:
     return Subject(xid=entity.path, attributes=entity.attributes)
+
+
+def _is_left_alone(document: Declared, violation: XRegistryError) -> bool:
+    """What is a replica both in a document and in the catalog is not imported."""
+    xid = entity_of(violation) if isinstance(violation, Readonly) else None
+    return xid is not None and document.is_readonly(xid)
 
 
 def _refused(document: Declared, violation: XRegistryError) -> Finding:

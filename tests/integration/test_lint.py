@@ -17,7 +17,10 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
-from tests.integration.conftest import Node
+from catalog.config import Settings
+from catalog.node import open_database
+from catalog.registry.eventdefinitions import GROUP
+from tests.integration.conftest import Node, start_node
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "catalog-as-code"
@@ -413,6 +416,23 @@ async def test_references_into_a_running_catalog_are_followed(
     (repository.folder / "definitions" / "a.xreg.json").write_bytes(orjson.dumps(document))
     told = await against(node, "definitions/a.xreg.json")
     assert told == [("warning", "reference_dangling")] * 2
+
+
+async def test_replicas_are_left_alone_where_the_document_says_that_they_are(
+    database_url: str, tmp_path: Path
+) -> None:
+    """Every catalog begins with some."""
+    export = tmp_path / "export.xreg.json"
+    async with open_database(Settings(database_url=database_url)):
+        pass
+    async with start_node(database_url) as node:
+        exported = await node.get("/export")
+        export.write_bytes(orjson.dumps(exported))
+        assert await against(node, str(export)) == []
+        for each in exported["messagegroups"][GROUP.gid]["messages"].values():
+            del each["meta"]["readonly"]
+        export.write_bytes(orjson.dumps(exported))
+        assert {rule for _, rule in await against(node, str(export))} == {"readonly"}
 
 
 async def test_the_model_of_a_running_catalog_holds(node: Node, repository: Repository) -> None:
