@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog.commands.console import cell, err, out, print_json
@@ -33,17 +34,27 @@ def show_linted(findings: Sequence[Finding], format: str) -> None:
             }
         )
         return
-    for finding in findings:
-        if format == "github":
-            sys.stdout.write(_as_command(finding) + "\n")
-        else:
-            _show(finding)
+    if format == "github":
+        sys.stdout.writelines(f"{_as_command(finding)}\n" for finding in findings)
+    else:
+        _show_all(findings)
     summary = ", ".join(
         f"{counts[name]} {name}{'' if counts[name] == 1 else 's'}"
         for name in _LEVELS
         if counts[name]
     )
     err.print(f"{summary}." if summary else "[green]Nothing is wrong.[/]")
+
+
+def _show_all(findings: Sequence[Finding]) -> None:
+    """Every error and warning; of notes that say the same of one document, the first."""
+    alike = Counter((f.file, f.rule, f.message) for f in findings if f.severity == "note")
+    for finding in findings:
+        if finding.severity != "note":
+            _show(finding)
+        elif count := alike.pop((finding.file, finding.rule, finding.message), 0):
+            more = f" ({count} times; --json lists all)" if count > 1 else ""
+            _show(replace(finding, message=finding.message + more))
 
 
 def _show(finding: Finding) -> None:
