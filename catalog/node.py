@@ -19,6 +19,7 @@ from catalog.model.errors import ServerBusy
 from catalog.registry.begin import ensure_registry, initial_entities, initial_model
 from catalog.store.database import Database
 from catalog.store.embedded import start_embedded
+from catalog.store.statistics import Statistics
 from catalog.store.watch import Revive, Watch, leave_alone
 
 _log = structlog.get_logger()
@@ -87,6 +88,7 @@ async def _run_until_cancelled(
             context.public_base = settings.public_url or bound
             running = [tasks.create_task(Watch(database, revive).run())]
             running.append(tasks.create_task(follow_configuration(context)))
+            running.append(tasks.create_task(Statistics(database).run()))
             running += [tasks.create_task(_run(body, context)) for body in loops]
             _collect_seldom()
             if settings.public_url is None:

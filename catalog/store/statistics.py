@@ -1,0 +1,61 @@
+"""Renews the planner's statistics after large writes; PostgreSQL itself does it a minute later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from catalog.model.change import Change
+from catalog.model.errors import ServerBusy
+from catalog.store.database import Database
+from catalog.store.duty import take_over
+from catalog.store.queries import Queries
+
+_queries = Queries("statistics")
+# Fewer changes move no plan; and neither does a small share of what there is.
+_LEAST_CHANGES = 5000
+_LEAST_SHARE = 0.2
+_ANALYZE_SECONDS = 600
+
+
+class Statistics:
+    """Counts what this process writes, and has the tables analysed once that is much.
+
+    Nobody waits for it: it happens after the commit, on a connection of its own, in one
+    process at a time.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._changes = 0
+        self._threshold = float(_LEAST_CHANGES)
+        self._is_due = asyncio.Event()
+        database.signal.listeners.append(self._count)
+
+    async def run(self) -> None:
+        while True:
+            await self._is_due.wait()
+            self._is_due.clear()
+            counted, self._changes = self._changes, 0
+            try:
+                await self.analyze_once()
+            except (ServerBusy, TimeoutError):
+                self._count_more(counted)
+                await self._database.recovered()
+
+    async def analyze_once(self) -> None:
+        """Make new statistics, unless another process is doing so."""
+        async with self._database.pool.acquire() as connection:
+            async with take_over(connection, "statistics") as is_alone:
+                if is_alone:
+                    await connection.execute(_queries.analyze, timeout=_ANALYZE_SECONDS)
+            size = await connection.fetchval(_queries.size)
+        self._threshold = max(_LEAST_CHANGES, _LEAST_SHARE * size)
+
+    def _count(self, changes: Sequence[Change]) -> None:
+        self._count_more(len(changes))
+
+    def _count_more(self, number: int) -> None:
+        self._changes += number
+        if self._changes >= self._threshold:
+            self._is_due.set()
