@@ -378,12 +378,15 @@ async def test_a_resource_is_deleted_at_the_epoch_of_its_latest_version(node: No
     assert (await node.send("GET", SCHEMA)).status == 404
 
 
-async def test_metadata_is_replaced_without_its_document(node: Node) -> None:
+async def test_an_update_of_metadata_leaves_alone_what_it_does_not_mention(node: Node) -> None:
     await add_schema(node, Registry_name="n")
     meta = await node.get(f"{SCHEMA}?meta")
-    del meta["name"]
-    updated = await node.put(f"{SCHEMA}?meta", {**meta, "tags": {"Owner": "John"}})
-    assert (updated["name"], updated["epoch"], updated["tags"]) == ("s", 2, {"Owner": "John"})
+    updated = await node.put(f"{SCHEMA}?meta", {"id": "s", "tags": {"Owner": "John"}})
+    served = {"epoch": 2, "modifiedOn": updated["modifiedOn"]}
+    assert updated == {**meta, **served, "tags": {"Owner": "John"}}
+    updated = await node.put(f"{SCHEMA}?meta", {"id": "s", "name": None, "tags": None})
+    assert (updated["name"], "tags" in updated) == ("s", False)
+    assert updated["format"] == meta["format"]
     assert (await node.send("GET", SCHEMA)).json == FIRST
     for bad in ({"version": 2}, {"id": "t"}, {"epoch": 1}):
         answer = await node.send("PUT", f"{SCHEMA}?meta", {**updated, **bad})

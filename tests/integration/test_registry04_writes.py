@@ -205,7 +205,119 @@ async def test_an_older_version_is_updated_alone(defined: Node) -> None:
     assert (await defined.get(DEFINITION))["format"] == "HTTP/2"
     await defined.put(f"{path}?meta", {"format": "NATS", "name": "x"})
     shown = await defined.get(path)
-    assert (shown["format"], shown["name"], "description" in shown) == ("NATS", "x", False)
+    assert (shown["format"], shown["name"], shown["description"]) == ("NATS", "x", "about")
+
+
+async def test_an_update_of_metadata_keeps_what_a_definition_says(defined: Node) -> None:
+    metadata = {"attributes": {"type": {"value": "t"}, "subject": {"type": "urireference"}}}
+    await defined.put(DEFINITION, {"format": "CloudEvents/1.0", "metadata": metadata})
+    await defined.put(
+        f"{DEFINITION}?meta", {"schemaformat": "Avro", "schemaurl": "https://a.example"}
+    )
+    shown = await defined.put(f"{DEFINITION}?meta", {"id": "d", "name": "Another"})
+    assert (shown["format"], shown["metadata"]) == ("CloudEvents/1.0", metadata)
+    shown = await defined.put(f"{DEFINITION}?meta", {"schema": {"type": "record"}})
+    assert (shown["schema"], "schemaurl" in shown) == ({"type": "record"}, False)
+    shown = await defined.put(f"{DEFINITION}?meta", {"format": "NATS"})
+    assert (shown["format"], "metadata" in shown) == ("NATS", False)
+
+
+MALFORMED: list[tuple[dict[str, Any], str]] = [
+    ({"tags": {"": "x"}}, "tags."),
+    ({"tags": {"-a": "x"}}, "tags.-a"),
+    ({"tags": {"a" * 64: "x"}}, f"tags.{'a' * 64}"),
+    ({"tags": {"a": 1}}, "tags.a"),
+    ({"format": ""}, "format"),
+    ({"createdOn": "yesterday"}, "createdOn"),
+    ({"modifiedOn": 5}, "modifiedOn"),
+    ({"more": 1, "More": 2}, "More"),
+    ({"Name": "n"}, "Name"),
+    ({"createdby": "n"}, "createdby"),
+]
+
+
+@pytest.mark.parametrize(("body", "name"), MALFORMED, ids=str)
+async def test_what_the_draft_rules_out_is_refused(
+    defined: Node, body: dict[str, Any], name: str
+) -> None:
+    """CloudEvents Registry 0.4, "Attributes"."""
+    before = await defined.state()
+    nested = {"id": "h", "definitions": {"e": {**CLOUDEVENT, **body}}}
+    for method, path, sent in (
+        ("POST", f"{ROOT}/definitionGroups", {"id": "h", **body}),
+        ("POST", f"{ROOT}/definitionGroups", nested),
+        ("PUT", f"{ROOT}/definitionGroups/g", body),
+        ("POST", DEFINITIONS_OF_G, {"id": "e", **body}),
+        ("PUT", DEFINITION, body),
+        ("PUT", f"{DEFINITION}?meta", body),
+    ):
+        problem = assert_problem(await defined.send(method, path, sent))
+        assert (problem["type"].rpartition("#")[2], problem["args"]["name"]) == (
+            "invalid_attribute",
+            name,
+        ), path
+    assert await defined.state() == before
+
+
+@pytest.mark.parametrize(
+    ("format", "metadata", "name"),
+    [
+        ("CloudEvents/1.0", {"attributes": {"source": {"type": "bogus"}}}, "attributes.source"),
+        ("AMQP/1.0", {"properties": {"to": {"type": "bogus"}}}, "properties.to"),
+        ("MQTT/5.0", {"topic-name": {"type": "bogus", "value": "t"}}, "topic-name"),
+        ("Kafka", {"headers": {"h": {"type": "bogus"}}}, "headers.h"),
+    ],
+)
+async def test_a_property_of_a_type_that_is_none_is_refused(
+    defined: Node, format: str, metadata: dict[str, Any], name: str
+) -> None:
+    answer = await defined.send("PUT", DEFINITION, {"format": format, "metadata": metadata})
+    assert (answer.status, answer.error) == (400, "invalid_attribute")
+    assert answer.json["args"]["name"] == f"metadata.{name}.type"
+
+
+async def test_a_header_may_be_called_type(defined: Node) -> None:
+    body = {"format": "Kafka", "metadata": {"headers": {"type": "a"}, "key": {"value": "k"}}}
+    assert (await defined.put(DEFINITION, body))["metadata"] == body["metadata"]
+
+
+async def test_the_time_of_creation_is_kept_where_a_client_says_it(node: Node) -> None:
+    moment = {"createdOn": "2020-01-01T00:00:00Z"}
+    definition = {**CLOUDEVENT, **moment}
+    group = {"id": "g", **moment, "definitions": {"d": definition}}
+    assert (await post(node, f"{ROOT}/definitionGroups", group)).json["createdOn"] == moment[
+        "createdOn"
+    ]
+    assert (await node.get(NATIVE))["createdat"] == moment["createdOn"]
+    await post(node, DEFINITIONS_OF_G, {"id": "e", **definition})
+    assert (await node.get("/messagegroups/g/messages/e"))["createdat"] == moment["createdOn"]
+    added = (await post(node, DEFINITION, {**definition, "name": "next"})).json
+    assert added["createdOn"] > moment["createdOn"], "a new version is not as old as the one before"
+
+
+async def test_references_have_the_names_of_the_dialect_that_is_asked(node: Node) -> None:
+    """As documents that were imported have them: pointers, by the newest names."""
+    base = node.url
+    await node.put(
+        "/messagegroups/g/messages/d",
+        {"dataschemaformat": "Avro", "dataschemauri": "#/schemagroups/s/schemas/t/versions/1"},
+    )
+    groups = ["#/messagegroups/g", "/messagegroups/h", f"{base}/messagegroups/i"]
+    await node.put("/endpoints/e", {"usage": ["consumer"], "messagegroups": groups})
+    shown = await node.get(f"{ROOT}/endpoints/e")
+    assert shown["definitionGroups"] == [
+        "#/definitionGroups/g",
+        "#/definitionGroups/h",
+        f"{base}{ROOT}/definitionGroups/i",
+    ]
+    assert (await node.get(DEFINITION))["schemaurl"] == "#/schemaGroups/s/schemas/t/versions/1"
+    await node.put(f"{ROOT}/endpoints/e", {**shown, "name": "E"})
+    assert (await node.get("/endpoints/e"))["messagegroups"] == groups
+    written = {"definitionGroups": ["#/definitionGroups/j", f"{base}{ROOT}/definitionGroups/k"]}
+    await node.put(f"{ROOT}/endpoints/e", written)
+    native = (await node.get("/endpoints/e"))["messagegroups"]
+    assert native == ["/messagegroups/j", f"{base}/messagegroups/k"]
+    assert (await node.get(f"{ROOT}/endpoints/e")).items() >= written.items()
 
 
 async def test_a_definition_elsewhere_is_a_redirection(defined: Node) -> None:
@@ -338,13 +450,15 @@ async def test_hostile_bodies_are_refused(another: Another, path: str) -> None:
 
 async def test_any_definition_is_given_back_over_http(defined: Node) -> None:
     loop = asyncio.get_running_loop()
+    held: set[str] = {"description", "format", "metadata"}
 
     @FEW
     @given(COMMON, FORMATS, EXTENSIONS)
     def check(common: dict[str, Any], format: dict[str, Any], extra: dict[str, Any]) -> None:
         body = {**common, **format, **extra}
-        put = defined.put(f"{DEFINITION}?meta", body)
+        put = defined.put(f"{DEFINITION}?meta", {**dict.fromkeys(held), **body})
         shown = asyncio.run_coroutine_threadsafe(put, loop).result(20)
+        held.update(shown.keys() - SERVED)
         assert {k: v for k, v in shown.items() if k in body} == body
         assert shown.keys() <= body.keys() | SERVED | {"name"}
 

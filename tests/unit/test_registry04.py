@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.dialects.registry04.names import native_reference, own_reference, path_of
+from catalog.dialects.registry04.names import path_of
 from catalog.dialects.registry04.place import types_in
+from catalog.dialects.registry04.references import References
 from catalog.dialects.registry04.show import Show
 from catalog.dialects.registry04.translate import (
     KEPT,
@@ -30,6 +31,8 @@ from catalog.model.xid import Xid
 
 MODEL = default_model()
 SHOW = Show(MODEL, base="", authority="")
+BASE, ALIAS = "https://here.example:8080", "http://localhost:8080"
+REFERENCES, POINTERS = References((BASE, ALIAS)), References()
 
 
 def definitions_of(kind: Kind) -> Mapping[str, Attribute]:
@@ -49,9 +52,11 @@ def fill_of(kind: Kind) -> Fill:
     return SHOW.fill(definitions_of(kind))
 
 
-def stored(kind: Kind, body: Mapping[str, Any]) -> dict[str, Any]:
+def stored(
+    kind: Kind, body: Mapping[str, Any], references: References = POINTERS
+) -> dict[str, Any]:
     """The attributes as the engine keeps them; nothing in them is refused."""
-    native = to_entity(kind, body, None, fill_of(kind))
+    native = to_entity(kind, body, None, fill_of(kind), references)
     checked, violations = check_attributes(native, definitions_of(kind), subject="/x", model=MODEL)
     assert not violations, [violation.title for violation in violations]
     return checked
@@ -346,8 +351,77 @@ def test_names_that_mean_something_else_natively_do_not_get_there() -> None:
     ],
 )
 def test_pointers_into_the_registry_are_xids(pointer: str, xid: str) -> None:
-    assert native_reference(pointer) == xid
-    assert own_reference(xid) == pointer
+    assert REFERENCES.native(pointer) == xid
+    assert REFERENCES.own(xid) == pointer
+
+
+IDS = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._~:@-]{0,8}", fullmatch=True)
+PLACES = st.one_of(
+    st.sampled_from(["endpoints", "messagegroups"]).flatmap(
+        lambda groups: st.builds(Xid, st.just(groups), IDS, st.just("messages"), IDS, IDS)
+    ),
+    st.builds(Xid, st.just("schemagroups"), IDS, st.just("schemas"), IDS, IDS),
+).flatmap(lambda xid: st.sampled_from([xid, xid.resource, xid.group]))
+
+
+def pointer_to(path: str) -> str:
+    return "#" + path.replace("~", "~0")
+
+
+@given(PLACES)
+def test_every_native_form_of_a_reference_has_one_of_edition_04(xid: Xid) -> None:
+    forms = {
+        str(xid): pointer_to(path_of(xid)),
+        pointer_to(str(xid)): pointer_to(path_of(xid)),
+        f"{BASE}{xid}": f"{BASE}/registry/0.4{path_of(xid)}",
+        f"{ALIAS}{xid}": f"{ALIAS}/registry/0.4{path_of(xid)}",
+        f"https://elsewhere.example{xid}": f"https://elsewhere.example{xid}",
+    }
+    for native, own in forms.items():
+        assert REFERENCES.own(native) == own
+        assert REFERENCES.native(own, ["x", native]) == native
+        assert REFERENCES.own(REFERENCES.native(own)) == own
+
+
+@given(IDS, st.data())
+def test_references_of_any_entity_come_back_as_they_were_written(
+    id: str, data: st.DataObject
+) -> None:
+    forms = st.sampled_from(
+        [
+            lambda xid: pointer_to(path_of(xid)),
+            lambda xid: f"{BASE}/registry/0.4{path_of(xid)}",
+            lambda xid: f"{BASE}{xid}",
+            lambda xid: pointer_to(str(xid)),
+            str,
+        ]
+    )
+    groups = [draw(Xid("messagegroups", id)) for draw in data.draw(st.lists(forms, max_size=3))]
+    owner = data.draw(st.sampled_from(["messagegroups", "endpoints"]))
+    options = {"will-message": data.draw(forms)(Xid(owner, id, "messages", id))}
+    config = {"protocol": "MQTT/5.0", "strict": False, "options": options}
+    endpoint = {"definitionGroups": groups, "config": config}
+    native = stored("endpoint", endpoint, REFERENCES)
+    assert from_entity("endpoint", native, fill_of("endpoint"), REFERENCES) == endpoint
+    schema = Xid("schemagroups", id, "schemas", id, data.draw(st.sampled_from(["", id])))
+    definition = {
+        "schemaurl": data.draw(forms)(schema),
+        "schemaformat": "Avro",
+        "uri": data.draw(forms)(Xid("messagegroups", id, "messages", id)),
+    }
+    native = stored("definition", definition, REFERENCES)
+    assert from_entity("definition", native, fill_of("definition"), REFERENCES) == definition
+
+
+@given(PLACES, st.sampled_from(["{0}", "#{0}", f"{BASE}{{0}}", "https://elsewhere.example{0}"]))
+def test_a_write_of_the_references_that_are_shown_changes_none(xid: Xid, form: str) -> None:
+    reference = form.format(xid)
+    native = {"messagegroups": [reference], "usage": ["consumer"]}
+    shown = from_entity("endpoint", native, references=REFERENCES)
+    assert to_entity("endpoint", shown, native, references=REFERENCES) == native
+    native = {"dataschemauri": reference, "basemessage": reference}
+    shown = from_entity("definition", native, references=REFERENCES)
+    assert to_entity("definition", shown, native, references=REFERENCES) == native
 
 
 def test_a_path_has_the_older_names() -> None:

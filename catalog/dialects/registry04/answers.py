@@ -27,6 +27,7 @@ def show_for(request: web.Request) -> Show:
         context.model,
         base=context.base_url(request),
         authority=context.database.node.authority,
+        others=[context.public_base] if context.public_base else [],
     )
 
 

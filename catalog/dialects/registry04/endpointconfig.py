@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from catalog.dialects.registry04.formats import native_protocol
-from catalog.dialects.registry04.names import native_reference, own_reference
+from catalog.dialects.registry04.references import References
 from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
 
 Json: TypeAlias = dict[str, Any]
@@ -32,7 +32,9 @@ _NUMBER = re.compile(r"-?[0-9]{1,15}")
 _OWN = ("endpoints", "deployed")
 
 
-def native_config(config: Mapping[str, Any], before: Mapping[str, Any]) -> Json:
+def native_config(
+    config: Mapping[str, Any], before: Mapping[str, Any], references: References
+) -> Json:
     """The native attributes for an endpoint's `config`.
 
     Args:
@@ -43,6 +45,7 @@ def native_config(config: Mapping[str, Any], before: Mapping[str, Any]) -> Json:
     if isinstance(protocol, str) and protocol:
         native["protocol"] = protocol = native_protocol(protocol)
     options = _native_options(str(protocol), config.get("options"))
+    _refer_to_will(options, before, references)
     if isinstance(addresses := config.get("endpoints"), list):
         known = _by_uri(before)
         options["endpoints"] = [known.get(str(uri), {"uri": uri}) for uri in addresses]
@@ -51,7 +54,7 @@ def native_config(config: Mapping[str, Any], before: Mapping[str, Any]) -> Json:
     return native
 
 
-def own_config(attributes: Mapping[str, Any]) -> Json | None:
+def own_config(attributes: Mapping[str, Any], references: References) -> Json | None:
     """An endpoint's `config`; `None` where its native attributes have nothing of it."""
     config: Json = {}
     if "protocol" in attributes:
@@ -62,7 +65,7 @@ def own_config(attributes: Mapping[str, Any]) -> Json | None:
             config["strict"] = native["deployed"]
         if "endpoints" in native:
             config["endpoints"] = [*_by_uri(attributes)]
-        options = _own_options(str(config.get("protocol")), native)
+        options = _own_options(str(config.get("protocol")), native, references)
         if options:
             config["options"] = options
     return config or None
@@ -88,20 +91,25 @@ def _native_options(protocol: str, options: Any) -> Json:
         name = renamed.get(name, name)
         if name not in _OWN and charset.fullmatch(name):
             native[name] = _typed(name, value)
-    message = native.get("willmessage")
-    if isinstance(message, str):
-        native["willmessage"] = native_reference(message)
-        if not native["willmessage"].startswith("/"):
-            del native["willmessage"]
     return native
 
 
-def _own_options(protocol: str, native: Mapping[str, Any]) -> Json:
+def _refer_to_will(options: Json, before: Mapping[str, Any], references: References) -> None:
+    """The message to send when a client is gone: natively one of a message group, by its xid."""
+    held = before.get("protocoloptions")
+    known = held.get("willmessage") if isinstance(held, Mapping) else None
+    if isinstance(message := options.get("willmessage"), str):
+        options["willmessage"] = will = references.native(message, (known,))
+        if not will.startswith("/") or will.startswith("/endpoints/"):
+            del options["willmessage"]
+
+
+def _own_options(protocol: str, native: Mapping[str, Any], references: References) -> Json:
     names = {ours: own for own, ours in _RENAMED.get(protocol, {}).items()}
     options = {names.get(k, k): v for k, v in native.items() if k not in _OWN}
     message = options.get("will-message")
     if isinstance(message, str):
-        options["will-message"] = own_reference(message)
+        options["will-message"] = references.own(message)
     return options
 
 

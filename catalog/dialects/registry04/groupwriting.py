@@ -15,6 +15,7 @@ from catalog.dialects.registry04.nested import native_resources
 from catalog.dialects.registry04.place import Place, place_of
 from catalog.dialects.registry04.rules import check_body, group_attributes, without_implied_name
 from catalog.dialects.registry04.translate import to_entity
+from catalog.dialects.registry04.wellformed import creation_of
 from catalog.dialects.registry04.writing import (
     NEVER,
     apply,
@@ -43,8 +44,9 @@ async def post_group(request: web.Request) -> web.Response:
     types, show = place.types, show_for(request)
     own = group_attributes(types, body)
     check_body(types.group_kind, place.path, own)
-    native = to_entity(types.group_kind, own, None, show.fill(types.group_type.own_attributes))
-    native["epoch"] = NEVER
+    fill = show.fill(types.group_type.own_attributes)
+    native = to_entity(types.group_kind, own, None, fill, show.references)
+    native |= {"epoch": NEVER, **creation_of(place.path, body)}
     resources = native_resources(types, show, place.path, body.get(types.resource.plural))
     interaction = interaction_at(request, place)
     native[types.resource.native] = resources
@@ -68,7 +70,7 @@ async def put_group(request: web.Request) -> web.Response:
     own = without_implied_name(own, place.xid.gid, before.attributes)
     definitions = place.types.group_type.own_attributes
     patch = patch_of(place.types.group_kind, own, before, show_for(request), definitions)
-    patch["epoch"] = expected_epoch(request, body)
+    patch |= {"epoch": expected_epoch(request, body), **creation_of(place.path, body)}
     interaction = interaction_at(request, place)
     interaction.put_group(context.model, place.xid, patch, patch=True)
     outcome = await apply(request, interaction, place)

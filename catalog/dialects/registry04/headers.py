@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[0-9]{1,15}")
 _UNSAFE = re.compile(r"[^\x20-\x24\x26-\x7e]|^ | $")
 _NUMBERS = frozenset({"epoch"})
 _REFERENCES = frozenset({"docs", "self", "uri", "schemaurl", "schemauri", "definitionuri"})
-_IGNORED = frozenset({"self", "createdOn", "modifiedOn"})
+_IGNORED = frozenset({"self", "modifiedOn"})
 _COMPOSITE = frozenset({"tags", "config", "metadata", "deprecated", "definitiongroups"})
 # Headers have names in any case; these attributes have not.
 _SPELLED = ("createdBy", "createdOn", "modifiedBy", "modifiedOn")

@@ -1,8 +1,7 @@
-"""What edition 0.4 calls things: its collections, and references to what is in them."""
+"""What edition 0.4 calls things: its collections, and the paths of what is in them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -42,11 +41,6 @@ GROUPS: Mapping[str, tuple[Collection, Collection]] = {
     )
 }
 _BY_NATIVE = {group.native: (group, resource) for group, resource in GROUPS.values()}
-# The seed itself leaves out the plural's last letter now and then.
-_POINTER = re.compile(
-    r"#/(?P<groups>endpoints?|definitionGroups?|schemaGroups?)/(?P<gid>[^/]+)"
-    r"(?:/(?P<resources>definitions?|schemas?)/(?P<rid>[^/]+)(?:/versions/(?P<vid>[^/]+))?)?"
-)
 
 
 def collections_of(native: str) -> tuple[Collection, Collection]:
@@ -63,37 +57,7 @@ def path_of(xid: Xid) -> str:
     return f"{path}/versions/{xid.vid}" if xid.vid else path
 
 
-def native_reference(text: str) -> str:
-    """A pointer to an entity of the same registry as an xid; any other reference as it is."""
-    found = _POINTER.fullmatch(text)
-    if found is None:
-        return text
-    group, resource = GROUPS[found["groups"].removesuffix("s") + "s"]
-    parts = ["", group.native, _unescaped(found["gid"])]
-    if found["rid"]:
-        if found["resources"].removesuffix("s") != resource.singular:
-            return text
-        parts += [resource.native, _unescaped(found["rid"])]
-    if found["vid"]:
-        parts += ["versions", _unescaped(found["vid"])]
-    path = "/".join(parts)
-    return path if _is_entity(path) else text
-
-
-def own_reference(text: str) -> str:
-    """An xid as a pointer into the registry; any other reference as it is."""
-    if not _is_entity(text):
-        return text
-    xid = Xid.parse(text)
-    return "#" + path_of(xid).replace("~", "~0") if xid.groups in _BY_NATIVE else text
-
-
-def _unescaped(id: str) -> str:
-    return id.replace("~0", "~")
-
-
-def _is_entity(path: str) -> bool:
-    try:
-        return Xid.parse(path).kind != "registry"
-    except ValueError:
-        return False
+def has_names(xid: Xid) -> bool:
+    """Whether edition 0.4 knows the types of what is at a path."""
+    names = _BY_NATIVE.get(xid.groups)
+    return names is not None and xid.resources in ("", names[1].native)

@@ -9,6 +9,7 @@ from catalog.dialects.registry04.place import Types
 from catalog.dialects.registry04.rules import check_body, document_names, resource_attributes
 from catalog.dialects.registry04.show import Show
 from catalog.dialects.registry04.translate import Json, to_entity
+from catalog.dialects.registry04.wellformed import creation_of
 from catalog.dialects.registry04.writing import check_identity
 from catalog.model.errors import BadRequest, OneResource
 
@@ -50,8 +51,8 @@ def _native_version(types: Types, show: Show, subject: str, body: Mapping[str, A
     own = resource_attributes(types, body)
     check_body(types.resource_kind, subject, own)
     fill = show.fill(types.resource_type.version_attributes)
-    native = to_entity(types.resource_kind, own, None, fill)
-    return native | native_document(types, subject, body)
+    native = to_entity(types.resource_kind, own, None, fill, show.references)
+    return native | native_document(types, subject, body) | creation_of(subject, body)
 
 
 def native_document(types: Types, subject: str, body: Mapping[str, Any]) -> Json:

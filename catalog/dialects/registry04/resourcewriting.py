@@ -16,10 +16,16 @@ from catalog.dialects.registry04.headers import PREFIX, Headers, read_headers
 from catalog.dialects.registry04.nested import native_document, new_meta
 from catalog.dialects.registry04.place import Place, Types, place_of
 from catalog.dialects.registry04.reading import load_version
-from catalog.dialects.registry04.rules import check_body, resource_attributes, without_implied_name
+from catalog.dialects.registry04.rules import (
+    check_body,
+    resource_attributes,
+    without_implied_name,
+    without_rivals,
+)
 from catalog.dialects.registry04.show import Show
 from catalog.dialects.registry04.translate import KEPT, Json, from_entity, shown_of, to_entity
 from catalog.dialects.registry04.versions import next_version
+from catalog.dialects.registry04.wellformed import creation_of
 from catalog.dialects.registry04.writing import (
     NEVER,
     apply,
@@ -50,6 +56,11 @@ class Content:
     headers: Headers
     body: Json
     document: bytes = b""
+
+    @property
+    def said(self) -> Json:
+        """What headers and body say, as far as it is metadata."""
+        return {**self.headers.given, **self.body}
 
     @property
     def is_empty(self) -> bool:
@@ -105,6 +116,7 @@ async def post_resource(request: web.Request) -> web.Response:
         raise AlreadyExists(place.path)
     merged = content.attributes(types, {})
     native, document = _native(request, place, content, merged, None)
+    native |= creation_of(place.path, content.said)
     native["meta"] = {**new_meta(types), "epoch": NEVER}
     interaction = interaction_at(request, group)
     interaction.put_resource(context.model, place.xid, native, patch=False, document=document)
@@ -170,7 +182,10 @@ async def _put_version(request: web.Request) -> web.Response:
         merged = content.attributes(types, _inherited(types, show, version))
         native, document = _native(request, place, content, merged, version.attributes)
         native = _absent(types, version) | native
-    native["epoch"] = expected_epoch(request, given, body)
+    native |= {
+        "epoch": expected_epoch(request, given, body),
+        **creation_of(place.path, content.said),
+    }
     interaction = interaction_at(request, place)
     resource, vid = place.xid.resource, version.path.vid
     interaction.put_version(context.model, resource, vid, native, patch=True, document=document)
@@ -200,7 +215,7 @@ def _inherited(types: Types, show: Show, version: Entity) -> Json:
     attributes, so only the metadata that all entities have is beside it.
     """
     fill = show.fill(types.resource_type.version_attributes)
-    own = from_entity(types.resource_kind, version.attributes, fill)
+    own = from_entity(types.resource_kind, version.attributes, fill, show.references)
     uri = _uri(types)
     if not types.has_document:
         return {name: own[name] for name in (*_METADATA, uri) if name in own}
@@ -222,7 +237,7 @@ def _native(
     own = without_implied_name(own, place.xid.rid, before)
     check_body(types.resource_kind, place.path, own)
     fill = show.fill(types.resource_type.version_attributes)
-    native = to_entity(types.resource_kind, own, before, fill)
+    native = to_entity(types.resource_kind, own, before, fill, show.references)
     if not types.has_document:
         return native, None
     if content.document:
@@ -233,16 +248,19 @@ def _native(
 
 
 def _native_meta(place: Place, show: Show, body: Mapping[str, Any], version: Entity) -> Json:
-    """The patch for metadata that is whole, which leaves a stored document alone."""
+    """The patch for what a request says of metadata; null deletes, and all else stays."""
     types = place.types
-    own = resource_attributes(types, body)
+    definitions = types.resource_type.version_attributes
+    said = resource_attributes(types, body)
+    shown = from_entity(
+        types.resource_kind, version.attributes, show.fill(definitions), show.references
+    )
+    own = {**without_rivals(types, shown, said), **said}
     own = without_implied_name(own, place.xid.rid, version.attributes)
     check_body(types.resource_kind, place.path, own)
-    definitions = types.resource_type.version_attributes
     native = patch_of(types.resource_kind, own, version, show, definitions)
     document = native_document(types, place.path, body)
-    url = f"{types.resource_type.singular}url"
-    if not document and types.has_document and url in version.attributes:
+    if not document and types.has_document and _uri(types) in body:
         document = {types.resource_type.singular: None}
     return native | document
 

@@ -8,6 +8,11 @@ from typing import Any
 
 from catalog.dialects.registry04.place import Types
 from catalog.dialects.registry04.translate import SERVED, Json, Kind
+from catalog.dialects.registry04.wellformed import (
+    check_names,
+    check_property_types,
+    check_tags,
+)
 from catalog.model.errors import (
     CompatibilityViolation,
     InvalidAttribute,
@@ -28,6 +33,7 @@ _TYPES: Mapping[str, type] = {
     "uri": str,
     "origin": str,
 }
+_ONE_SCHEMA = ("schema", "schemaurl")
 _TEXT_OF: Mapping[type, str] = {str: "a string", dict: "an object", list: "an array"}
 
 
@@ -41,6 +47,11 @@ def check_body(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
         if body.get(name) is not None and not isinstance(body[name], wanted):
             detail = f"it needs to be {_TEXT_OF[wanted]}"
             raise InvalidAttribute(subject, name=name, error_detail=detail)
+    if body.get("format") == "":
+        raise InvalidAttribute(subject, name="format", error_detail="it must not be empty")
+    check_names(kind, subject, body)
+    check_tags(subject, body.get("tags"))
+    check_property_types(subject, body.get("metadata"))
     config = body.get("config")
     if kind == "endpoint" and config is not None:
         protocol = config.get("protocol")
@@ -51,7 +62,7 @@ def check_body(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
 
 
 def _check_definition(subject: str, body: Mapping[str, Any]) -> None:
-    given = [name for name in ("schema", "schemaurl") if body.get(name) is not None]
+    given = [name for name in _ONE_SCHEMA if body.get(name) is not None]
     if len(given) > 1:
         raise OneResource(subject, list=",".join(given))
     if given and not body.get("schemaformat"):
@@ -81,6 +92,20 @@ def without_implied_name(own: Json, id: str, before: Mapping[str, Any] | None) -
     """
     is_implied = before is not None and "name" not in before and own.get("name") == id
     return {name: value for name, value in own.items() if not (is_implied and name == "name")}
+
+
+def without_rivals(types: Types, held: Json, said: Mapping[str, Any]) -> Json:
+    """Attributes without those that have no meaning beside what is said.
+
+    A schema is at one place, and metadata is that of a format.
+    """
+    gone: set[str] = set()
+    if types.resource_kind == "definition":
+        gone |= {*_ONE_SCHEMA} if any(said.get(name) for name in _ONE_SCHEMA) else set()
+        gone |= (
+            {"metadata"} if said.get("format", held.get("format")) != held.get("format") else set()
+        )
+    return {name: value for name, value in held.items() if name not in gone}
 
 
 def document_names(types: Types) -> tuple[str, str, str, str]:

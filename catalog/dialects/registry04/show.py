@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import orjson
 
 from catalog.dialects.registry04.names import PREFIX, SPECVERSION, path_of
 from catalog.dialects.registry04.place import Types
+from catalog.dialects.registry04.references import References
 from catalog.dialects.registry04.translate import Fill, Kind, from_entity
 from catalog.dialects.registry04.versions import latest_of, shown_version
 from catalog.model.attributes import check_attributes
@@ -28,10 +29,16 @@ class Show:
     Args:
         base: the node's URL, without a trailing slash.
         authority: this node's; an endpoint of another names its origin.
+        others: more URLs that the node is known by.
+
+    `references` translates what refers to this registry.
     """
 
-    def __init__(self, model: Model, *, base: str, authority: str) -> None:
+    def __init__(
+        self, model: Model, *, base: str, authority: str, others: Iterable[str] = ()
+    ) -> None:
         self.model = model
+        self.references = References((base, *others))
         self.root = base + PREFIX
         self.authority = authority
 
@@ -98,7 +105,7 @@ class Show:
         return fill
 
     def _entity(self, entity: Entity, id: str, kind: Kind, fill: Fill) -> Json:
-        own = from_entity(kind, entity.attributes, fill)
+        own = from_entity(kind, entity.attributes, fill, self.references)
         return {
             "id": id,
             "name": own.pop("name", id),

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from catalog.dialects.registry04.endpointconfig import native_config, own_config
 from catalog.dialects.registry04.formats import native_envelope, native_protocol
 from catalog.dialects.registry04.metadata import native_metadata, own_metadata
-from catalog.dialects.registry04.names import native_reference, own_reference
+from catalog.dialects.registry04.references import References
 from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
 
 Json: TypeAlias = dict[str, Any]
@@ -62,12 +62,19 @@ _TAKEN = frozenset(
 )
 
 
+_POINTERS = References()
+
+
 def _as_it_is(attributes: Json) -> Json:
     return attributes
 
 
 def to_entity(
-    kind: Kind, body: Attributes, before: Attributes | None = None, fill: Fill = _as_it_is
+    kind: Kind,
+    body: Attributes,
+    before: Attributes | None = None,
+    fill: Fill = _as_it_is,
+    references: References = _POINTERS,
 ) -> Json:
     """The native attributes of an entity, whole, for what edition 0.4 says of it.
 
@@ -76,22 +83,28 @@ def to_entity(
         before: those that it has natively; what edition 0.4 does not show of them is not
             in the answer.
         fill: adds the values that the model gives to what is absent.
+        references: knows what refers to this registry.
     """
     given = {name: value for name, value in body.items() if value is not None}
-    native = _to_native(kind, given, before or {})
-    back = _from_native(kind, fill(native))
+    native = _to_native(kind, given, before or {}, references)
+    back = _from_native(kind, fill(native), references)
     if kept := {name: value for name, value in given.items() if back.get(name) != value}:
         native[KEPT] = kept
     return native
 
 
-def from_entity(kind: Kind, attributes: Attributes, fill: Fill = _as_it_is) -> Json:
+def from_entity(
+    kind: Kind,
+    attributes: Attributes,
+    fill: Fill = _as_it_is,
+    references: References = _POINTERS,
+) -> Json:
     """What edition 0.4 shows of an entity's native attributes.
 
     Args:
         fill: adds the values that the model gives to what is absent.
     """
-    shown = _from_native(kind, attributes)
+    shown = _from_native(kind, attributes, references)
     kept = attributes.get(KEPT)
     if not isinstance(kept, dict):
         return shown
@@ -99,7 +112,7 @@ def from_entity(kind: Kind, attributes: Attributes, fill: Fill = _as_it_is) -> J
     visible = {name: attributes[name] for name in shown_of(kind, attributes)}
 
     def is_current(candidate: Json) -> bool:
-        native = fill(_to_native(kind, candidate, attributes))
+        native = fill(_to_native(kind, candidate, attributes, references))
         return {k: v for k, v in native.items() if k in visible or k not in attributes} == visible
 
     whole = shown | kept
@@ -121,18 +134,18 @@ def shown_of(kind: Kind, attributes: Attributes) -> set[str]:
     return {name for name in attributes if name in names or name not in _TAKEN}
 
 
-def _to_native(kind: Kind, body: Attributes, before: Attributes) -> Json:
+def _to_native(kind: Kind, body: Attributes, before: Attributes, references: References) -> Json:
     native: Json = {}
     for own, name in {**_COMMON, **_NAMES[kind]}.items():
         if own in body:
             native[name] = body[own]
     for own, name in _REFERENCES.get(kind, {}).items():
         if isinstance(value := body.get(own), str):
-            native[name] = native_reference(value)
+            native[name] = references.native(value, (before.get(name),))
     if isinstance(native.get("labels"), dict):
         native["labels"] = {k: v for k, v in native["labels"].items() if EXTENDED_NAME.fullmatch(k)}
     if kind == "endpoint":
-        native |= _endpoint(body, before)
+        native |= _endpoint(body, before, references)
     elif kind in ("definition", "definitionGroup"):
         native |= _format(body, before)
     ours = {*_COMMON, *_OWN[kind]}
@@ -153,7 +166,12 @@ _OWN: Mapping[Kind, frozenset[str]] = {
 }
 
 
-def _endpoint(body: Attributes, before: Attributes) -> Json:
+def names_of(kind: Kind) -> frozenset[str]:
+    """The names that edition 0.4 has for attributes of an entity, beside those it serves."""
+    return frozenset(_COMMON) | _OWN[kind]
+
+
+def _endpoint(body: Attributes, before: Attributes, references: References) -> Json:
     native: Json = {}
     if isinstance(usage := body.get("usage"), str):
         known = before.get("usage")
@@ -162,10 +180,12 @@ def _endpoint(body: Attributes, before: Attributes) -> Json:
     if isinstance(format := body.get("format"), str) and (envelope := native_envelope(format)):
         native["envelope"] = envelope
     if isinstance(config := body.get("config"), dict):
-        native |= native_config(config, before)
+        native |= native_config(config, before, references)
     if isinstance(groups := body.get("definitionGroups"), list):
+        held = before.get("messagegroups")
+        held = held if isinstance(held, list) else ()
         native["messagegroups"] = [
-            native_reference(group) if isinstance(group, str) else group for group in groups
+            references.native(group, held) if isinstance(group, str) else group for group in groups
         ]
     return native
 
@@ -186,16 +206,16 @@ def _format(body: Attributes, before: Attributes) -> Json:
     return native
 
 
-def _from_native(kind: Kind, attributes: Attributes) -> Json:
+def _from_native(kind: Kind, attributes: Attributes, references: References) -> Json:
     own: Json = {}
     for name, native in {**_COMMON, **_NAMES[kind]}.items():
         if native in attributes:
             own[name] = attributes[native]
     for name, native in _REFERENCES.get(kind, {}).items():
         if isinstance(value := attributes.get(native), str):
-            own[name] = own_reference(value)
+            own[name] = references.own(value)
     if kind == "endpoint":
-        own |= _own_endpoint(attributes)
+        own |= _own_endpoint(attributes, references)
     elif kind in ("definition", "definitionGroup"):
         own |= _own_format(attributes)
     for name, value in attributes.items():
@@ -204,18 +224,18 @@ def _from_native(kind: Kind, attributes: Attributes) -> Json:
     return own
 
 
-def _own_endpoint(attributes: Attributes) -> Json:
+def _own_endpoint(attributes: Attributes, references: References) -> Json:
     own: Json = {}
     usage = attributes.get("usage")
     if isinstance(usage, list) and usage:
         own["usage"] = usage[0]
     if "envelope" in attributes:
         own["format"] = attributes["envelope"]
-    if (config := own_config(attributes)) is not None:
+    if (config := own_config(attributes, references)) is not None:
         own["config"] = config
     if isinstance(groups := attributes.get("messagegroups"), list):
         own["definitionGroups"] = [
-            own_reference(group) if isinstance(group, str) else group for group in groups
+            references.own(group) if isinstance(group, str) else group for group in groups
         ]
     return own
 

@@ -71,7 +71,7 @@ def patch_of(
     What edition 0.4 does not show of the entity stays.
     """
     attributes = before.attributes
-    native = to_entity(kind, body, attributes, show.fill(definitions))
+    native = to_entity(kind, body, attributes, show.fill(definitions), show.references)
     gone = shown_of(kind, attributes) | {KEPT}
     return {**{name: None for name in gone if name in attributes}, **native}
 

@@ -1,0 +1,94 @@
+"""References to entities of the same registry: by the names of edition 0.4, and natively.
+
+A reference is a pointer into the registry's document, `#/definitionGroups/g`, or a URL of this
+node. Natively it is an xid where a client of edition 0.4 wrote a pointer; documents that were
+imported have pointers by the native names, `#/messagegroups/g`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.dialects.registry04.names import GROUPS, PREFIX, has_names, path_of
+from catalog.model.xid import Xid
+
+# The seed itself leaves out the plural's last letter now and then.
+_PATH = re.compile(
+    r"/(?P<groups>endpoints?|definitionGroups?|schemaGroups?)/(?P<gid>[^/]+)"
+    r"(?:/(?P<resources>definitions?|schemas?)/(?P<rid>[^/]+)(?:/versions/(?P<vid>[^/]+))?)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """Translates what refers to this registry; whatever else a reference is, it stays.
+
+    `bases` are the URLs that this node is known by, without a slash at their ends.
+    """
+
+    bases: tuple[str, ...] = ()
+
+    def native(self, text: str, held: Iterable[Any] = ()) -> str:
+        """The native form of a reference.
+
+        Args:
+            held: what was there natively: a form that means the same stays.
+        """
+        for known in held:
+            if isinstance(known, str) and self.own(known) == text:
+                return known
+        if text.startswith("#/"):
+            return _native_path(_unescaped(text[1:])) or text
+        for base in self.bases:
+            if text.startswith(f"{base}{PREFIX}/"):
+                path = _native_path(text.removeprefix(base + PREFIX))
+                return base + path if path else text
+        return text
+
+    def own(self, text: str) -> str:
+        """A reference as edition 0.4 has it."""
+        pointed = _unescaped(text[1:]) if text.startswith("#/") else text
+        if path := _own_path(pointed):
+            return "#" + path.replace("~", "~0")
+        for base in self.bases:
+            if text.startswith(f"{base}/") and (path := _own_path(text.removeprefix(base))):
+                return base + PREFIX + path
+        return text
+
+
+def _native_path(path: str) -> str:
+    """The native path of an entity; nothing if it is none."""
+    found = _PATH.fullmatch(path)
+    if found is None:
+        return ""
+    group, resource = GROUPS[found["groups"].removesuffix("s") + "s"]
+    parts = ["", group.native, found["gid"]]
+    if found["rid"]:
+        if found["resources"].removesuffix("s") != resource.singular:
+            return ""
+        parts += [resource.native, found["rid"]]
+    if found["vid"]:
+        parts += ["versions", found["vid"]]
+    native = "/".join(parts)
+    return native if _entity(native) else ""
+
+
+def _own_path(path: str) -> str:
+    """The path of an entity by the names of edition 0.4; nothing if it has none."""
+    xid = _entity(path)
+    return path_of(xid) if xid is not None and has_names(xid) else ""
+
+
+def _entity(path: str) -> Xid | None:
+    try:
+        xid = Xid.parse(path)
+    except ValueError:
+        return None
+    return xid if xid.gid else None
+
+
+def _unescaped(pointer: str) -> str:
+    return pointer.replace("~0", "~")
