@@ -204,9 +204,13 @@ class Plan:
             MismatchedEpoch
             Readonly: it belongs to another authority.
         """
-        epoch = read_epoch(draft.shown_as, body)
         before = draft.before
-        if before is None or not self.writes_only_changes:
+        if before is None:
+            self.touch(draft.xid)
+            yield
+            return
+        epoch = read_epoch(draft.shown_as, body)
+        if not self.writes_only_changes:
             self._begin_update(draft, epoch)
             yield
             return
@@ -219,8 +223,7 @@ class Plan:
             draft.modifiedat = named if is_later else max(self.now, named)
 
     def _begin_update(self, draft: Draft, epoch: int | None) -> None:
-        if draft.before is not None:
-            self.check_epoch(draft, epoch, draft.shown_as)
+        self.check_epoch(draft, epoch, draft.shown_as)
         self.touch(draft.xid)
 
     def update(
