@@ -50,6 +50,11 @@ def test_every_statement_says_what_it_is_for(file: str, name: str) -> None:
     assert purpose[1].rstrip().endswith(".")
 
 
+def test_migrations_are_numbered_one_by_one() -> None:
+    numbers = [migration.number for migration in migrations.migrations()]
+    assert numbers == [*range(1, len(numbers) + 1)]
+
+
 async def test_every_statement_is_valid_against_the_schema(database_url: str) -> None:
     connection = await asyncpg.connect(database_url)
     try:
