@@ -7,6 +7,7 @@ could not do its work or was misused.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -32,7 +33,10 @@ Url = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a script, no table.")]
 
-out = Console(highlight=False, soft_wrap=True)
+# Where nobody watches, a table is not folded to the width of a terminal that is not there.
+_WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200
+
+out = Console(highlight=False, soft_wrap=True, width=_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
