@@ -10,6 +10,7 @@ from aiohttp import web
 from catalog.api.documents import read_registry
 from catalog.api.headers import traces
 from catalog.api.methods import READING
+from catalog.api.notes import find_notes, notes_as_json
 from catalog.api.responses import json_response
 from catalog.api.stream import in_bounded_time
 from catalog.context import CONTEXT, Context
@@ -54,13 +55,10 @@ async def post_apply(request: web.Request) -> web.Response:
         configuration, writer = context.configuration, context.writer
         if "dryrun" in request.query:
             foretold = await writer.foretell_composed(configuration, apply)
-            return json_response(_shown(apply, foretold, configuration.model))
+            return json_response(await _shown(request, apply, foretold, configuration.model))
         outcome = await writer.apply_composed(configuration, apply)
-        shown = {
-            "interaction": outcome.interaction,
-            **_shown(apply, outcome, configuration.model),
-        }
-        return json_response(shown, headers=traces(outcome))
+        shown = await _shown(request, apply, outcome, configuration.model)
+        return json_response({"interaction": outcome.interaction, **shown}, headers=traces(outcome))
 
 
 async def _read(request: web.Request, context: Context) -> Apply:
@@ -133,7 +131,12 @@ def _xids(request: web.Request, texts: Iterable[str]) -> Iterable[Xid]:
             raise MalformedXid(request.path, xid=text[:300], error_detail=str(error)) from error
 
 
-def _shown(apply: Apply, done: Outcome | Decision, model: Model) -> dict[str, Any]:
+async def _shown(
+    request: web.Request, apply: Apply, done: Outcome | Decision, model: Model
+) -> dict[str, Any]:
+    context = request.app[CONTEXT]
+    base_url = context.base_url(request)
+    notes = await find_notes(context, model, base_url, apply.interaction, done)
     differences = differences_between(done.before, done.after, model)
     counts = dict.fromkeys(("created", "updated", "deleted"), 0)
     for difference in differences:
@@ -144,6 +147,7 @@ def _shown(apply: Apply, done: Outcome | Decision, model: Model) -> dict[str, An
         "changes": [_difference(each) for each in differences],
         "leftalone": [str(xid) for xid in roots_of(map(Xid.parse, left_alone))],
         "kept": sorted(apply.pruned.kept),
+        **notes_as_json(notes),
     }
 
 

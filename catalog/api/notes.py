@@ -2,7 +2,8 @@
 
 The field `Concord-Notes` of the answer is a list (RFC 9651): of each note the name of the rule,
 with the parameters `subject` (an xid), `pointer` (a JSON pointer into that entity) and `detail`.
-Where there are more than it has room for, the last member is `more`, with their `count`.
+Where there are more than it has room for, the last member is `more`, with their `count`. The
+answer of an apply has the same as members of its body.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any, TypeAlias
 
 from catalog.api.structuredfields import write_item
 from catalog.api.view import View
+from catalog.context import Context
 from catalog.messages import BASES, places
 from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
+from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.registry.read import read_entities
-from catalog.registry.work import Outcome
+from catalog.registry.work import Decision, Outcome
 from catalog.rules import Fault, Rules, Subject
 
 NOTES = "Concord-Notes"
@@ -28,13 +32,16 @@ _LARGEST_VALUE = 6000
 _MOST_EXAMINED = 200
 _MOST_BASES = 16
 _LONGEST_DETAIL = 200
+_MOST_LISTED = 200
+
+Note: TypeAlias = tuple[Xid, Fault]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Touched:
     """What an interaction touched, and the bases of messages among that."""
 
-    outcome: Outcome
+    outcome: Outcome | Decision
     bases: Sequence[str]
     loaded: dict[str, Subject] = field(default_factory=dict)
 
@@ -51,20 +58,46 @@ class _Touched:
 
 
 async def notes_on(view: View, interaction: Interaction, outcome: Outcome) -> dict[str, str]:
-    """The field for an answer to a write; nothing where no rule is broken.
-
-    Of a large write, only the first entities are examined.
-    """
-    touched = _Touched(outcome=outcome, bases=(view.context.base_url(view.request),))
-    rules, found = Rules(view.model), list[tuple[Xid, Fault]]()
-    for subject in islice(_subjects(interaction, outcome), _MOST_EXAMINED):
-        if any(subject.text(name) for name in BASES):
-            await _load_bases(view, subject, touched)
-        found += ((subject.xid, fault) for fault in rules.examine(subject, touched))
+    """The field for an answer to a write; nothing where no rule is broken."""
+    base_url = view.context.base_url(view.request)
+    found = await find_notes(view.context, view.model, base_url, interaction, outcome)
     return {NOTES: _written(found)} if found else {}
 
 
-def _written(found: Sequence[tuple[Xid, Fault]]) -> str:
+async def find_notes(
+    context: Context,
+    model: Model,
+    base_url: str,
+    interaction: Interaction,
+    outcome: Outcome | Decision,
+) -> list[Note]:
+    """Which rules an interaction breaks, and the xid of the entity that breaks each.
+
+    Of a large one, only the first entities are examined.
+
+    Args:
+        base_url: the registry's root as the client knows it, which references may begin with.
+    """
+    touched = _Touched(outcome=outcome, bases=(base_url,))
+    rules, found = Rules(model), list[Note]()
+    for subject in islice(_subjects(interaction, outcome), _MOST_EXAMINED):
+        if any(subject.text(name) for name in BASES):
+            await _load_bases(context, model, subject, touched)
+        found += ((subject.xid, fault) for fault in rules.examine(subject, touched))
+    return found
+
+
+def notes_as_json(found: Sequence[Note]) -> dict[str, Any]:
+    """The first notes as an array, and how many there are in all."""
+    notes = [
+        {"rule": fault.rule.name, "subject": str(xid)}
+        | {"pointer": fault.pointer, "detail": _detail(fault)}
+        for xid, fault in found[:_MOST_LISTED]
+    ]
+    return {"notes": notes, "notescount": len(found)}
+
+
+def _written(found: Sequence[Note]) -> str:
     """As many notes as there is room for, and how many there are beside them."""
     shown: list[str] = []
     room = _LARGEST_VALUE
@@ -78,7 +111,7 @@ def _written(found: Sequence[tuple[Xid, Fault]]) -> str:
     return ", ".join(shown)
 
 
-def _subjects(interaction: Interaction, outcome: Outcome) -> Iterator[Subject]:
+def _subjects(interaction: Interaction, outcome: Outcome | Decision) -> Iterator[Subject]:
     """The groups and versions that a request gives attributes to."""
     groups = {str(upsert.xid) for upsert in interaction.groups if upsert.body is not None}
     resources = {str(upsert.xid) for upsert in interaction.resources}
@@ -90,20 +123,22 @@ def _subjects(interaction: Interaction, outcome: Outcome) -> Iterator[Subject]:
 
 
 def _note(xid: Xid, fault: Fault) -> str:
-    parameters = {"subject": str(xid), "pointer": fault.pointer}
+    parameters = {"subject": str(xid), "pointer": fault.pointer, "detail": _detail(fault)}
+    return write_item(fault.rule.name, parameters)
+
+
+def _detail(fault: Fault) -> str:
     detail = fault.message
-    if len(detail) > _LONGEST_DETAIL:
-        detail = f"{detail[: _LONGEST_DETAIL - 1]}…"
-    return write_item(fault.rule.name, {**parameters, "detail": detail})
+    return detail if len(detail) <= _LONGEST_DETAIL else f"{detail[: _LONGEST_DETAIL - 1]}…"
 
 
 def _subject(entity: Entity) -> Subject:
     return Subject(xid=entity.path, attributes=entity.attributes)
 
 
-async def _load_bases(view: View, subject: Subject, touched: _Touched) -> None:
+async def _load_bases(context: Context, model: Model, subject: Subject, touched: _Touched) -> None:
     """Load the bases of a message that this interaction did not touch."""
-    async with view.context.database.pool.acquire() as connection:
+    async with context.database.pool.acquire() as connection:
         base: Subject | None = subject
         for _ in range(_MOST_BASES):
             named = (base.text(name) for name in BASES) if base is not None else ()
@@ -113,7 +148,7 @@ async def _load_bases(view: View, subject: Subject, touched: _Touched) -> None:
             xid = found[0].xid
             base = touched.find(xid)
             if base is None:
-                known = await read_entities(connection, view.model, [xid])
+                known = await read_entities(connection, model, [xid])
                 version = known.entities.get(str(xid))
                 if version is not None and version.kind == "resource":
                     version = known.default_of(version)

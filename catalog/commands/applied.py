@@ -109,6 +109,11 @@ class Applied:
         """What the answers list under this name, each once."""
         return sorted({xid for answer in self.answers for xid in answer[name]})
 
+    @property
+    def notes(self) -> list[Json]:
+        """Rules of the domains that what is written breaks; they refuse nothing."""
+        return [note for answer in self.answers for note in answer.get("notes", [])]
+
     def as_json(self) -> Json:
         changes = self.changes
         actions = [change["action"] for change in changes]
@@ -118,6 +123,7 @@ class Applied:
             "changes": changes,
             "leftalone": self.listed("leftalone"),
             "kept": self.listed("kept"),
+            "notes": self.notes,
             "interactions": [each["interaction"] for each in self.answers if "interaction" in each],
         }
         if self.failure is not None:

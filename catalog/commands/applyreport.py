@@ -28,6 +28,7 @@ def show_applied(done: Applied, *, quiet: bool, verbose: bool, as_json: bool) ->
         if done.changes or done.failure is None:
             out.print(summary(done.changes, is_dry=done.is_dry))
         _show_left_alone(done, verbose=verbose)
+        _show_notes(done, verbose=verbose)
     if done.failure is not None and not as_json:
         _show_failure(done)
 
@@ -43,6 +44,15 @@ def _show_left_alone(done: Applied, *, verbose: bool) -> None:
         more = f" and {len(found) - len(shown):,} more" if len(found) > len(shown) else ""
         if found:
             out.print(f"{what}: {cell(', '.join(shown))}{more}.")
+
+
+def _show_notes(done: Applied, *, verbose: bool) -> None:
+    shown = done.notes if verbose else done.notes[:MOST_LISTED]
+    for note in shown:
+        where = note["subject"] + note["pointer"]
+        out.print(f"[yellow]Note:[/] {cell(where)}: {cell(note['detail'])}")
+    if (more := len(done.notes) - len(shown)) > 0:
+        out.print(f"… and {more:,} more notes; `concord lint` lists them with their lines.")
 
 
 def _show_failure(done: Applied) -> None:

@@ -29,8 +29,9 @@ class Imported:
 
     `written` is how many entities, versions too, were created or changed for it. `left_alone` is
     what the document shows as read-only, and is so in the node, too. `left_out` broke a rule, and
-    `set_aside` is what could be kept as an extension instead. Whatever went wrong with a document
-    that `is_interrupted` was no fault of what is in it.
+    `set_aside` is what could be kept as an extension instead. `notes` are of rules of the domains
+    that refuse nothing. Whatever went wrong with a document that `is_interrupted` was no fault of
+    what is in it.
     """
 
     file: str
@@ -42,6 +43,7 @@ class Imported:
     left_out: tuple[str, ...] = ()
     left_alone: tuple[str, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
+    notes: tuple[Mapping[str, str], ...] = ()
     is_interrupted: bool = False
 
     @property
@@ -89,6 +91,7 @@ class Imported:
             ],
             "leftout": list(self.left_out),
             "leftalone": list(self.left_alone),
+            "notes": list(self.notes),
         }
 
 

@@ -144,6 +144,7 @@ class _Attempt:
         self._left_alone: list[str] = []
         self._set_aside: list[SetAside] = []
         self._written = 0
+        self._notes: list[Mapping[str, str]] = []
 
     @property
     def is_over(self) -> bool:
@@ -153,6 +154,7 @@ class _Attempt:
         """The node has taken what was sent, or would have."""
         self.state = State.REFUSED if self._document.losses else State.IMPORTED
         self._written = int(answer.get("created", 0)) + int(answer.get("updated", 0))
+        self._notes = answer.get("notes", [])
 
     def give_way(self, refused: Refused) -> None:
         """Change what is sent so that it may be taken the next time, or end the attempt.
@@ -191,4 +193,5 @@ class _Attempt:
             left_out=tuple(self._left_out) if is_imported else (),
             left_alone=tuple(self._left_alone) if is_imported else (),
             set_aside=tuple(self._set_aside) if is_imported else (),
+            notes=tuple(self._notes),
         )

@@ -50,6 +50,8 @@ class ImportReport:
         if not self.quiet:
             self._show_reading(result)
             self._show_list("Left alone, read-only there and here", result.left_alone)
+            notes = [(note["detail"], note["subject"] + note["pointer"]) for note in result.notes]
+            self._show_reasons("Imported, but to be looked at", notes)
         self._show_losses(result)
         _show_violations(result, owners)
         _show_all("Left out", result.left_out)

@@ -92,3 +92,21 @@ async def test_the_write_that_closes_a_circle_of_bases_carries_a_note(node: Node
 def test_a_note_is_written_as_a_structured_field(value: str | int, written: str) -> None:
     """RFC 9651, 4.1.3 to 4.1.11."""
     assert write_item("n", {"v": value}) == written
+
+
+async def test_an_apply_and_its_dry_run_answer_with_the_notes(node: Node) -> None:
+    groups = {"endpoints": {"e": {"usage": ["producer"], "protocol": "KAFKA", **options(acks=5)}}}
+    for path in ("/apply?dryrun", "/apply"):
+        answer = await node.send("POST", path, groups)
+        assert answer.status == 200, answer.body
+        notes = {note["rule"]: note for note in answer.json["notes"]}
+        assert len(notes) == answer.json["notescount"]
+        note = notes["acks_range"]
+        assert (note["subject"], note["pointer"]) == ("/endpoints/e", "/protocoloptions/acks")
+        assert note["detail"].startswith("5 is none of")
+    again = await node.send("POST", "/apply", groups)
+    assert again.json["notes"] == []
+
+
+def options(**values: Any) -> dict[str, Any]:
+    return {"protocoloptions": {"endpoints": [{"uri": "kafka://k:9092"}], "topic": "t", **values}}
