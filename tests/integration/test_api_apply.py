@@ -324,9 +324,9 @@ async def test_what_cannot_be_written_cannot_be_applied(node: Node, flags: str) 
 
 async def make_replica(node: Node, place: str) -> None:
     """Let everything at or below a place belong to another catalog."""
-    await node.database.pool.execute(
-        "UPDATE entities SET authority = 'https://elsewhere.example' WHERE xid LIKE $1", f"{place}%"
-    )
+    statement = "UPDATE entities SET authority = 'https://elsewhere.example' WHERE xid LIKE $1"
+    async with node.database.pool.acquire() as connection:
+        await connection.execute(statement, f"{place}%")
 
 
 async def test_a_replica_that_is_equal_needs_no_write_and_one_that_differs_is_left_alone(

@@ -228,7 +228,8 @@ async def test_events_are_an_iterator_and_leave_no_subscription_behind(
 
 async def test_links_are_listed_over_all_pages_and_removed(client: Client) -> None:
     for number in range(5):
-        await client.add_link({"id": f"l{number}", "source": f"http://127.0.0.1:{number + 1}"})
+        source = f"http://127.0.0.1:{number + 1}"
+        await client.add_link({"id": f"l{number}", "source": source}, force=True)
     links = await client.links()
     assert [link["id"] for link in links] == ["l0", "l1", "l2", "l3", "l4"]
     assert (await client.link("l0"))["source"] == "http://127.0.0.1:1"

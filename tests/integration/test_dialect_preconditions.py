@@ -17,6 +17,7 @@ from tests.integration.conftest import Answer, Node, assert_problem, start_node
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 _SERVICE = "11111111-2222-4333-8444-555555555555"
+_DOOMED_SERVICE = "88888888-2222-4333-8444-555555555555"
 _PROTOCOLS = {"protocols": ["HTTP"]}
 _IDS = {
     "group": "g",
@@ -182,7 +183,7 @@ async def test_an_answer_that_comes_later_says_that_the_condition_was_not_met(no
         "/messagecatalog/doomed",
         "/messagecatalog/g/messagedefinitions/doomed",
         "/messagecatalog/g/messagedefinitions/m/versions/1",
-        f"/services/{_SERVICE}",
+        f"/services/{_DOOMED_SERVICE}",
         "/registry/0.4/schemaGroups/doomed",
         "/registry/0.4/schemaGroups/s/schemas/doomed",
         "/registry/0.4/schemaGroups/s/schemas/d/versions/1",
@@ -196,6 +197,8 @@ async def test_who_has_not_seen_the_last_state_may_not_delete_it(node: Node, pat
         "/schemagroups/s/schemas/doomed$details": {"format": "Text/1", "schema": "text"},
     }.items():
         await node.put(native, body)
+    service = {"id": _DOOMED_SERVICE, "name": "doomed", **_PROTOCOLS}
+    await node.send("POST", "/services?import", [service])
     assert is_refused(await node.send("DELETE", path, If_Match='"other"'))
     tag = await tag_of(node, path)
     assert (await node.send("DELETE", path, If_Match=tag)).status in (200, 204)
