@@ -16,7 +16,6 @@ from benchmarks.messages import REPLICATED_PER_GROUP, document, entities_in
 from benchmarks.process import bare, node
 from benchmarks.size import Size
 from catalog.client import Client
-from catalog.registry.eventdefinitions import event_definitions
 
 _GROUPS_AT_ONCE = 40
 _LONGEST_SECONDS = 120
@@ -30,7 +29,7 @@ async def run(size: Size, directory: Path) -> list[Figure]:
     async with node(directory, "bootstrap-source") as source:
         await seed(source, groups)
         async with bare(directory, "bootstrap-bare", "--directory", str(data)) as url:
-            bare_seconds = await _copy_seconds(url, source, count + len(event_definitions()))
+            bare_seconds = await _copy_seconds(url, source, count)
         async with node(directory, "bootstrap-replica") as replica:
             seconds = await _follow_seconds(replica, source)
     return [

@@ -16,7 +16,7 @@ from catalog.config import Settings
 from catalog.context import Context, read_configuration
 from catalog.formats import Checker
 from catalog.model.errors import ServerBusy
-from catalog.registry.begin import ensure_registry, initial_entities, initial_model
+from catalog.registry.begin import ensure_registry, initial_model
 from catalog.store.database import Database
 from catalog.store.embedded import start_embedded
 from catalog.store.statistics import Statistics
@@ -156,8 +156,7 @@ async def _open_database(settings: Settings) -> AsyncIterator[tuple[Database, Re
                 pool_size=settings.database_pool_size,
             )
         )
-        entities = initial_entities(settings.initial_model)
-        await ensure_registry(database, settings.registry_id, entities)
+        await ensure_registry(database, settings.registry_id)
         yield database, revive
 
 

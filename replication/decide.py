@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from catalog.model.entity import Entity, Tombstone
-from catalog.registry.eventdefinitions import AUTHORITY as NOBODY
 
 Copy = Entity | Tombstone
 
@@ -103,17 +102,12 @@ def is_in_scope(xid: str, scope: tuple[str, ...]) -> bool:
 
 
 def decide(place: Place, incoming: Copy, policy: Policy) -> Verdict:
-    """Say what to do with `incoming`: design, section 6.
-
-    What every catalog begins with is nobody's, so each deletes it for itself alone.
-    """
+    """Say what to do with `incoming`: design, section 6."""
     if incoming.authority == policy.own and not policy.is_recovering:
         return Verdict.OWN
     if not policy.admits(incoming):
         return Verdict.REFUSED
     if isinstance(incoming, Tombstone):
-        if incoming.authority == NOBODY:
-            return Verdict.REFUSED
         return _decide_deletion(place.held, incoming, policy)
     if incoming.digest != incoming.content_digest():
         return Verdict.INVALID

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from catalog.client import Client, DigestRow
 from catalog.demo.federation import Federation
 from catalog.demo.screen import Unexpected
-from catalog.registry.eventdefinitions import AUTHORITY
 
 Holdings = Mapping[tuple[str, str], DigestRow]
 
@@ -18,12 +17,8 @@ _PAUSE_SECONDS = 0.1
 
 
 async def holdings(client: Client) -> Holdings:
-    """What a node holds, by origin, deleted entities too, beside what every node begins with."""
-    return {
-        (row.authority, row.origin): row
-        for row in await client.digest_rows()
-        if row.authority != AUTHORITY
-    }
+    """What a node holds, by origin, deleted entities too."""
+    return {(row.authority, row.origin): row for row in await client.digest_rows()}
 
 
 async def expected_holdings(federation: Federation) -> Holdings:

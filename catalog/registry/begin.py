@@ -1,10 +1,9 @@
-"""What a fresh node begins with: its model, its registry entity and a few definitions."""
+"""What a fresh node begins with: its model and its registry entity."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from catalog.model.entity import Entity
 from catalog.model.errors import ModelError, XRegistryError
 from catalog.model.includes import resolve_includes
 from catalog.model.modelsource import default_model
-from catalog.registry.eventdefinitions import event_definitions
 from catalog.sourcefile import SourceFileError, read_object_file
 from catalog.store.database import Database
 from catalog.store.locks import Touched, lock_and_load
@@ -63,19 +61,11 @@ async def _read_included(url: str) -> dict[str, Any]:
     return await asyncio.to_thread(read_object_file, Path(unquote(parts.path)))
 
 
-def initial_entities(setting: str) -> list[Entity]:
-    """What a fresh node holds already: nothing, unless it begins with the default model."""
-    return event_definitions() if setting == "default" else []
-
-
-async def ensure_registry(
-    database: Database, registry_id: str, entities: Sequence[Entity] = ()
-) -> None:
+async def ensure_registry(database: Database, registry_id: str) -> None:
     """Create the registry entity if this database has none yet.
 
     Args:
         registry_id: the `registryid` of a fresh node; one that exists keeps its own.
-        entities: what a fresh node holds already.
     """
     now = datetime.now(UTC)
     async with database.transaction() as connection:
@@ -94,5 +84,5 @@ async def ensure_registry(
         )
         await write(
             connection,
-            Write(interaction=uuid.uuid4().hex, at=now, entities=[registry, *entities]),
+            Write(interaction=uuid.uuid4().hex, at=now, entities=[registry]),
         )

@@ -33,7 +33,6 @@ from catalog.model.moment import parse_time
 from catalog.model.schema import Attribute, Model
 from catalog.model.xid import Xid
 from catalog.registry.draft import Draft
-from catalog.registry.eventdefinitions import AUTHORITY
 from catalog.registry.grouprules import GroupRules
 
 
@@ -47,10 +46,6 @@ class Planned:
 
 def _as_given(attributes: dict[str, Any]) -> dict[str, Any]:
     return attributes
-
-
-def _is_nobodys(draft: Draft) -> bool:
-    return draft.before is not None and draft.before.authority == AUTHORITY
 
 
 class Plan:
@@ -172,11 +167,6 @@ class Plan:
                 detail=f"It is a replica; only its authority, {before.authority}, may change it. "
                 "?ignore=readonly leaves such entities out of a request.",
             )
-
-    def _check_deletable(self, draft: Draft) -> None:
-        """What every catalog begins with is read-only, too, but any of them can do without."""
-        if not _is_nobodys(draft):
-            self.check_writable(draft)
 
     def check_epoch(self, draft: Draft, expected: int | None, subject: str = "") -> None:
         current = self._shown_epoch(draft) if draft.before else None
@@ -352,17 +342,16 @@ class Plan:
                 raise NotFound(str(delete.xid))
             return None
         self.check_epoch(draft, delete.epoch)
-        self._check_deletable(draft)
+        self.check_writable(draft)
         self.delete_below(delete.xid)
         draft.is_deleted = True
-        if not _is_nobodys(self.drafts[str(delete.xid.parent)]):
-            self.touch(delete.xid.parent)
+        self.touch(delete.xid.parent)
         return draft
 
     def delete_below(self, xid: Xid) -> None:
         """Delete everything that an entity holds."""
         for draft in self._versions.get(str(xid), ()) if xid.rid else self._in_group(xid):
-            self._check_deletable(draft)
+            self.check_writable(draft)
             draft.is_deleted = True
 
     def _in_group(self, group: Xid) -> Iterable[Draft]:

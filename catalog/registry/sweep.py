@@ -29,7 +29,6 @@ from catalog.model.xid import Xid
 from catalog.registry.affected import Affected
 from catalog.registry.checks import Checks
 from catalog.registry.compliance import displaced, has_rules, review_group, review_resource
-from catalog.registry.discard import discard_misfits
 from catalog.registry.holdings import Stored
 from catalog.registry.plan import Plan
 from catalog.registry.resources import ResourcePlan
@@ -75,15 +74,6 @@ class Sweep:
             CapabilityError: the same, where the model stays as it is.
         """
         old, new = self.before.model, self.after.model
-        if old != new:
-            await discard_misfits(
-                self.connection,
-                old,
-                new,
-                authority=self.authority,
-                interaction=self.interaction,
-                now=self.now,
-            )
         affected = Affected.by(old, new)
         if affected.registry:
             await self._registry(new)

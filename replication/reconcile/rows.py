@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
-from catalog.registry.eventdefinitions import AUTHORITY
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.ranges import BucketRange
 from replication.reconcile.remote import Remote
@@ -35,8 +34,7 @@ _NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 def read_rows(remote: Remote, buckets: BucketRange, *, verify: bool) -> list[pa.RecordBatch]:
     """All rows of these buckets, tombstones included, each with its fingerprint as `fp`.
 
-    The registry's own row is left out: every catalog has its own, and none is replicated. So
-    are deletions of what every catalog begins with: each may do without.
+    The registry's own row is left out: every catalog has its own, and none is replicated.
     The answer is parsed while it arrives and handed on when it is complete, so that an
     attempt that broke off leaves nothing behind.
 
@@ -81,10 +79,7 @@ def _checked(batch: pa.RecordBatch, buckets: BucketRange) -> pa.RecordBatch:
     if held.size and not (buckets.start <= held.min() and held.max() < buckets.stop):
         raise ValueError(f"bucket {held.min()} or {held.max()} was not asked for")
     batch = batch.append_column(FINGERPRINT, fingerprints(batch.column("digest")))
-    is_root = pc.equal(batch.column("origin"), "/")
-    is_nobodys = pc.equal(batch.column("authority"), AUTHORITY)
-    is_left_out = pc.or_(is_root, pc.and_(is_nobodys, batch.column("deleted")))
-    return batch.filter(pc.invert(is_left_out))
+    return batch.filter(pc.not_equal(batch.column("origin"), "/"))
 
 
 def fingerprints(digests: pa.StringArray) -> pa.Int64Array:

@@ -22,6 +22,7 @@ from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context, read_configuration
 from catalog.model.modelsource import default_model, load_model
+from catalog.node import open_database
 from catalog.registry.begin import ensure_registry
 from catalog.store.changes import START, LoggedChange, read_changes
 from catalog.store.database import Database
@@ -165,6 +166,15 @@ async def start_node(
         async with context.checker, TestClient(TestServer(app)) as client:
             context.public_base = str(client.make_url("")).rstrip("/")
             yield Node(client, context)
+
+
+@contextlib.asynccontextmanager
+async def start_fresh_node(dsn: str) -> AsyncIterator[Node]:
+    """A node on a database that the server's own process has begun."""
+    async with open_database(Settings(database_url=dsn)):
+        pass
+    async with start_node(dsn) as node:
+        yield node
 
 
 async def new_database(postgres_url: str, template: str) -> AsyncIterator[str]:

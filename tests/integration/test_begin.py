@@ -15,6 +15,7 @@ from catalog.model.modelsource import default_model
 from catalog.node import open_database
 from catalog.registry.begin import InitialModelUnusable
 from catalog.store.entities import load
+from tests.integration.conftest import start_fresh_node
 
 DIRS = {"groups": {"dirs": {"singular": "dir"}}}
 
@@ -31,6 +32,16 @@ async def test_without_settings_it_has_the_default_model(database_url: str) -> N
     configuration, id = await begin(database_url)
     assert configuration.model.expanded() == default_model().expanded()
     assert (configuration.revision, id) == (0, "concord")
+
+
+async def test_it_holds_nothing(database_url: str) -> None:
+    async with start_fresh_node(database_url) as node:
+        collections = await node.get("/?collections")
+        held = {name: groups for name, groups in collections.items() if isinstance(groups, dict)}
+        assert held == {"endpoints": {}, "messagegroups": {}, "schemagroups": {}}
+        assert (await node.get("/"))["epoch"] == 1
+        assert await node.get("/messagecatalog") == []
+        assert [one.change.xid for one in await node.changes()] == []
 
 
 async def test_it_may_begin_with_no_types_at_all(database_url: str) -> None:

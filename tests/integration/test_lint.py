@@ -17,10 +17,8 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
-from catalog.config import Settings
-from catalog.node import open_database
-from catalog.registry.eventdefinitions import GROUP
-from tests.integration.conftest import Node, start_node
+from tests.integration.conftest import Node
+from tests.integration.federation import execute
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "catalog-as-code"
@@ -419,20 +417,19 @@ async def test_references_into_a_running_catalog_are_followed(
 
 
 async def test_replicas_are_left_alone_where_the_document_says_that_they_are(
-    database_url: str, tmp_path: Path
+    node: Node, tmp_path: Path
 ) -> None:
-    """Every catalog begins with some."""
+    await node.put("/messagegroups/g/messages/m")
+    await execute(
+        node, "UPDATE entities SET authority = 'https://elsewhere.example' WHERE kind <> 'registry'"
+    )
     export = tmp_path / "export.xreg.json"
-    async with open_database(Settings(database_url=database_url)):
-        pass
-    async with start_node(database_url) as node:
-        exported = await node.get("/export")
-        export.write_bytes(orjson.dumps(exported))
-        assert await against(node, str(export)) == []
-        for each in exported["messagegroups"][GROUP.gid]["messages"].values():
-            del each["meta"]["readonly"]
-        export.write_bytes(orjson.dumps(exported))
-        assert {rule for _, rule in await against(node, str(export))} == {"readonly"}
+    exported = await node.get("/export")
+    export.write_bytes(orjson.dumps(exported))
+    assert await against(node, str(export)) == []
+    del exported["messagegroups"]["g"]["messages"]["m"]["meta"]["readonly"]
+    export.write_bytes(orjson.dumps(exported))
+    assert {rule for _, rule in await against(node, str(export))} == {"readonly"}
 
 
 async def test_the_model_of_a_running_catalog_holds(node: Node, repository: Repository) -> None:

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from catalog.registry.eventdefinitions import AUTHORITY
 from replication.reconcile import compare as compare_module
 from replication.reconcile.__main__ import main
 from replication.reconcile.errors import ReconcileError
@@ -117,20 +116,6 @@ def test_every_difference_is_reported_with_all_files(
     assert all(origin in page for _, _, origin in EXPECTED)
     assert "<script>" not in page
     assert "8 differences" in page
-
-
-def test_what_every_catalog_begins_with_may_be_deleted_by_any_but_not_differ(
-    federation: Federation, reconcile: Reconcile
-) -> None:
-    eu, us, hub = three_catalogs(federation)
-    for node in (eu, us, hub):
-        for name in "abc":
-            node.hold(AUTHORITY, f"/messagegroups/{name}")
-    us.hold(AUTHORITY, "/messagegroups/a", epoch=2, deleted=True)
-    del hub.rows[AUTHORITY, "/messagegroups/b"]
-    hub.hold(AUTHORITY, "/messagegroups/c", content="other")
-
-    assert seen(reconcile()) == {("diverged", "hub", "/messagegroups/c")}
 
 
 def test_a_repair_settles_what_fetching_again_can_settle(

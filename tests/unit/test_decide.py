@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
-from catalog.registry.eventdefinitions import AUTHORITY as NOBODY
 from replication.decide import Copy, Place, Policy, Verdict, decide
 from replication.judge import Malformed, changes_of, judge, raised_registry, sift
 
@@ -158,14 +157,6 @@ def test_every_situation_gets_the_verdict_of_the_table(
 )
 def test_the_rows_of_the_table_by_example(held: Copy | None, incoming: Copy, verdict: str) -> None:
     assert decide(Place(held=held), incoming, ANYBODY) == verdict
-
-
-def test_nobody_deletes_for_others_what_every_catalog_begins_with() -> None:
-    begun = group(1, authority=NOBODY)
-    assert decide(Place(held=begun), end_of(begun), ANYBODY) is Verdict.REFUSED
-    assert decide(Place(), end_of(begun), ANYBODY) is Verdict.REFUSED
-    assert decide(Place(held=begun), begun, ANYBODY) is Verdict.CURRENT
-    assert decide(Place(held=end_of(begun)), begun, ANYBODY) is Verdict.DELETED
 
 
 def test_a_divergence_that_a_relay_brings_is_kept_out_and_reported() -> None:

@@ -13,11 +13,8 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.events.messagecatalog import events_of, is_about_catalog
 from catalog.events.webhook import encode
 from catalog.model.change import Change
-from catalog.registry.eventdefinitions import event_definitions
 from catalog.store.changes import LoggedChange, Position
 from catalog.store.subscriptions import ContentMode, Definition
-from replication.reconcile.rule import Copy, classify
-from replication.reconcile.topology import Topology
 
 BASE = "https://source.example.com"
 AT = datetime(2020, 10, 30, 17, 31, tzinfo=UTC)
@@ -124,23 +121,3 @@ def test_who_can_only_mean_the_message_catalog_hears_its_events(definition: Any)
 )
 def test_everybody_else_hears_those_of_the_registry(definition: Any) -> None:
     assert not is_about_catalog(Definition(sink="https://s.example", **definition), BASE)
-
-
-def test_catalogs_that_define_the_events_alike_have_no_differences() -> None:
-    topology = Topology(names=("a", "b"), authorities=("https://a", "urn:uuid:b"), carried=({}, {}))
-    held = [
-        Copy(
-            catalog=catalog,
-            authority=one.authority,
-            origin=one.origin,
-            xid=one.xid,
-            epoch=one.epoch,
-            deleted=False,
-            digest=one.digest.hex(),
-        )
-        for one in event_definitions()
-        for catalog in (0, 1)
-    ]
-    assert held
-    assert classify(held, topology) == []
-    assert classify(held[::2], topology) == []
