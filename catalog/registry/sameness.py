@@ -17,14 +17,16 @@ from catalog.registry.draft import Draft
 def keep_equal_document(draft: Draft, body: Body, kind: ResourceType, held: bytes | None) -> None:
     """Leave a version its document if the one in a request is the same.
 
+    An export shows an empty document where there is none, so these two are the same.
+
     Args:
         held: the version's document, if it was read: of JSON, the layout makes no difference.
     """
     if draft.before is None or draft.document is None:
         return
-    if draft.content_sha256 == draft.before.document_sha256 or (
-        held is not None and _is_same_json(body.get(kind.singular), held)
-    ):
+    is_still_empty = not (draft.document or draft.had_document)
+    is_same = is_still_empty or draft.content_sha256 == draft.before.document_sha256
+    if is_same or (held is not None and _is_same_json(body.get(kind.singular), held)):
         draft.keep_document()
 
 

@@ -356,3 +356,11 @@ async def test_nothing_of_another_authority_is_pruned(node: Node) -> None:
         assert answer["changes"] == []
         assert answer["leftalone"] == [f"{GROUP}/messages/n"]
         assert answer["kept"] == [GROUP]
+
+
+async def test_an_empty_document_is_no_change_where_there_is_none(node: Node) -> None:
+    """A catalog's own documents show it so."""
+    await node.put(f"{SCHEMA}$details", {"format": "Other/1"})
+    groups = (await node.get("/export"))["schemagroups"]
+    assert groups["s"]["schemas"]["x"]["versions"]["1"]["schemabase64"] == ""
+    assert actions(await apply(node, {"schemagroups": groups})) == {}
