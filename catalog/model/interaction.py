@@ -38,9 +38,12 @@ _OF_META = _OF_ANY | {"defaultversionid", "defaultversionsticky"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A document that came as the body of a request, not inside its metadata."""
+    """A document that came as the body of a request, not inside its metadata.
 
-    body: bytes
+    A `body` of `None` erases what there was; an erased version is held to no format.
+    """
+
+    body: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,7 @@ def update_document(
         else:
             draft.attributes.pop(url, None)
             draft.set_document(document.body)
+            draft.is_erased = document.body is None
         return []
     if len(given) > 1:
         names = ",".join((value, encoded, url))

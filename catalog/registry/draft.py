@@ -18,7 +18,8 @@ class Draft:
 
     Its epoch will be above the one before and above `least_epoch`. One that `is_noted` is
     written though nobody updated it: its time stays. `named_time` is the `modifiedat` that a
-    request names where it writes only changes.
+    request names where it writes only changes. One that `is_erased` has no document because a
+    request asked for just that.
     """
 
     xid: Xid
@@ -33,6 +34,7 @@ class Draft:
     is_touched: bool = False
     is_noted: bool = False
     is_deleted: bool = False
+    is_erased: bool = False
 
     @classmethod
     def of(cls, entity: Entity) -> Draft:

@@ -33,6 +33,7 @@ COMPATIBILITY = "compatibilityvalidated"
 _AT_ONCE = 4
 _UNKNOWN = 'This server does not check the format "{}"'
 _EXTERNAL = "The document is stored elsewhere"
+_ERASED = "Its content was erased"
 
 
 class Checker(Protocol):
@@ -126,6 +127,9 @@ class FormatCheck:
 
     def _can_be_checked(self, draft: Draft, kind: ResourceType) -> bool:
         """Whether there is something to be checked by; else that is noted, or a violation."""
+        if _is_erased(draft, kind) and not kind.strictvalidation:
+            note(self.plan, draft, FORMAT, _ERASED)
+            return False
         format = draft.attributes["format"]
         error: XRegistryError
         if not self.capabilities.validates(format):
@@ -139,3 +143,10 @@ class FormatCheck:
         else:
             note(self.plan, draft, FORMAT, reason)
         return False
+
+
+def _is_erased(draft: Draft, kind: ResourceType) -> bool:
+    """Whether a request erased a version's content, and nothing was written there since."""
+    if draft.content_sha256 is not None or f"{kind.singular}url" in draft.attributes:
+        return False
+    return draft.is_erased or draft.attributes.get(f"{FORMAT}reason") == _ERASED

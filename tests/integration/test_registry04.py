@@ -297,20 +297,6 @@ async def test_a_native_schema_without_a_rule_gets_it_with_its_next_version(node
     assert (await node.get(f"{native}/meta"))["compatibility"] == "backward_transitive"
 
 
-async def test_an_empty_body_erases_the_content(node: Node) -> None:
-    await node.send("POST", f"{ROOT}/schemaGroups", {"id": "g"})
-    await post(node, SCHEMAS, FIRST, Registry_id="s", Registry_format="Other/1")
-    erased = await node.request("PUT", SCHEMA)
-    assert erased.status == 200, erased.body
-    answer = await node.send("GET", SCHEMA)
-    assert (answer.status, answer.body) == (200, b"")
-
-
-async def test_a_schema_whose_format_is_checked_cannot_be_erased(node: Node) -> None:
-    await add_schema(node)
-    assert (await node.request("PUT", SCHEMA)).error == "format_violation"
-
-
 async def test_the_latest_version_is_the_largest_whatever_is_the_default(node: Node) -> None:
     await add_schema(node)
     await post(node, SCHEMA, SECOND)

@@ -231,7 +231,10 @@ def _native(
     merged: Mapping[str, Any],
     before: Mapping[str, Any] | None,
 ) -> tuple[Json, Document | None]:
-    """The native form of a version whose document, if any, is the body."""
+    """The native form of a version whose document, if any, is the body.
+
+    An empty body erases what a document held `before`, and a new version of it has none.
+    """
     types, show = place.types, show_for(request)
     own = resource_attributes(types, merged)
     own = without_implied_name(own, place.xid.rid, before)
@@ -244,7 +247,9 @@ def _native(
         native["contenttype"] = request.headers.get(hdrs.CONTENT_TYPE)
         return native, Document(body=content.document)
     elsewhere = native_document(types, place.path, merged)
-    return native | (elsewhere or {types.resource_type.singular: None}), None
+    if elsewhere or before is None:
+        return native | elsewhere, None
+    return native, Document(body=None)
 
 
 def _native_meta(place: Place, show: Show, body: Mapping[str, Any], version: Entity) -> Json:
