@@ -24,10 +24,10 @@ class Asked:
     scopes: tuple[str, ...] = ()
     set: str = ""
     allow_empty: bool = False
-    overwrite: bool = False
+    check_epochs: bool = False
 
     def params(self) -> Params:
-        ignored = "epoch,readonly" if self.overwrite else "readonly"
+        ignored = "readonly" if self.check_epochs else "epoch,readonly"
         return [("ignore", ignored), *([("set", self.set)] if self.set else [])]
 
     def pruning(self) -> Params:

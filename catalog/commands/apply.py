@@ -58,7 +58,12 @@ Migrate = Annotated[
 KeepUnknown = Annotated[
     bool, typer.Option("--keep-unknown", help="Keep what cannot be rewritten in `older`.")
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Whatever epochs the documents have.")]
+CheckEpochs = Annotated[
+    bool,
+    typer.Option(
+        "--check-epochs", help="Change nothing that has another epoch than a document says."
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="List every change.")]
 
 
@@ -75,7 +80,7 @@ def apply(
     allow_empty: AllowEmpty = False,
     migrate: Migrate = False,
     keep_unknown: KeepUnknown = False,
-    overwrite: Overwrite = False,
+    check_epochs: CheckEpochs = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors only.")] = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
@@ -85,7 +90,7 @@ def apply(
 
     All documents are one desired state; two that contradict each other are an error. What is
     equal already is not written: it keeps its epoch, and nobody is told. What belongs to another
-    catalog is left alone. An epoch in a document is checked where it would be written.
+    catalog is left alone. The documents win: their epochs matter only with --check-epochs.
 
     With --prune, what the documents own and do not have is deleted: resources in the groups that
     they name, and versions of resources whose versions they list; or everything at or below each
@@ -103,7 +108,7 @@ def apply(
     Exit codes: 0 done, or nothing to do; 1 a rule forbids it; 2 it could not be done. With
     --dry-run: 0 equal, 1 different, 2 it could not be told.
     """
-    asked = _asked(prune, scopes, set_name, allow_empty, overwrite)
+    asked = _asked(prune, scopes, set_name, allow_empty, check_epochs)
     documents = _read(paths, migrate=migrate, keep_unknown=keep_unknown, allow_empty=allow_empty)
     if dry_run:
         foretold = run(lambda: _foretell(url, documents, asked))
@@ -123,7 +128,7 @@ def diff(
     allow_empty: AllowEmpty = False,
     migrate: Migrate = False,
     keep_unknown: KeepUnknown = False,
-    overwrite: Overwrite = False,
+    check_epochs: CheckEpochs = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the exit code.")] = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
@@ -140,14 +145,14 @@ def diff(
 
     Exit codes: 0 equal; 1 different; 2 it could not be told, as the documents break a rule.
     """
-    asked = _asked(prune, scopes, set_name, allow_empty, overwrite)
+    asked = _asked(prune, scopes, set_name, allow_empty, check_epochs)
     documents = _read(paths, migrate=migrate, keep_unknown=keep_unknown, allow_empty=allow_empty)
     foretold = run(lambda: _foretell(url, documents, asked))
     _end_diff(foretold, quiet=quiet, verbose=verbose, as_json=as_json)
 
 
 def _asked(
-    prune: bool, scopes: list[str] | None, set_name: str, allow_empty: bool, overwrite: bool
+    prune: bool, scopes: list[str] | None, set_name: str, allow_empty: bool, check_epochs: bool
 ) -> Asked:
     from catalog.commands.applied import Asked
 
@@ -160,7 +165,7 @@ def _asked(
         scopes=tuple(scopes or ()),
         set=set_name,
         allow_empty=allow_empty,
-        overwrite=overwrite,
+        check_epochs=check_epochs,
     )
 
 

@@ -68,7 +68,7 @@ def _show_failure(done: Applied) -> None:
             text = f"{violation.title} {violation.detail}".strip()
             err.print(f"  [bold]{cell(violation.subject)}[/]: {cell(text)}")
         if any(v.type.endswith("#mismatched_epoch") for v in failure.problem.violations):
-            err.print("What has another epoch is replaced with --overwrite.")
+            err.print("Look at what changed with `concord diff`, or leave --check-epochs out.")
     elif failure.hint:
         err.print(cell(failure.hint))
     if done.is_dry:

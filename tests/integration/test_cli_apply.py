@@ -65,6 +65,20 @@ async def test_the_second_apply_has_nothing_to_do(
     assert await node.state() == before
 
 
+async def test_documents_win_whatever_epochs_they_have_unless_these_are_checked(
+    node: Node, concord: Concord, tmp_path: Path
+) -> None:
+    await node.put("/messagegroups/weather", {"name": "Weather"})
+    await node.put("/messagegroups/weather", {"name": "changed"})
+    write(tmp_path, "weather", name="Weather", epoch=1)
+    refused = await concord("apply", "--check-epochs", str(tmp_path))
+    assert refused.exit_code == 1
+    assert "leave --check-epochs out" in refused.stderr
+    assert (await concord("apply", str(tmp_path))).exit_code == 0
+    group = await node.get("/messagegroups/weather")
+    assert (group["name"], group["epoch"]) == ("Weather", 3)
+
+
 async def test_a_diff_says_what_an_apply_would_do_and_exits_with_1_if_that_is_anything(
     node: Node, concord: Concord, repository: Path
 ) -> None:
