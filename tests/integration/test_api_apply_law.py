@@ -20,7 +20,7 @@ from tests.integration.test_resource_processing_law import KINDS, SOURCE, plain,
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 QUIET = settings(
-    max_examples=40,
+    max_examples=25,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     deadline=None,
