@@ -75,6 +75,8 @@ async def test_the_description_names_every_media_type_of_the_registry(node: Node
             assert answer.headers["Content-Type"].partition(";")[0] == media_type
 
 
+# It sends requests to each of a hundred operations.
+@pytest.mark.timeout(360)
 async def test_every_operation_answers_as_it_is_described(whole_node: Node) -> None:
     await asyncio.to_thread(_try_all_operations, whole_node.url)
 
