@@ -313,7 +313,7 @@ def demo(
         Path, typer.Option(help="Keep the report of the comparison in this directory.")
     ] = _DEMO_REPORT,
 ) -> None:
-    """Show a federation of four nodes at work, in seven steps and under three minutes.
+    """Show a federation of four nodes at work, in seven steps and a few minutes.
 
     Example: concord demo --stay
 

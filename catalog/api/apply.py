@@ -34,7 +34,7 @@ routes = web.RouteTableDef()
 
 @routes.get(_ROOT)
 async def get_apply(request: web.Request) -> web.Response:
-    """What an apply may be like: the largest body that is accepted."""
+    """The limits of an apply: the largest body and the deepest nesting that are accepted."""
     settings = request.app[CONTEXT].settings
     return json_response({"maxbodybytes": settings.max_body_bytes, "maxdepth": settings.max_depth})
 

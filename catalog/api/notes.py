@@ -1,4 +1,4 @@
-"""Tells who writes of rules of the domains that what was written breaks: it is not refused.
+"""Notes on a write: the rules of the domains that it breaks, though it is not refused.
 
 The field `Concord-Notes` of the answer is a list (RFC 9651): of each note the name of the rule,
 with the parameters `subject` (an xid), `pointer` (a JSON pointer into that entity) and `detail`.
@@ -39,7 +39,7 @@ Note: TypeAlias = tuple[Xid, Fault]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Touched:
-    """What an interaction touched, and the bases of messages among that."""
+    """The entities that an interaction touched, and the bases of its messages."""
 
     outcome: Outcome | Decision
     bases: Sequence[str]

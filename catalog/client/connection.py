@@ -33,7 +33,7 @@ _GUARDS = frozenset({hdrs.IF_MATCH, hdrs.IF_NONE_MATCH})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a node answered: a success. `next_page` is the path of the page that follows."""
+    """A successful answer of a node. `next_page` is the path of the page that follows."""
 
     status: int
     headers: CIMultiDictProxy[str]

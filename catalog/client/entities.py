@@ -14,7 +14,7 @@ _SEGMENTS_WITH_DOCUMENTS = (4, 6)
 
 
 class EntityCalls(Connection):
-    """What can be done with groups, resources, their meta entities and versions.
+    """The calls for groups, resources, their meta entities and versions.
 
     An entity is named by its xid, and is a dict of its attributes as the standard shows them. The
     `epoch` of a write is a guard: the node refuses it with `mismatched_epoch` if the entity has

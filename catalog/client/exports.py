@@ -76,7 +76,7 @@ class ExportCalls(EntityCalls):
         return await self.post("/apply", groups, [*flags, ("dryrun", "")] if dry_run else flags)
 
     async def _own(self, parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
-        """What to export of these parts, and what to read for it.
+        """The parts to export, and the parts to read for that.
 
         A type is read as a whole if most of its groups are wanted, else group by group.
 

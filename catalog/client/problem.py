@@ -45,7 +45,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem(Violation):
-    """What a node says about a request that it refuses.
+    """The problem document with which a node refuses a request.
 
     `violations` is never empty: the problem itself where there is but one.
     """

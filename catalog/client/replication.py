@@ -18,7 +18,7 @@ _READY_SECONDS = 2
 
 
 class DigestRow(NamedTuple):
-    """What a node holds of one origin."""
+    """The state of one origin at a node."""
 
     authority: str
     origin: str
@@ -41,7 +41,7 @@ class Changes:
 
 
 class ReplicationCalls(Connection):
-    """What a node brings from others, and what it offers to others."""
+    """The calls for links and for the change feed."""
 
     async def links(self) -> list[JsonObject]:
         return await self._members("/replication/links", "links")
@@ -62,7 +62,7 @@ class ReplicationCalls(Connection):
         await self.request("DELETE", f"/replication/links/{id}")
 
     async def conflicts(self, link: str) -> list[JsonObject]:
-        """What a link could not apply, and why."""
+        """The copies that a link could not apply, each with its reason."""
         return await self._members(f"/replication/links/{link}/conflicts", "conflicts")
 
     async def url_of(self, authority: str) -> str:
@@ -76,7 +76,7 @@ class ReplicationCalls(Connection):
         return next(sources, "")
 
     async def handshake(self) -> JsonObject:
-        """Who the node is and where its change log stands."""
+        """The node's identity, and the range of its change log."""
         return await self.get("/replication")
 
     async def cursor(self) -> str:
@@ -88,7 +88,7 @@ class ReplicationCalls(Connection):
         return answer.headers[_CURSOR]
 
     async def changes(self, after: str, *, wait_seconds: int = 0, limit: int = 1000) -> Changes:
-        """What changed after a cursor, oldest first.
+        """The changes after a cursor, oldest first.
 
         Args:
             after: a cursor.
@@ -107,7 +107,7 @@ class ReplicationCalls(Connection):
             raise BadAnswer(self._at("/replication/changes"), "no feed") from error
 
     async def digest_rows(self) -> list[DigestRow]:
-        """What the node holds of every origin, deleted ones too, as of one moment."""
+        """The state of every origin at the node, deleted ones too, as of one moment."""
         answer = await self.request("GET", "/replication/digests", params={"format": "csv"})
         return _digest_rows(answer.body.decode())
 

@@ -1,4 +1,4 @@
-"""How often a request is sent, and how long to wait in between."""
+"""The policy for repeating requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What documents are linted against: a git revision of themselves, or a running catalog."""
+"""The base that documents are linted against: a git revision of them, or a running catalog."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def is_catalog(against: str) -> bool:
 
 
 def base_at(revision: str, arguments: Sequence[str], configuration: Configuration) -> Base:
-    """What the documents were at a revision; those that could not be read then are left out.
+    """The documents at a revision; those that could not be read then are left out.
 
     Raises:
         RevisionError: there is no such revision.
@@ -77,7 +77,7 @@ async def configuration_of(client: Client) -> Configuration:
 async def base_in(
     client: Client, documents: Sequence[Declared], configuration: Configuration
 ) -> Base:
-    """What a running catalog has of the groups that documents name or refer to.
+    """The groups of a running catalog that documents name or refer to.
 
     Raises:
         ClientError

@@ -18,7 +18,7 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What an apply is asked beside its documents; see `concord apply --help`."""
+    """The options of an apply; see `concord apply --help`."""
 
     prune: bool = False
     scopes: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Asked:
         return [("ignore", ignored), *([("set", self.set)] if self.set else [])]
 
     def pruning(self) -> Params:
-        """What makes a request prune as well."""
+        """The parameters that make a request prune as well."""
         if not self.prune:
             return []
         empty = [("allowempty", "")] if self.allow_empty else []
@@ -47,14 +47,14 @@ class Request:
 
     @property
     def holds(self) -> str:
-        """What it is about, for people: a few of its groups."""
+        """A few of its groups, for people to read."""
         xids = [f"/{name}/{id}" for name in self.body if name != "$keep" for id in self.body[name]]
         more = f" and {len(xids) - MOST_NAMED:,} more" if len(xids) > MOST_NAMED else ""
         return ", ".join(xids[:MOST_NAMED]) + more or "deletions"
 
 
 def requests_for(desired: Desired, asked: Asked, limit: int) -> list[Request]:
-    """What to send, in this order. Deletions are in the only request, or in a last one.
+    """The requests of an apply, in order. Deletions are in the only request, or in a last one.
 
     Args:
         limit: the most bytes that the node takes.
@@ -75,7 +75,7 @@ def requests_for(desired: Desired, asked: Asked, limit: int) -> list[Request]:
 
 @dataclass(slots=True, kw_only=True)
 class Applied:
-    """What became of the requests of an apply: of each, in order, until one failed.
+    """The answers to the requests of an apply, in order, until one failed.
 
     `failure` is why `failed` brought no answer; whether it was carried out is then in doubt,
     unless the node refused it. What comes after it was not sent.
@@ -106,7 +106,7 @@ class Applied:
         return isinstance(self.failure, Refused) and self.failure.problem.status < 500
 
     def listed(self, name: str) -> list[str]:
-        """What the answers list under this name, each once."""
+        """The xids that the answers list under this name, each once."""
         return sorted({xid for answer in self.answers for xid in answer[name]})
 
     @property
@@ -176,7 +176,7 @@ async def send_all(
 
 
 async def desired_by(client: Client, documents: Iterable[tuple[str, Json]]) -> Desired:
-    """What documents say together, in the terms of the node's model.
+    """The desired state of all documents together, in the terms of the node's model.
 
     Args:
         documents: the name of each file, and its groups.

@@ -17,7 +17,7 @@ MOST_LISTED = 20
 
 
 def show_applied(done: Applied, *, quiet: bool, verbose: bool, as_json: bool) -> None:
-    """What was done, or would be, and what went wrong."""
+    """Print the changes that were or would be made, and the failure if there is one."""
     from catalog.commands.changetree import MOST_LINES, change_tree, summary
 
     if as_json:

@@ -86,7 +86,7 @@ def _line(name: str, change: Json | None) -> str:
 
 
 def _about(change: Json) -> Iterator[str]:
-    """What changes inside an entity; short values from what to what."""
+    """The changed attributes of an entity, with short old and new values."""
     versions = change.get("versions", [])
     if len(versions) > 1:
         yield f"[dim]versions {cell(', '.join(versions))}[/]"

@@ -31,7 +31,7 @@ app = typer.Typer()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is to be deleted; `epoch` is the one that it must have, if that is given."""
+    """An entity to delete; `epoch` is the one that it must have, if that is given."""
 
     xid: Xid
     epoch: int | None
@@ -156,7 +156,7 @@ async def _delete_all(
 
 
 async def _look(client: Client, target: Target) -> Found:
-    """What there is of a target.
+    """The state of a target.
 
     Raises:
         Refused: nothing.

@@ -1,4 +1,4 @@
-"""What several documents say together: one desired state, or where they contradict each other."""
+"""The desired state that several documents describe, and their contradictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of one document that was to be imported, as data."""
+"""The result of importing one document, as data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What became of one document: `counts` is what the node has of it now, by plural.
+    """The result of importing one document: `counts` is what the node has of it now, by plural.
 
     `written` is how many entities, versions too, were created or changed for it. `left_alone` is
     what the document shows as read-only, and is so in the node, too. `left_out` broke a rule, and

@@ -22,7 +22,7 @@ _MOST_NAMED = 10
 
 
 class ImportReport:
-    """What is printed of an import.
+    """The printed report of an import.
 
     Args:
         verbose: list each rewrite, not how many there are of each kind.

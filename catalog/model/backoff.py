@@ -1,4 +1,4 @@
-"""How long to wait after a failure: by a policy, or because the other side asks for it."""
+"""The wait after a failure: by a policy, or as the other side asks with Retry-After."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes a catalog equal to what documents say, and deletes what they no longer have."""
+"""Makes a catalog equal to documents, and deletes the entities that they no longer have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a catalog holds, as far as the rules of an interaction ask for it."""
+"""The reads that the rules of an interaction make of a catalog's content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catalog.store.xrefs import Source
 
 
 class Holdings(Protocol):
-    """Whoever knows what is there; what does not exist is not in an answer."""
+    """Reads a catalog's content; an answer leaves out the xids that do not exist."""
 
     async def load(self, xids: Iterable[str]) -> dict[str, Entity]: ...
 
@@ -36,7 +36,7 @@ class Holdings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a database holds, in one transaction."""
+    """The content of a database, read in one transaction."""
 
     connection: Connection
 

@@ -10,7 +10,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Availability:
-    """Known by the one who watches the database, for all who use it.
+    """Shared state: the watch on the database sets it, and the users of the database read it.
 
     An outage is logged once when it begins and once when it is over.
     """

@@ -1,4 +1,4 @@
-"""The connections of one process to its database, and what their loss means to their users."""
+"""The connections of one process to its database; their loss becomes an error of the catalog."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from catalog.store.availability import Availability
 
 Connection: TypeAlias = asyncpg.Connection
 
-# How talking to the database fails while it is not there, is restarted, or hangs.
+# The errors of a database that is down, is restarted, or hangs.
 DatabaseFailure = (OSError, PostgresError, InterfaceError, InternalClientError)
 
 _LOST = (
