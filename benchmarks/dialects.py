@@ -26,7 +26,7 @@ from catalog.dialects.discovery.translate import from_entities, to_entities
 from catalog.dialects.messagecatalog.translate import show_version, version_to_entity
 from catalog.dialects.registry04.translate import from_entity, to_entity
 from catalog.model.entity import Entity
-from catalog.model.moment import parse_time
+from catalog.model.timestamps import parse_time
 
 _ENTITIES = 100
 _EVENTS = 5

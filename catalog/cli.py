@@ -21,8 +21,8 @@ import typer
 from catalog.commands import (
     apply,
     delete,
-    documents,
     export,
+    import_,
     links,
     lint,
     model,
@@ -58,7 +58,7 @@ app = typer.Typer(
         f"`concord serve` starts a node, `concord demo` shows a federation. {EXIT_CODES}"
     ),
 )
-app.add_typer(documents.app)
+app.add_typer(import_.app)
 app.add_typer(apply.app)
 app.add_typer(export.app)
 app.add_typer(delete.app)
@@ -129,12 +129,10 @@ def serve(
 def _serve(settings: Settings) -> None:
     import uvloop
 
-    from catalog.api.subscriptions import routes as subscription_routes
     from catalog.dialects import routes as dialect_routes
     from catalog.events.deliver import run_deliveries
-    from catalog.logs import configure_logs
-    from catalog.node import run_node
-    from replication.feed import routes as replication_routes
+    from catalog.node import configure_logs, run_node
+    from replication.routes import routes as replication_routes
     from replication.scheduler import run_links
 
     def ready(url: str) -> None:
@@ -150,7 +148,7 @@ def _serve(settings: Settings) -> None:
     configure_logs(settings.log_level)
     node = run_node(
         settings,
-        routes=[*subscription_routes, *dialect_routes, *replication_routes],
+        routes=[*dialect_routes, *replication_routes],
         loops=[run_deliveries, run_links],
         ready=ready,
     )
@@ -163,8 +161,8 @@ def _serve(settings: Settings) -> None:
 
 def _explain(error: Exception, settings: Settings) -> None:
     """End with one sentence if a node is known to fail like this, else raise `error`."""
+    from catalog.configuring.initialmodel import InitialModelUnusable
     from catalog.node import AddressInUse
-    from catalog.registry.begin import InitialModelUnusable
     from catalog.store.database import DatabaseUnusable
     from catalog.store.server import EmbeddedPostgresError
 

@@ -12,9 +12,9 @@ from catalog.model.capabilities import Capabilities, offered_with
 from catalog.model.capabilityupdate import stored_capabilities
 from catalog.model.configuration import Configuration, model_of
 from catalog.model.schema import Model
-from catalog.registry.write import Writer
 from catalog.store.configuration import read_stored
 from catalog.store.database import Database
+from catalog.writing.writer import Writer
 
 # What this server can do at most.
 OFFERED_HERE = offered_with(FORMATS, COMPATIBILITIES)

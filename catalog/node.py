@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 import structlog
@@ -13,10 +15,10 @@ from aiohttp import web
 
 from catalog.api.app import create_app
 from catalog.config import Settings
+from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, read_configuration
 from catalog.formats import Checker
 from catalog.model.errors import ServerBusy
-from catalog.registry.begin import ensure_registry, initial_model
 from catalog.store.database import Database
 from catalog.store.embedded import start_embedded
 from catalog.store.statistics import Statistics
@@ -182,3 +184,32 @@ async def serve(app: web.Application, settings: Settings) -> AsyncIterator[str]:
         yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
         await runner.cleanup()
+
+
+def configure_logs(level: str) -> None:
+    """Log from `level` on: readable on a terminal, JSON elsewhere.
+
+    Args:
+        level: a name of the standard library's: debug, info, warning, error.
+    """
+    # Tracebacks are plain because richer ones print locals, and secrets with them.
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
+    exceptions: list[structlog.typing.Processor] = [structlog.processors.format_exc_info]
+    if sys.stderr.isatty():
+        renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        exceptions = []
+    # Whoever does not speak HTTP gets a 400; a traceback for each would fill the disk. What
+    # fails in a handler does not come here: the middleware logs that.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *exceptions,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

@@ -15,14 +15,14 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
+from catalog.store import copies as stored_copies
 from catalog.store import entities as store
-from catalog.store import feed, links
+from catalog.store import links
 from catalog.store.database import Connection, Database
 from catalog.store.links import Conflict, Link
 from catalog.store.locks import ConfigurationChanged, MustBeginAgain, Touched, lock_and_load
 from catalog.store.writes import Write, write
-from replication.decide import SETTLED, Copy, Policy, Verdict
-from replication.judge import (
+from replication.batch import (
     Finding,
     Incoming,
     Judgement,
@@ -33,6 +33,7 @@ from replication.judge import (
     raised_registry,
     sift,
 )
+from replication.decide import SETTLED, Copy, Policy, Verdict
 
 _MOST_LOCKS = 200
 _MOST_ATTEMPTS = 3
@@ -144,7 +145,7 @@ async def _load(connection: Connection, copies: Sequence[Copy]) -> Held:
     origins = [origin_of(copy) for copy in copies]
     xids = {copy.xid for copy in copies}
     parents = {str(Xid.parse(xid).parent) for xid in xids} - xids - {"/"}
-    entities = await feed.load_held(connection, xids | parents, origins)
+    entities = await stored_copies.load_held(connection, xids | parents, origins)
     tombstones = await store.load_tombstones(connection, origins)
     await _load_below(connection, copies, entities)
     await _load_default_versions(connection, copies, entities)
@@ -183,7 +184,7 @@ async def _load_default_versions(
 async def _distrusted(connection: Connection, entities: Mapping[str, Entity]) -> dict[str, Entity]:
     """The same entities; what is not as its digest says has none, so it is like no copy."""
     versions = [xid for xid, entity in entities.items() if entity.kind == "version"]
-    hashes = await feed.rehash_documents(connection, versions)
+    hashes = await stored_copies.rehash_documents(connection, versions)
     return {
         xid: entity
         if hashes.get(xid) == entity.document_sha256 and entity.content_digest() == entity.digest
@@ -203,7 +204,7 @@ async def _write(
     registry = None if root is None else raised_registry(root, judgement, before, now)
     changes = changes_of(judgement, before, registry, model)
     if judgement.dropped:
-        await feed.drop(connection, judgement.dropped)
+        await stored_copies.drop(connection, judgement.dropped)
     await write(
         connection,
         Write(

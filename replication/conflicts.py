@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from catalog.model.entity import Origin
 from catalog.store import links
-from replication.link import may_bring
+from replication.linkscope import may_bring
 from replication.pull import Flow, apply_by, apply_lines
 from replication.wire import MOST_ORIGINS, is_scope
 

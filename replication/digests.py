@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from catalog.api.responses import json_response
 from catalog.context import CONTEXT, Context
+from catalog.http.responses import json_response
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.errors import BadRequest
 from catalog.store import digests
 from catalog.store.changes import read_head
 from catalog.store.database import Connection
 from catalog.store.digests import DigestRow
-from replication.serving import cursor_at, limited_streams, read_number, write_chunks
+from replication.feed import cursor_at, limited_streams, read_number, write_chunks
 
 _COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
 

@@ -1,66 +1,331 @@
-"""What replication offers over HTTP: who this node is, and all routes under /replication."""
+"""Serves the feed: pages of changes, whole snapshots and single origins, as lines."""
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+import asyncio
+import re
+import weakref
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 
 from aiohttp import web
 
-from catalog.api.responses import json_response
-from catalog.context import CONTEXT
-from catalog.model.digest import DIGEST_VERSION
-from catalog.store.changes import read_head
-from catalog.store.digests import count_entities
-from replication import digests, listen, operations, serving
+from catalog.context import CONTEXT, Context
+from catalog.http.body import read_json
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.errors import BadRequest, ServerBusy, XRegistryError
+from catalog.model.ownerrors import CONCORD
+from catalog.model.xid import Xid, depth
+from catalog.store import copies as stored_copies
+from catalog.store import entities as store
+from catalog.store.changes import Position, read_changes, read_head
+from catalog.store.database import Connection, Database, wait_for
+from replication.decide import Copy, is_in_scope
+from replication.feedlines import MEDIA_TYPE, write_end, write_entity, write_tombstone
+from replication.wire import OriginsBody, is_scope, read_as
 
-_OFFERS = ("changes", "snapshot", "digests", "repair")
+_MOST_CHANGES = 1000
+_MOST_NAMED = 100
+_LONGEST_WAIT = 30.0
+# A change that is committed but not shown yet, since an older transaction is still open, is
+# not announced again when that one ends: so look soon after a signal, then less often.
+_FIRST_LOOK, _LAST_LOOK = 0.02, 5.0
+_CHUNK_BYTES = 128 * 1024
+_DOCUMENTS_AT_ONCE = 16
+_MOST_STREAMS = 4
+_SEND_SECONDS = 60.0
+_CURSOR = re.compile(r"([0-9a-f]{8})\.([0-9]{1,19}\.[0-9]{1,19})")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+_streams: weakref.WeakKeyDictionary[Database, int] = weakref.WeakKeyDictionary()
 
 
-async def get_handshake(request: web.Request) -> web.Response:
-    """`GET /replication`: who is here, and what the log holds; `?count` how many entities."""
-    database = request.app[CONTEXT].database
-    counted: dict[str, int] = {}
-    async with database.pool.acquire(timeout=30) as connection:
-        head = await read_head(connection)
-        if "count" in request.query:
-            counted["entities"] = await count_entities(connection)
-    return json_response(
-        {
-            "instance": str(database.node.instance),
-            "authority": database.node.authority,
-            "base": request.app[CONTEXT].public_base,
-            "software": f"concord/{_version()}",
-            "digestversion": DIGEST_VERSION,
-            "log": {
-                "dropped": str(head.dropped),
-                "now": str(head.now),
-            },
-            "offers": _OFFERS,
-            **counted,
+class CursorGone(XRegistryError):
+    """A reader that went on from its cursor would miss something."""
+
+    name = "cursor_gone"
+    status = 410
+    home = CONCORD
+    template = "<subject> can't go on from this cursor: <error_detail>."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What of the catalog a reader wants; `None` is every authority."""
+
+    authorities: frozenset[str] | None
+    scope: tuple[str, ...]
+
+    def passes(self, copy: Copy) -> bool:
+        by_authority = self.authorities is None or copy.authority in self.authorities
+        return by_authority and is_in_scope(copy.xid, self.scope)
+
+
+EVERYTHING = Filter(authorities=None, scope=())
+
+
+def cursor_at(context: Context, position: Position) -> str:
+    """A position with the instance whose log it is in, opaque to others."""
+    return f"{context.database.node.instance.hex[:8]}.{position}"
+
+
+async def get_changes(request: web.Request) -> web.StreamResponse:
+    """`GET /replication/changes`: one page, for which a reader may wait.
+
+    A page shows what changed as it is now, and all that is above that, parents first.
+    """
+    context = request.app[CONTEXT]
+    wanted = read_filter(request)
+    limit = max(1, min(_MOST_CHANGES, read_number(request, "limit", _MOST_CHANGES)))
+    wait = min(_LONGEST_WAIT, float(read_number(request, "wait", 0)))
+    position = _read_cursor(request, context)
+    loop = asyncio.get_running_loop()
+    deadline, pause = loop.time() + wait, _LAST_LOOK
+    while True:
+        ticket = context.database.signal.ticket()
+        page = await _read_page(request, context, position, limit, wanted)
+        left = deadline - loop.time()
+        if page.copies or left <= 0:
+            return await _send_page(request, context, page)
+        if page.position == position:
+            was_woken = await wait_for(ticket, min(left, pause))
+            pause = _FIRST_LOOK if was_woken else min(_LAST_LOOK, pause * 2)
+        position = page.position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """Copies without documents, and where the next page begins."""
+
+    copies: Sequence[Copy]
+    position: Position
+
+
+async def _read_page(
+    request: web.Request, context: Context, after: Position, limit: int, wanted: Filter
+) -> _Page:
+    async with context.database.snapshot() as connection:
+        if not (await read_head(connection)).reaches(after):
+            raise CursorGone(
+                request.path,
+                error_detail="the change log does not reach from there to now",
+                detail="Read /replication/snapshot, which ends with a cursor.",
+            )
+        logged = await read_changes(connection, after, limit)
+        origins = {
+            Origin(entry.change.authority, entry.change.origin)
+            for entry in logged
+            if entry.change.kind != "registry"
         }
-    )
+        copies = await _load_copies(connection, origins, wanted)
+    return _Page(copies=copies, position=logged[-1].position if logged else after)
 
 
-def _version() -> str:
+async def _load_copies(
+    connection: Connection, origins: Iterable[Origin], wanted: Filter
+) -> list[Copy]:
+    """What there is of these origins, with the live ancestors of what lives."""
+    origins = set(origins)
+    if not origins:
+        return []
+    live = await store.load_by_origin(connection, origins)
+    ended = await store.load_tombstones(connection, origins - live.keys())
+    copies = {e.xid: e for e in live.values() if e.kind != "registry" and wanted.passes(e)}
+    above = {xid for entity in copies.values() for xid in _ancestors(entity.xid)}
+    copies |= await store.load(connection, above - copies.keys())
+    gone: list[Copy] = [t for t in ended.values() if wanted.passes(t)]
+    return sorted([*gone, *copies.values()], key=lambda copy: (depth(copy.xid), copy.xid))
+
+
+def _ancestors(text: str) -> list[str]:
+    xid = Xid.parse(text)
+    match xid.kind:
+        case "version":
+            return [str(xid.group), str(xid.resource)]
+        case "resource":
+            return [str(xid.group)]
+        case _:
+            return []
+
+
+async def _send_page(request: web.Request, context: Context, page: _Page) -> web.StreamResponse:
+    """Documents are read as they are sent, so that a page of large ones takes little memory.
+
+    What has changed since the page was read is sent as it is now, and comes again later.
+    """
+
+    async def lines() -> AsyncIterator[bytes]:
+        for start in range(0, len(page.copies), _DOCUMENTS_AT_ONCE):
+            chunk = page.copies[start : start + _DOCUMENTS_AT_ONCE]
+            dressed = await _as_of_now(context, chunk)
+            for copy in dressed:
+                yield _line(copy)
+        yield write_end(cursor_at(context, page.position))
+
+    return await _send(request, lines())
+
+
+async def _as_of_now(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
+    versions = [c.xid for c in chunk if isinstance(c, Entity) and c.document_sha256 is not None]
+    if not versions:
+        return list(chunk)
+    async with context.database.snapshot() as connection:
+        now = await store.load(connection, versions)
+        kept = [c for c in chunk if c.xid not in versions or c.xid in now]
+        return await _with_documents(connection, [now.get(c.xid, c) for c in kept])
+
+
+async def _with_documents(connection: Connection, chunk: Sequence[Copy]) -> list[Copy]:
+    wanted = [c.xid for c in chunk if isinstance(c, Entity) and c.document_sha256 is not None]
+    if not wanted:
+        return list(chunk)
+    documents = await store.load_documents(connection, wanted)
+    return [
+        replace(copy, document=documents.get(copy.xid)) if isinstance(copy, Entity) else copy
+        for copy in chunk
+    ]
+
+
+def _line(copy: Copy) -> bytes:
+    return write_tombstone(copy) if isinstance(copy, Tombstone) else write_entity(copy)
+
+
+async def get_snapshot(request: web.Request) -> web.StreamResponse:
+    """`GET /replication/snapshot`: everything of one moment, and the cursor of that moment."""
+    context, wanted = request.app[CONTEXT], read_filter(request)
+    async with limited_streams(context.database), context.database.snapshot() as connection:
+        head = await read_head(connection)
+
+        async def lines() -> AsyncIterator[bytes]:
+            async for copy in _everything(connection, wanted):
+                yield _line(copy)
+            yield write_end(cursor_at(context, head.now))
+
+        return await _send(request, lines())
+
+
+async def _everything(connection: Connection, wanted: Filter) -> AsyncIterator[Copy]:
+    authorities = None if wanted.authorities is None else sorted(wanted.authorities)
+    chunk: list[Copy] = []
+    async for entity in stored_copies.stream_entities(connection, authorities):
+        if wanted.passes(entity):
+            chunk.append(entity)
+        if len(chunk) == _DOCUMENTS_AT_ONCE:
+            for copy in await _with_documents(connection, chunk):
+                yield copy
+            chunk = []
+    for copy in await _with_documents(connection, chunk):
+        yield copy
+    async for tombstone in stored_copies.stream_tombstones(connection, authorities):
+        if wanted.passes(tombstone):
+            yield tombstone
+
+
+async def post_fetch(request: web.Request) -> web.StreamResponse:
+    """`POST /replication/fetch`: single origins, as they are now, with what is above them."""
+    context = request.app[CONTEXT]
+    body = read_as(OriginsBody, await read_json(request), request.path)
+    async with context.database.snapshot() as connection:
+        head = await read_head(connection)
+        copies = await _load_copies(connection, body.to_origins(), EVERYTHING)
+    return await _send_page(request, context, _Page(copies=copies, position=head.now))
+
+
+@asynccontextmanager
+async def limited_streams(database: Database) -> AsyncIterator[None]:
+    """A long stream holds a connection, and most must be left to everybody else.
+
+    Raises:
+        ServerBusy: there are enough streams already.
+    """
+    running = _streams.get(database, 0)
+    if running >= _MOST_STREAMS:
+        raise ServerBusy("/replication")
+    _streams[database] = running + 1
     try:
-        return version("concord")
-    except PackageNotFoundError:
-        return "0"
+        yield
+    finally:
+        _streams[database] -= 1
 
 
-routes: list[web.RouteDef] = [
-    web.get("/replication", get_handshake),
-    web.get("/replication/changes", serving.get_changes),
-    web.get("/replication/snapshot", serving.get_snapshot),
-    web.get("/replication/digests", digests.get_digests),
-    web.post("/replication/fetch", serving.post_fetch),
-    web.post("/replication/repair", operations.post_repair),
-    web.get("/replication/links", operations.list_links),
-    web.post("/replication/links", operations.create_link),
-    web.get("/replication/links/{id}", operations.get_link),
-    web.put("/replication/links/{id}", operations.replace_link),
-    web.delete("/replication/links/{id}", operations.delete_link),
-    web.get("/replication/links/{id}/conflicts", operations.list_conflicts),
-    web.post("/notifications", listen.post_notification),
-    web.options("/notifications", listen.grant_notifications),
-]
+async def _send(request: web.Request, lines: AsyncIterable[bytes]) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE})
+    await response.prepare(request)
+    await write_chunks(response, lines)
+    await response.write_eof()
+    return response
+
+
+async def write_chunks(response: web.StreamResponse, lines: AsyncIterable[bytes]) -> None:
+    """Write lines in chunks.
+
+    Raises:
+        TimeoutError: the reader takes nothing for a minute; the response breaks off.
+    """
+    chunk = bytearray()
+    async for line in lines:
+        chunk += line
+        if len(chunk) >= _CHUNK_BYTES:
+            async with asyncio.timeout(_SEND_SECONDS):
+                await response.write(bytes(chunk))
+            chunk.clear()
+    async with asyncio.timeout(_SEND_SECONDS):
+        await response.write(bytes(chunk))
+
+
+def read_filter(request: web.Request) -> Filter:
+    """The parameters `authority` and `scope`, both of which may be repeated.
+
+    Raises:
+        BadRequest
+    """
+    authorities = request.query.getall("authority", [])
+    scope = request.query.getall("scope", [])
+    if len(authorities) > _MOST_NAMED or len(scope) > _MOST_NAMED:
+        raise BadRequest(
+            request.path, error_detail=f"More than {_MOST_NAMED} authorities or scopes"
+        )
+    if any(not 0 < len(a) <= 1024 or "\0" in a for a in authorities):
+        raise BadRequest(request.path, error_detail='"authority" needs to be a URI')
+    for path in scope:
+        if not is_scope(path):
+            raise BadRequest(
+                request.path, error_detail='"scope" needs to be the path of an entity or collection'
+            )
+    return Filter(authorities=frozenset(authorities) if authorities else None, scope=tuple(scope))
+
+
+def read_number(request: web.Request, name: str, default: int) -> int:
+    """A parameter that is an unsigned integer.
+
+    Raises:
+        BadRequest
+    """
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not _NUMBER.fullmatch(text):
+        raise BadRequest(request.path, error_detail=f'"{name}" needs to be an unsigned integer')
+    return int(text)
+
+
+def _read_cursor(request: web.Request, context: Context) -> Position:
+    text = request.query.get("after")
+    if text is None:
+        raise BadRequest(
+            request.path,
+            error_detail='"after" is missing',
+            detail="Begin with /replication/snapshot, which ends with a cursor.",
+        )
+    found = _CURSOR.fullmatch(text)
+    if found is None:
+        raise BadRequest(request.path, error_detail='"after" is not a cursor of this feed')
+    if found[1] != context.database.node.instance.hex[:8]:
+        raise CursorGone(request.path, error_detail="it is from the log of another instance")
+    try:
+        return Position.parse(found[2])
+    except ValueError as error:
+        raise BadRequest(
+            request.path, error_detail='"after" is not a cursor of this feed'
+        ) from error

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catalog.context import Context
+from catalog.http.outbound import open_session
 from catalog.model.ownerrors import SourceUnusable
-from catalog.outbound import open_session
 from replication.remote import Handshake, Rejected, Remote, RemoteError
 
 _LONGEST_SECONDS = 10.0

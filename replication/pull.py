@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from catalog.context import Context
 from catalog.store.links import Link
 from replication.apply import Applied, Batch, apply_batch
+from replication.batch import Incoming
 from replication.decide import Policy, Verdict
-from replication.judge import Incoming
-from replication.lines import End, read_line
-from replication.link import filters_of, policy_of
+from replication.feedlines import End, read_line
+from replication.linkscope import filters_of, policy_of
 from replication.remote import Handshake, Rejected, Remote, Unreachable
 
 _MOST_COPIES = 1000

@@ -20,9 +20,9 @@ from typing import Any
 import aiohttp
 import orjson
 
+from catalog.http.outbound import AddressRefused, ResponseTooLarge, read_limited
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
-from catalog.outbound import AddressRefused, ResponseTooLarge, read_limited
 
 _LARGEST_ANSWER = 1024 * 1024
 _LONGEST_LINE = 32 * 1024 * 1024

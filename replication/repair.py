@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.context import Context
+from catalog.http.outbound import open_session
 from catalog.model.entity import Origin
-from catalog.outbound import open_session
 from catalog.store import links
 from catalog.store.links import Link
 from replication.apply import Applied, Batch, apply_batch
+from replication.batch import Finding, Incoming
 from replication.decide import Verdict
-from replication.judge import Finding, Incoming
-from replication.link import may_bring, policy_of
+from replication.linkscope import may_bring, policy_of
 from replication.pull import apply_lines
 from replication.remote import Remote, RemoteError
 

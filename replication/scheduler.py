@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import structlog
 
 from catalog.context import Context
+from catalog.http.outbound import open_session
 from catalog.model.errors import ServerBusy
-from catalog.outbound import open_session
 from catalog.store import configuration, links
 from catalog.store.database import Connection, Signal, wait_for
-from catalog.store.duty import listening, run_beats, take_over
+from catalog.store.leadership import listening, run_beats, take_over
 from catalog.store.links import Link
-from replication.listen import forget_subscription
+from replication.linkrunner import Means, Runner, Timing
+from replication.notifications import forget_subscription
 from replication.remote import RemoteError
-from replication.runner import Means, Runner, Timing
 
 _log = structlog.get_logger(__name__)
 

@@ -7,20 +7,21 @@ from collections.abc import Iterable
 
 from aiohttp import hdrs, web
 
-from catalog.api import apply, capabilities, discovery, model, openapi, shortself, validate
-from catalog.api.afterwards import AFTERWARDS, Afterwards
-from catalog.api.cache import ANSWERS, AnswerCache
-from catalog.api.crossorigin import share_with_origins
+from catalog.api.answercache import ANSWERS, AnswerCache
+from catalog.api.configuration import configuration_middleware
 from catalog.api.documents import document_middleware
 from catalog.api.entities import handle_entity
-from catalog.api.etag import conditional_middleware
 from catalog.api.methods import answer_options, methods_of_route
-from catalog.api.obedience import configuration_middleware
-from catalog.api.problems import answer_unparsable_requests, note_begun, problem_middleware
-from catalog.api.segments import segments_middleware
-from catalog.api.stream import SNAPSHOTS
-from catalog.api.untyped import leave_untyped
+from catalog.api.routes import routes as native_routes
+from catalog.api.routes import short_path
 from catalog.context import CONTEXT, Context
+from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
+from catalog.http.crossorigin import share_with_origins
+from catalog.http.etag import conditional_middleware
+from catalog.http.problems import answer_unparsable_requests, note_begun, problem_middleware
+from catalog.http.responses import leave_untyped
+from catalog.http.segments import segments_middleware
+from catalog.http.stream import SNAPSHOTS
 from catalog.model.errors import ActionNotSupported
 
 
@@ -29,7 +30,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
 
     Args:
         context: shared by all handlers.
-        routes: the subscription manager's and replication's.
+        routes: the dialects' and replication's.
     """
     answer_unparsable_requests()
     app = web.Application(
@@ -45,14 +46,12 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app[CONTEXT] = context
     app[ANSWERS] = AnswerCache(context.database, context.settings.cache_staleness_seconds)
     app[SNAPSHOTS] = asyncio.Semaphore(max(1, context.settings.database_pool_size // 2))
-    app[AFTERWARDS] = afterwards = Afterwards()
-    app.on_shutdown.append(afterwards.end)
-    native = (model, capabilities, discovery, openapi, validate, apply)
-    app.add_routes([*(route for part in native for route in part.routes), *routes])
+    app[BACKGROUND_TASKS] = background = BackgroundTasks()
+    app.on_shutdown.append(background.end)
+    app.add_routes([*native_routes, *routes])
     for resource in app.router.resources():
         _answer_other_methods(resource)
-    app.router.add_route("*", shortself.PATH, shortself.redirect)
-    app.router.add_route("*", "/{path:.*}", handle_entity)
+    app.add_routes([short_path, web.route("*", "/{path:.*}", handle_entity)])
     app.on_response_prepare.append(note_begun)
     app.on_response_prepare.append(_link_to_root)
     app.on_response_prepare.append(leave_untyped)

@@ -8,38 +8,33 @@ from typing import Any, NoReturn
 from aiohttp import web
 
 from catalog.api.documents import read_registry
-from catalog.api.headers import traces
-from catalog.api.methods import READING
 from catalog.api.notes import find_notes, notes_as_json
-from catalog.api.responses import json_response
-from catalog.api.stream import in_bounded_time
 from catalog.context import CONTEXT, Context
+from catalog.http.deadline import in_bounded_time
+from catalog.http.etag import READING
+from catalog.http.headers import interaction_headers
+from catalog.http.responses import json_response
 from catalog.model.difference import Difference, ValueChange, differences_between
 from catalog.model.errors import ActionNotSupported, BadFlag, BadRequest, MalformedXid
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
-from catalog.registry.apply import Apply, Ownership
-from catalog.registry.prune import roots_of
-from catalog.registry.work import Decision, Outcome
+from catalog.writing.apply import Apply, Ownership
+from catalog.writing.prune import roots_of
+from catalog.writing.transaction import Decision, Outcome
 
-_ROOT = "/apply"
 _KEEP = "$keep"
 _SWITCHES = frozenset({"allowempty", "dryrun", "prune"})
 _VALUES = frozenset({"ignore", "scope", "set", "specversion"})
 _IGNORABLE = frozenset({"epoch", "readonly"})
 
-routes = web.RouteTableDef()
 
-
-@routes.get(_ROOT)
 async def get_apply(request: web.Request) -> web.Response:
     """The limits of an apply: the largest body and the deepest nesting that are accepted."""
     settings = request.app[CONTEXT].settings
     return json_response({"maxbodybytes": settings.max_body_bytes, "maxdepth": settings.max_depth})
 
 
-@routes.post(_ROOT)
 async def post_apply(request: web.Request) -> web.Response:
     """Create and change what differs from the groups in the body, and leave the rest unwritten.
 
@@ -58,7 +53,9 @@ async def post_apply(request: web.Request) -> web.Response:
             return json_response(await _shown(request, apply, foretold, configuration.model))
         outcome = await writer.apply_composed(configuration, apply)
         shown = await _shown(request, apply, outcome, configuration.model)
-        return json_response({"interaction": outcome.interaction, **shown}, headers=traces(outcome))
+        return json_response(
+            {"interaction": outcome.interaction, **shown}, headers=interaction_headers(outcome)
+        )
 
 
 async def _read(request: web.Request, context: Context) -> Apply:

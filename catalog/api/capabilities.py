@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from aiohttp import hdrs, web
 
-from catalog.api.body import read_object
-from catalog.api.configuring import reconfigure
-from catalog.api.etag import strong_tag
-from catalog.api.headers import traces
-from catalog.api.preconditions import check_tag
-from catalog.api.responses import json_response, to_json
+from catalog.api.configuration import reconfigure
 from catalog.context import CONTEXT
+from catalog.http.body import read_object
+from catalog.http.etag import strong_tag
+from catalog.http.headers import interaction_headers
+from catalog.http.preconditions import check_tag
+from catalog.http.responses import json_response, to_json
 from catalog.model.offering import describe
 
-routes = web.RouteTableDef()
 
-
-@routes.get("/capabilities")
 async def get_capabilities(request: web.Request) -> web.Response:
     return json_response(request.app[CONTEXT].capabilities.as_json())
 
 
-@routes.put("/capabilities")
-@routes.patch("/capabilities")
 async def put_capabilities(request: web.Request) -> web.Response:
     """All capabilities, or some of them whole (core/http.md, "PATCH and PUT /capabilities")."""
     check_tag(request, strong_tag(to_json(request.app[CONTEXT].capabilities.as_json())))
@@ -32,10 +27,9 @@ async def put_capabilities(request: web.Request) -> web.Response:
     )
     return json_response(
         configuration.capabilities.as_json(),
-        headers=traces(outcome),
+        headers=interaction_headers(outcome),
     )
 
 
-@routes.get("/capabilitiesoffered")
 async def get_offered(request: web.Request) -> web.Response:
     return json_response(describe(request.app[CONTEXT].offered))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from aiohttp import hdrs, web
 
-from catalog.api.cache import ANSWERS
+from catalog.api.answercache import ANSWERS
 from catalog.api.methods import answer_options, check_method, methods_of
-from catalog.api.paths import parse_path
-from catalog.api.problems import errors_of
-from catalog.api.reading import answer_read
-from catalog.api.stream import in_bounded_time
-from catalog.api.writing import answer_delete, answer_write
+from catalog.api.read import answer_read
+from catalog.api.target import parse_path
+from catalog.api.write import answer_delete, answer_write
 from catalog.context import CONTEXT, Context
+from catalog.http.deadline import in_bounded_time
+from catalog.http.problems import errors_of
+from catalog.model.errors import NotFound
+from catalog.model.shortself import key_in
+from catalog.store.entities import find_by_key
 
 
 async def handle_entity(request: web.Request) -> web.StreamResponse:
@@ -53,3 +56,29 @@ async def _remembered(request: web.Request, context: Context) -> web.Response | 
 def _wants_anew(request: web.Request) -> bool:
     wishes = request.headers[hdrs.CACHE_CONTROL].lower().replace(" ", "").split(",")
     return "no-cache" in wishes or "no-store" in wishes or "max-age=0" in wishes
+
+
+async def redirect(request: web.Request) -> web.Response:
+    """Redirect any method from an entity's short URL, with whatever may follow it.
+
+    Raises:
+        NotFound: there is no such entity, or the capability `shortself` is off.
+    """
+    context = request.app[CONTEXT]
+    if not context.capabilities.shortself:
+        raise NotFound(request.path)
+    key, below = request.match_info["key"], request.match_info["below"]
+    xid = "" if key == "" else await _find(request, key)
+    path = request.rel_url.raw_path.partition(f"/~{key}")[2] if below else ""
+    query = f"?{request.rel_url.raw_query_string}" if request.rel_url.raw_query_string else ""
+    location = f"{context.base_url(request)}{xid}{path or ('' if xid else '/')}{query}"
+    return web.Response(status=307, headers={"Location": location})
+
+
+async def _find(request: web.Request, text: str) -> str:
+    key = key_in(text)
+    if key is not None:
+        async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+            if (xid := await find_by_key(connection, key)) is not None:
+                return xid
+    raise NotFound(request.path)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from catalog.api.flags import Flags
-from catalog.api.paths import Target
+from catalog.api.target import Target
+from catalog.http.flags import Flags
 from catalog.model.errors import BadInline, InlineNoninlineable, NotAvailable
 from catalog.model.schema import Attribute, Model, ResourceType
 

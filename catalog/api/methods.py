@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from aiohttp import hdrs, web
 
-from catalog.api.paths import Target
+from catalog.api.target import Target
+from catalog.http.etag import READING
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import ActionNotSupported, DetailsRequired
 
@@ -18,7 +19,6 @@ KINDS = {
     "/model": "model",
     "/modelsource": "modelsource",
 }
-READING = ("GET", "HEAD", "OPTIONS")
 _ENTITIES = {
     "registry": (*READING, "PATCH", "POST", "PUT"),
     "collection": ("DELETE", *READING, "PATCH", "POST"),

@@ -6,37 +6,32 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from catalog.api.body import read_object
-from catalog.api.configuring import reconfigure
-from catalog.api.etag import strong_tag
-from catalog.api.headers import traces
+from catalog.api.configuration import reconfigure
 from catalog.api.inline import Inline
-from catalog.api.params import read_query
-from catalog.api.paths import Target
-from catalog.api.preconditions import check_tag
-from catalog.api.reading import answer_view
-from catalog.api.responses import json_response, to_json
-from catalog.api.stream import in_bounded_time
+from catalog.api.query import read_query
+from catalog.api.read import answer_view
+from catalog.api.target import Target
 from catalog.api.view import View
 from catalog.context import CONTEXT
+from catalog.http.body import read_object
+from catalog.http.deadline import in_bounded_time
+from catalog.http.etag import strong_tag
+from catalog.http.headers import interaction_headers
+from catalog.http.preconditions import check_tag
+from catalog.http.responses import json_response, to_json
 from catalog.model.xid import Xid
 
 _EXPORTED = ("*", "capabilities", "modelsource")
 
-routes = web.RouteTableDef()
 
-
-@routes.get("/model")
 async def get_model(request: web.Request) -> web.Response:
     return json_response(request.app[CONTEXT].model.expanded())
 
 
-@routes.get("/modelsource")
 async def get_modelsource(request: web.Request) -> web.Response:
     return json_response(request.app[CONTEXT].model.source)
 
 
-@routes.put("/modelsource")
 async def put_modelsource(request: web.Request) -> web.Response:
     """Replace the model (core/http.md, "PUT /modelsource")."""
     check_tag(request, strong_tag(to_json(request.app[CONTEXT].model.source)))
@@ -44,11 +39,10 @@ async def put_modelsource(request: web.Request) -> web.Response:
     configuration, outcome = await reconfigure(request, modelsource=source)
     return json_response(
         configuration.model.source,
-        headers=traces(outcome),
+        headers=interaction_headers(outcome),
     )
 
 
-@routes.get("/export")
 async def get_export(request: web.Request) -> web.StreamResponse:
     """The whole registry as one document (core/http.md, "GET /export")."""
     context = request.app[CONTEXT]

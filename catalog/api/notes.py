@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias
 
-from catalog.api.structuredfields import write_item
 from catalog.api.view import View
 from catalog.context import Context
+from catalog.http.headers import write_item
 from catalog.messages import BASES, places
 from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.registry.read import read_entities
-from catalog.registry.work import Decision, Outcome
+from catalog.reading.read import read_entities
 from catalog.rules import Fault, Rules, Subject
+from catalog.writing.transaction import Decision, Outcome
 
 NOTES = "Concord-Notes"
 _MOST_NOTES = 16

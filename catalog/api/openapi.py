@@ -26,9 +26,9 @@ from catalog.api.openapi_schemas import (
     reference,
     required_of,
 )
-from catalog.api.paths import Target, TargetKind
-from catalog.api.responses import json_response
+from catalog.api.target import Target, TargetKind
 from catalog.context import CONTEXT
+from catalog.http.responses import json_response
 from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.schema import Attribute, GroupType, ResourceType
@@ -36,10 +36,7 @@ from catalog.model.xid import Xid
 
 _PLACEHOLDER = re.compile(r"{(\w+)}")
 
-routes = web.RouteTableDef()
 
-
-@routes.get("/openapi.json")
 async def get_openapi(request: web.Request) -> web.Response:
     """This description of the node."""
     context = request.app[CONTEXT]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from catalog.api.documents import PATHS
-from catalog.api.negotiation import DOCUMENTS
+from catalog.api.documents import DOCUMENTS, PATHS
 from catalog.api.openapi_schemas import Json
-from catalog.api.paths import Target
+from catalog.api.target import Target
 from catalog.model.capabilities import Capabilities
 
 JSON = "application/json"

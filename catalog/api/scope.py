@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from catalog.model.filter import EXCLUDE_ALL
-from catalog.registry.visible import Visible
+from catalog.reading.visible import Visible
 
 # What a query may hold as it is (RFC 3986, 3.4), save `+` and `&`, which mean something else.
 _PLAIN = "=,.*!:/'@~()"

@@ -7,14 +7,14 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from catalog.api.body import read_json
-from catalog.api.params import read_page
-from catalog.api.responses import json_response
 from catalog.api.wire import SubscriptionRequest, parse_subscription, show_subscription
 from catalog.context import CONTEXT, Context
 from catalog.events.messagecatalog import ROOT as MESSAGE_CATALOG
+from catalog.http.body import read_json
+from catalog.http.outbound import why_refused
+from catalog.http.paging import read_page
+from catalog.http.responses import json_response
 from catalog.model.errors import InvalidAttribute, NotFound
-from catalog.outbound import why_refused
 from catalog.store.subscriptions import Subscription, create, delete, get, page, replace
 
 
@@ -108,14 +108,3 @@ def _answer(request: web.Request, subscription: Subscription | None) -> web.Resp
     if subscription is None:
         raise NotFound(request.path)
     return json_response(show_subscription(subscription))
-
-
-routes: list[web.RouteDef] = [
-    web.get("/subscriptions", list_subscriptions),
-    web.post("/subscriptions", create_subscription),
-    web.options("/subscriptions", show_collection_methods),
-    web.get("/subscriptions/{id}", get_subscription),
-    web.put("/subscriptions/{id}", replace_subscription),
-    web.delete("/subscriptions/{id}", delete_subscription),
-    web.options("/subscriptions/{id}", show_methods),
-]

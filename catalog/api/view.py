@@ -9,23 +9,23 @@ from dataclasses import dataclass
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from catalog.api.etag import names_tag, not_modified, weak_tag
-from catalog.api.params import Query
-from catalog.api.paths import Target
-from catalog.api.render import Renderer
+from catalog.api.query import Query
+from catalog.api.renderer import Renderer
 from catalog.api.scope import EVERYTHING, Scope
-from catalog.api.searchtime import in_search_time
-from catalog.api.stream import SNAPSHOTS, WHOLE, send
-from catalog.api.tree import TreeWriter
+from catalog.api.target import Target
+from catalog.api.treewriter import TreeWriter
 from catalog.context import Context
+from catalog.http.deadline import in_search_time
+from catalog.http.etag import names_tag, not_modified, weak_tag
+from catalog.http.stream import SNAPSHOTS, WHOLE, send
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.registry.find import find_visible
-from catalog.registry.known import Known
+from catalog.reading.find import find_visible
+from catalog.reading.loaded import Loaded
 from catalog.store.database import Connection
-from catalog.store.stream import Snapshot, open_snapshot
+from catalog.store.subtrees import Snapshot, open_snapshot
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class View:
     def _is_read(self) -> bool:
         return self.request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
 
-    def renderer(self, known: Known, scope: Scope = EVERYTHING) -> Renderer:
+    def renderer(self, known: Loaded, scope: Scope = EVERYTHING) -> Renderer:
         self.note(known)
         return Renderer(
             self.configuration,
@@ -119,7 +119,7 @@ class View:
         self.is_lasting &= not writer.has_cross_references
         return response
 
-    def note(self, known: Known) -> None:
+    def note(self, known: Loaded) -> None:
         """What is shown through a cross reference changes where nobody looks for it."""
         if known.has_cross_references:
             self.is_lasting = False

@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from catalog.events.matcher import compile_filters
+from catalog.events.filters import compile_filters
 from catalog.model.errors import (
     InvalidAttribute,
     RequiredAttributeMissing,
@@ -29,7 +29,7 @@ from catalog.model.errors import (
     XRegistryError,
     with_violations,
 )
-from catalog.model.moment import format_time
+from catalog.model.timestamps import format_time
 from catalog.store.subscriptions import ContentMode, Credential, Definition, Protocol, Subscription
 
 _PROTOCOLS = ("HTTP", "HTTPS")

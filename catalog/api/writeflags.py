@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from aiohttp import hdrs, web
 
-from catalog.api.flags import Flags
-from catalog.api.paths import Target
+from catalog.api.target import Target
+from catalog.http.flags import Flags
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import BadDefaultVersionId, BadFlag, BadIgnore
 from catalog.model.interaction import NEWEST, THE_NEW_ONE

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from catalog.client.connection import Connection, JsonObject
 from catalog.client.errors import ClientError
-from catalog.sink import Event, open_sink
+from catalog.client.sink import Event, open_sink
 
 _MOST_WAITING = 1000
 

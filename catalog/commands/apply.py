@@ -30,8 +30,8 @@ from catalog.commands.documentpaths import DocumentPathError, NoDocuments, docum
 
 if TYPE_CHECKING:
     from catalog.client import Client
-    from catalog.commands.applied import Applied, Asked, Request
-    from catalog.commands.document import Document
+    from catalog.commands.applyrun import Applied, Asked, Request
+    from catalog.commands.documentfile import Document
 
 app = typer.Typer()
 
@@ -154,7 +154,7 @@ def diff(
 def _asked(
     prune: bool, scopes: list[str] | None, set_name: str, allow_empty: bool, check_epochs: bool
 ) -> Asked:
-    from catalog.commands.applied import Asked
+    from catalog.commands.applyrun import Asked
 
     if scopes and not prune:
         fail("--scope says what --prune may delete.", "Add --prune, or leave --scope out.")
@@ -172,7 +172,7 @@ def _asked(
 def _read(
     arguments: list[str], *, migrate: bool, keep_unknown: bool, allow_empty: bool
 ) -> list[Document]:
-    from catalog.commands.document import DocumentError, read_document
+    from catalog.commands.documentfile import DocumentError, read_document
 
     try:
         paths = list(_files(arguments, allow_empty=allow_empty))
@@ -212,7 +212,7 @@ def _files(arguments: list[str], *, allow_empty: bool) -> Iterator[Path]:
 
 async def _foretell(url: str, documents: list[Document], asked: Asked) -> Applied:
     from catalog.client import Client
-    from catalog.commands.applied import send_all
+    from catalog.commands.applyrun import send_all
 
     async with Client.open(url) as client:
         requests = await _requests(client, documents, asked)
@@ -224,7 +224,7 @@ async def _apply(
     url: str, documents: list[Document], asked: Asked, *, is_agreed: bool, verbose: bool
 ) -> Applied:
     from catalog.client import Client
-    from catalog.commands.applied import send_all
+    from catalog.commands.applyrun import send_all
 
     async with Client.open(url) as client:
         requests = await _requests(client, documents, asked)
@@ -239,7 +239,7 @@ async def _apply(
 
 
 async def _requests(client: Client, documents: list[Document], asked: Asked) -> list[Request]:
-    from catalog.commands.applied import desired_by, requests_for
+    from catalog.commands.applyrun import desired_by, requests_for
     from catalog.commands.portions import PortionTooLarge
 
     about = await client.get("/apply")

@@ -10,7 +10,7 @@ import typer
 from catalog.commands.console import cell, err, fail, out, print_json
 
 if TYPE_CHECKING:
-    from catalog.commands.applied import Applied
+    from catalog.commands.applyrun import Applied
     from catalog.commands.desired import Contradiction
 
 MOST_LISTED = 20
@@ -57,7 +57,7 @@ def _show_notes(done: Applied, *, verbose: bool) -> None:
 
 def _show_failure(done: Applied) -> None:
     from catalog.client import Refused
-    from catalog.commands.applied import MOST_NAMED
+    from catalog.commands.applyrun import MOST_NAMED
 
     failure, failed = done.failure, done.failed
     assert failure is not None, "there is something to show"

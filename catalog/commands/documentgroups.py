@@ -10,8 +10,8 @@ from typing import Any
 
 from catalog.client import Violation
 from catalog.documents.losses import default_version
-from catalog.documents.trail import EXACT, KEPT, escaped
-from catalog.model.dots import Key, read_path
+from catalog.documents.rewrites import EXACT, KEPT, escaped
+from catalog.model.dotpath import Key, read_path
 from catalog.model.xid import Xid
 
 _LARGEST = 2**53 - 1

@@ -8,7 +8,7 @@ from glob import glob, has_magic
 from itertools import islice
 from pathlib import Path
 
-from catalog.sourcefile import STDIN
+from catalog.documents.serialization import STDIN
 
 SUFFIXES = (
     ".xreg.json",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from catalog.commands.console import DEFAULT_URL, Url, cell, err, fail, out, print_json, run
-from catalog.commands.files import FORMATS, format_of, write_document
+from catalog.commands.documentformats import FORMATS, format_of, write_document
 from catalog.documents.editions import EDITIONS, NEWEST
 
 app = typer.Typer()

@@ -14,8 +14,8 @@ from catalog.documents.editions import NEWEST
 
 if TYPE_CHECKING:
     from catalog.client import ClientError, Violation
-    from catalog.commands.imported import Imported
-    from catalog.documents.trail import Rewrite
+    from catalog.commands.importresult import Imported
+    from catalog.documents.rewrites import Rewrite
 
 _WIDEST = 100
 _MOST_NAMED = 10

@@ -12,10 +12,10 @@ import typer
 
 from catalog.commands.console import NO, AsJson, fail, run
 from catalog.commands.documentpaths import DocumentPathError, document_paths
-from catalog.commands.linted import show_linted
+from catalog.commands.lintreport import show_linted
 
 if TYPE_CHECKING:
-    from catalog.commands.document import Document
+    from catalog.commands.documentfile import Document
     from catalog.lint.declared import Declared
     from catalog.lint.finding import Finding
     from catalog.lint.lint import Base
@@ -93,9 +93,9 @@ async def _lint(
     arguments: list[str], against: str | None, model: str | None, *, migrate: bool
 ) -> list[Finding]:
     from catalog.client import Client
-    from catalog.commands.against import AgainstError, base_at, base_in, is_catalog
-    from catalog.commands.against import configuration_of as configuration_in
-    from catalog.commands.revision import RevisionError
+    from catalog.commands.gitrevision import RevisionError
+    from catalog.commands.lintbase import AgainstError, base_at, base_in, is_catalog
+    from catalog.commands.lintbase import configuration_of as configuration_in
 
     paths = _paths(arguments)
     configuration = await _configuration(model)
@@ -116,7 +116,7 @@ async def _lint(
 
 
 def _paths(arguments: list[str]) -> list[Path]:
-    from catalog.sourcefile import STDIN
+    from catalog.documents.serialization import STDIN
 
     try:
         paths = document_paths(arguments)
@@ -129,8 +129,8 @@ def _paths(arguments: list[str]) -> list[Path]:
 
 
 async def _configuration(model: str | None) -> Configuration:
+    from catalog.configuring.initialmodel import InitialModelUnusable, initial_model
     from catalog.lint.catalog import CAPABILITIES
-    from catalog.registry.begin import InitialModelUnusable, initial_model
 
     try:
         configuration = await initial_model("default" if model is None else model)
@@ -143,7 +143,7 @@ def _read(
     paths: list[Path], configuration: Configuration, *, migrate: bool
 ) -> tuple[list[Declared], list[Finding]]:
     """The documents, and what is wrong with their files, or with the editions that these are of."""
-    from catalog.commands.document import DocumentError, read_document
+    from catalog.commands.documentfile import DocumentError, read_document
     from catalog.lint.declared import Declared
     from catalog.lint.finding import Finding
 
@@ -203,7 +203,7 @@ async def _found(
 
 def _in_order(findings: list[Finding], paths: list[Path]) -> list[Finding]:
     """By file, in the order of the arguments, and by line; each with its line."""
-    from catalog.commands.lines import Lines
+    from catalog.commands.pointerlines import Lines
 
     places = {str(path): (place, Lines(path)) for place, path in enumerate(paths)}
     placed = [

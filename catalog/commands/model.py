@@ -94,7 +94,7 @@ def set_capabilities(file: File, url: Url = DEFAULT_URL) -> None:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    from catalog.sourcefile import SourceFileError, read_object_file
+    from catalog.documents.serialization import SourceFileError, read_object_file
 
     try:
         return read_object_file(file)

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 from catalog.client import ClientError
+from catalog.client.sink import open_sink
 from catalog.demo.absence import survive_absence
 from catalog.demo.federation import NAMES, Federation, NodeFailed, open_federation
 from catalog.demo.opening import (
@@ -19,7 +20,6 @@ from catalog.demo.opening import (
 )
 from catalog.demo.repair import reconcile_damage
 from catalog.demo.screen import Screen, Unexpected
-from catalog.sink import open_sink
 from catalog.store.server import EmbeddedPostgresError
 
 INTERRUPTED = 130

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from catalog.client.sink import Event
 from catalog.demo.screen import Unexpected
-from catalog.sink import Event
 
 _WAIT_SECONDS = 60
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from catalog.documents.trail import Part, Rule
+from catalog.documents.rewrites import Part, Rule
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _RENAMED = {

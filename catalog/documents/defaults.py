@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from catalog.documents.losses import default_version
-from catalog.documents.trail import EXACT, KEPT, Part, Rule
+from catalog.documents.rewrites import EXACT, KEPT, Part, Rule
 
 _ASSIGNED = frozenset(
     {"meta", "metaurl", "self", "shortself", "versions", "versionscount", "versionsurl", "xid"}

@@ -11,8 +11,8 @@ from catalog.documents.editions import NEWEST, SPECVERSIONS
 from catalog.documents.messages import rewrite_message
 from catalog.documents.migrate import rewrite_group_itself
 from catalog.documents.olderforms import older_endpoint, older_entity, older_message
+from catalog.documents.rewrites import EXACT, Part, Rewriter
 from catalog.documents.schemas import rewrite_schema
-from catalog.documents.trail import EXACT, Part, Trail
 
 _RESOURCES = {"endpoints": "messages", "messagegroups": "messages", "schemagroups": "schemas"}
 _CAMEL = {"messagegroups": "definitionGroups", "schemagroups": "schemaGroups"}
@@ -141,7 +141,7 @@ def _older(plural: str, members: Members, singular: str, edition: str) -> Member
 
 
 def _part(members: Members) -> Part:
-    return Part(orjson.loads(orjson.dumps(members)), "", Trail())
+    return Part(orjson.loads(orjson.dumps(members)), "", Rewriter())
 
 
 def _keep_exact(written: Members, back: Members, own: Members) -> None:

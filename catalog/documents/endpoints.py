@@ -7,7 +7,7 @@ from typing import Any
 from catalog.documents.attributes import rewrite_entity, trim_urls
 from catalog.documents.formats import family, rewrite_format, rewrite_protocol
 from catalog.documents.references import is_message_xid, message_xid, rewrite_references
-from catalog.documents.trail import Part, Rule
+from catalog.documents.rewrites import Part, Rule
 
 _AMQP_DASHES = frozenset(
     {"link-properties", "connection-properties", "distribution-mode", "connection-capabilities"}

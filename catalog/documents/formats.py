@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog.documents.trail import Part, Rule
+from catalog.documents.rewrites import Part, Rule
 
 _PROTOCOLS = {
     "amqp": "AMQP/1.0",

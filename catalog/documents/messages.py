@@ -7,7 +7,7 @@ from catalog.documents.defaults import rewrite_default_version
 from catalog.documents.formats import rewrite_format
 from catalog.documents.protocols import rewrite_message_options
 from catalog.documents.references import newer_reference, rewrite_references
-from catalog.documents.trail import Part, Rule
+from catalog.documents.rewrites import Part, Rule
 from catalog.documents.valuetypes import rewrite_envelope_types
 
 _RENAMED = {

@@ -23,11 +23,11 @@ from catalog.documents.editions import (
     stated_edition,
 )
 from catalog.documents.endpoints import rewrite_endpoint
-from catalog.documents.exact import restore_exact
+from catalog.documents.exactform import restore_exact
 from catalog.documents.formats import rewrite_format
 from catalog.documents.messages import rewrite_message
+from catalog.documents.rewrites import LeftOut, Part, Rewrite, Rewriter, Rule
 from catalog.documents.schemas import rewrite_schema
-from catalog.documents.trail import LeftOut, Part, Rewrite, Rule, Trail
 
 _COLLECTIONS = {
     "definitiongroups": "messagegroups",
@@ -65,7 +65,7 @@ def migrate(document: Mapping[str, Any], *, keep_unknown: bool = False) -> Migra
             entity, as the tree of names that it was in.
     """
     copy: dict[str, Any] = orjson.loads(orjson.dumps(document))
-    trail = Trail(keep_unknown=keep_unknown, stated=stated_edition(document))
+    trail = Rewriter(keep_unknown=keep_unknown, stated=stated_edition(document))
     root = Part(copy, "", trail)
     if not is_certainly_newest(document):
         _rewrite_groups(root)
@@ -82,7 +82,7 @@ def root_of(document: dict[str, Any]) -> dict[str, Any]:
 
     The `id` of an early edition is the document's own, not that of the registry it goes to.
     """
-    part = Part(dict(document), "", Trail())
+    part = Part(dict(document), "", Rewriter())
     for name in ("$schema", "id", "specVersion", "specversion"):
         part.drop(name, _FILE)
     rewrite_description(part)

@@ -6,7 +6,7 @@ from typing import Any
 
 from catalog.documents.attributes import lower_keys
 from catalog.documents.formats import family
-from catalog.documents.trail import Part, Rule
+from catalog.documents.rewrites import Part, Rule
 from catalog.documents.valuetypes import rewrite_section_types
 
 _SECTIONS = ("application-properties", "message-annotations", "delivery-annotations", "footer")

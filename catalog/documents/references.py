@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog.documents.trail import Part, Rule
+from catalog.documents.rewrites import Part, Rule
 
 _NEWER = {
     "definitiongroups": ("messagegroups", "messages"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catalog.documents.attributes import leave_out_other_id, lower_names, rewrite_entity, trim_urls
 from catalog.documents.defaults import rewrite_default_version
-from catalog.documents.trail import Part, Rule
+from catalog.documents.rewrites import Part, Rule
 
 _URL = Rule("the address of a document is its schemaurl", "rc3")
 _URL_CASE = Rule("names are in lower case", "0.5")

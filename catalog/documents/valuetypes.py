@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from catalog.documents.trail import Part, Rule
+from catalog.documents.rewrites import Part, Rule
 from catalog.model.modelsource import default_model
 from catalog.model.schema import Attribute
 

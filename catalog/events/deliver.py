@@ -9,17 +9,17 @@ from typing import Any
 import structlog
 
 from catalog.context import Context
+from catalog.events.concurrency import DeliverySlots
 from catalog.events.delivery import Means, Timing
-from catalog.events.ledger import Ledger
+from catalog.events.eventdialects import Tails
+from catalog.events.progress import ProgressWriter
 from catalog.events.roster import Announced, Roster
-from catalog.events.slots import Slots
-from catalog.events.terms import Tails
+from catalog.http.outbound import open_session
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
-from catalog.outbound import open_session
 from catalog.store.changes import read_head
 from catalog.store.database import Connection
-from catalog.store.duty import listening, run_beats, take_over
+from catalog.store.leadership import listening, run_beats, take_over
 from catalog.store.subscriptions import CHANNEL, pull_back
 
 _log = structlog.get_logger(__name__)
@@ -91,14 +91,14 @@ async def _serve(
         size=_WINDOW,
         names=settings.event_names,
     )
-    ledger = Ledger(database, sleep=timing.sleep)
+    ledger = ProgressWriter(database, sleep=timing.sleep)
     outward = open_session(settings, total_seconds=settings.delivery_timeout_seconds)
     async with outward as session, asyncio.TaskGroup() as group:
         means = Means(
             tails=tails,
             ledger=ledger,
             session=session,
-            slots=Slots(),
+            slots=DeliverySlots(),
             backoff=Backoff(
                 initial=settings.backoff_initial_seconds,
                 factor=2.0,

@@ -13,11 +13,11 @@ from typing import assert_never
 import aiohttp
 import structlog
 
-from catalog.events.ledger import Ledger
-from catalog.events.matcher import Predicate, compile_filters
-from catalog.events.slots import Slots
-from catalog.events.tail import Entry, Rendered
-from catalog.events.terms import Tails
+from catalog.events.concurrency import DeliverySlots
+from catalog.events.eventdialects import Tails
+from catalog.events.filters import Predicate, compile_filters
+from catalog.events.logtail import Entry, Rendered
+from catalog.events.progress import ProgressWriter
 from catalog.events.webhook import Delivered, Gone, Refused, post
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
@@ -47,9 +47,9 @@ class Means:
     """What all deliveries of a process share; `recovered` is `Database.recovered`."""
 
     tails: Tails
-    ledger: Ledger
+    ledger: ProgressWriter
     session: aiohttp.ClientSession
-    slots: Slots
+    slots: DeliverySlots
     backoff: Backoff
     timing: Timing
     recovered: Callable[[], Awaitable[None]]

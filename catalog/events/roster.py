@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from catalog.events.delivery import Delivery, Means
-from catalog.events.tail import Tail
+from catalog.events.logtail import Tail
 from catalog.model.errors import ServerBusy
 from catalog.store.database import Database, wait_for
 from catalog.store.subscriptions import Subscription, load, read_revisions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catalog.formats.checker import Checker
-from catalog.formats.known import COMPATIBILITIES, FORMATS, is_supported, rules_for
+from catalog.formats.families import COMPATIBILITIES, FORMATS, is_supported, rules_for
 from catalog.formats.process import UnusableSchema
 
 __all__ = [

@@ -18,7 +18,7 @@ from avro.schema import (
     UnionSchema,
 )
 
-from catalog.formats.documents import Mismatch
+from catalog.formats.documenttext import Mismatch
 
 _BITS = {"int": 31, "long": 63}
 

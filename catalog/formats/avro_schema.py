@@ -23,7 +23,7 @@ from avro.schema import (
 )
 
 from catalog.formats import avro_json
-from catalog.formats.documents import (
+from catalog.formats.documenttext import (
     Malformed,
     Mismatch,
     is_json_type,

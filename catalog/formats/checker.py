@@ -8,7 +8,7 @@ from hashlib import sha256
 from types import TracebackType
 from typing import Literal, Self
 
-from catalog.formats.known import is_supported, rules_for
+from catalog.formats.families import is_supported, rules_for
 from catalog.formats.process import Lost, Process, Unfinished
 
 Direction = Literal["backward", "forward"]

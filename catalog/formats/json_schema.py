@@ -13,7 +13,7 @@ from referencing import Registry, Specification
 from referencing.exceptions import NoSuchAnchor, PointerToNowhere, Unresolvable
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
 
-from catalog.formats.documents import Malformed, Mismatch, read_json, read_payload
+from catalog.formats.documenttext import Malformed, Mismatch, read_json, read_payload
 from catalog.formats.json_evolution import obstacle
 from catalog.formats.json_facts import Part
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from json_structure import InstanceValidator, SchemaValidator
 
-from catalog.formats.documents import Malformed, read_json, read_payload
+from catalog.formats.documenttext import Malformed, read_json, read_payload
 
 MAX_REASONS = 3
 _ROOT = frozenset({"$root", "properties", "required", "type"})

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from catalog.formats.documents import Malformed, Mismatch, is_json_type
+from catalog.formats.documenttext import Malformed, Mismatch, is_json_type
 
 MAX_DEPTH = 100
 

@@ -13,7 +13,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from grpc_tools import protoc
 
 from catalog.formats import protobuf_message
-from catalog.formats.documents import Malformed, unquoted
+from catalog.formats.documenttext import Malformed, unquoted
 from catalog.formats.protobuf_evolution import obstacle
 
 # Nothing else can be imported: google/protobuf/timestamp.proto and its neighbours.

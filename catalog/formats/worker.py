@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import orjson
 
 from catalog.formats.confinement import confine
-from catalog.formats.documents import Malformed, Mismatch
-from catalog.formats.known import family_of
+from catalog.formats.documenttext import Malformed, Mismatch
+from catalog.formats.families import family_of
 
 MAX_ANSWER_CHARACTERS = 1000
 CONFORM = "conform"

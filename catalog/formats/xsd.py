@@ -11,7 +11,7 @@ from xmlschema import XMLResource, XMLSchema10, XMLSchema11
 from xmlschema.exceptions import XMLResourceBlocked, XMLSchemaException
 from xmlschema.validators import XMLSchemaParseError
 
-from catalog.formats.documents import Malformed, Mismatch, unquoted
+from catalog.formats.documenttext import Malformed, Mismatch, unquoted
 
 MAX_REASONS = 3
 OUTSIDE = "and nothing but the document itself is read"

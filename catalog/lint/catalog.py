@@ -15,9 +15,9 @@ from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid
-from catalog.registry.planning import Planning
-from catalog.registry.validation import Checker, Direction
-from catalog.registry.work import touched_by
+from catalog.writing.formatcheck import Checker, Direction
+from catalog.writing.planning import Planning
+from catalog.writing.transaction import touched_by
 
 HERE = "urn:concord:lint"
 # What a fresh node can do.

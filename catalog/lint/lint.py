@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.lint.catalog import Catalog, Trusting, entity_of
-from catalog.lint.changes import Changes
 from catalog.lint.declared import Declared
 from catalog.lint.finding import Finding
+from catalog.lint.publishedchanges import Changes
 from catalog.lint.surroundings import Known
 from catalog.model.configuration import Configuration
-from catalog.model.dots import Index, Key, read_path
+from catalog.model.dotpath import Index, Key, read_path
 from catalog.model.entity import Entity
 from catalog.model.errors import Readonly, XRegistryError
 from catalog.model.xid import Xid
-from catalog.registry.validation import COMPATIBILITY, FORMAT, Checker
 from catalog.rules import Rules, Subject, references_of
 from catalog.rules.fault import pointer
+from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, Checker
 
 BASE_UNUSABLE = "base_unusable"
 DECLARED_TWICE = "declared_twice"

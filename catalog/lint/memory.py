@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid
-from catalog.registry.plan import Planned
+from catalog.store.crossreferences import Source
 from catalog.store.locks import Touched
-from catalog.store.xrefs import Source
+from catalog.writing.plan import Planned
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from catalog.model.moment import parse_time
 from catalog.model.scalars import SCALAR_CHECKS
+from catalog.model.timestamps import parse_time
 
 TEXTUAL = frozenset({"string", "symbol", "uri", "uritemplate"})
 

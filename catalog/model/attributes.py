@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from catalog.model.dots import step
+from catalog.model.dotpath import step
 from catalog.model.errors import (
     InvalidAttribute,
     MalformedXid,
@@ -18,7 +18,6 @@ from catalog.model.errors import (
     UnknownAttribute,
     XRegistryError,
 )
-from catalog.model.moment import parse_time
 from catalog.model.scalars import (
     SCALAR_CHECKS,
     check_reference,
@@ -35,6 +34,7 @@ from catalog.model.schema import (
     Model,
     value_text,
 )
+from catalog.model.timestamps import parse_time
 
 MAX_DEPTH = 64
 MAX_SCALAR_BYTES = 4096

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catalog.model.dots import dotted, parse_path, value_at
+from catalog.model.dotpath import dotted, parse_path, value_at
 from catalog.model.scalars import SCALAR_CHECKS
 from catalog.model.schema import CASELESS, SCALARS, Attribute, Constraint, GroupType, ResourceType
 

@@ -11,8 +11,8 @@ import orjson
 from catalog.model.change import Action
 from catalog.model.digest import canonical
 from catalog.model.entity import Entity, Tombstone
-from catalog.model.moment import format_time
 from catalog.model.schema import Model
+from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid, depth
 
 # What is longer, or comes after so many, is named only.

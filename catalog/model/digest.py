@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import rfc8785
 
-from catalog.model.moment import format_time
+from catalog.model.timestamps import format_time
 
 DIGEST_VERSION = 1
 BUCKETS = 1 << 16

@@ -5,7 +5,7 @@
     └── ...
 
 An error knows its subject (the xid or request path that it is about) and the arguments of
-its title. `catalog/api/problems.py` is the one place that turns it into a response.
+its title. `catalog/http/problems.py` is the one place that turns it into a response.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from catalog.model.dots import Every, Key, Step, read_path, write_path
+from catalog.model.dotpath import Every, Key, Step, read_path, write_path
 from catalog.model.errors import BadFilter, BadSort
-from catalog.model.moment import normal_time
 from catalog.model.reference import ABSENT, ANY, Place, Reference, resolve
 from catalog.model.schema import NUMBERS, SCALARS, Model
+from catalog.model.timestamps import normal_time
 
 EXCLUDE_ALL = "excludeall"
 MOST_FILTERS = 32

@@ -16,9 +16,10 @@ import orjson
 from catalog.model.attributes import fault_in_json
 from catalog.model.attributesource import Place, as_mapping, broken, check_aspects, quoted
 from catalog.model.constraints import check_constraints_defined
+from catalog.model.modelreferences import check_references
 from catalog.model.refinement import read_level
 from catalog.model.schema import RESERVED_GROUP_NAMES, GroupType, Model, ResourceType
-from catalog.model.standard import (
+from catalog.model.standardattributes import (
     KEPT_TIMES,
     REGISTRY,
     REGISTRY_KEPT,
@@ -26,7 +27,6 @@ from catalog.model.standard import (
     group_attributes,
     joined,
 )
-from catalog.model.targets import check_references
 from catalog.model.typesource import ABOUT, check_names, read_about, read_resource_type
 
 _ABOUT_THE_MODEL = ("description", "documentation", "labels")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from catalog.model.dots import Every, Index, Key, Step
+from catalog.model.dotpath import Every, Index, Key, Step
 from catalog.model.schema import (
     EXTENDED_NAME,
     STRICT_NAME,

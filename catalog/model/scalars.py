@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from catalog.model.moment import normal_time
 from catalog.model.schema import Attribute, Model
+from catalog.model.timestamps import normal_time
 from catalog.model.xid import Xid
 
 MAX_INTEGER = 2**53 - 1

@@ -11,9 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from catalog.model.dots import dotted
-from catalog.model.moment import normal_time
-from catalog.model.standard import KEPT_TIMES, META_KEPT, REGISTRY_KEPT, RESOURCE_KEPT, VERSION_KEPT
+from catalog.model.dotpath import dotted
+from catalog.model.standardattributes import (
+    KEPT_TIMES,
+    META_KEPT,
+    REGISTRY_KEPT,
+    RESOURCE_KEPT,
+    VERSION_KEPT,
+)
+from catalog.model.timestamps import normal_time
 from catalog.model.xid import Xid
 
 STRICT_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")

@@ -18,7 +18,7 @@ from catalog.model.schema import (
     STRICT_NAME,
     ResourceType,
 )
-from catalog.model.standard import (
+from catalog.model.standardattributes import (
     KEPT_TIMES,
     META_KEPT,
     RESOURCE_KEPT,

@@ -17,7 +17,7 @@ from operator import or_
 
 import orjson
 
-from catalog.model.dots import Every, Index, Key, Step
+from catalog.model.dotpath import Every, Index, Key, Step
 from catalog.model.filter import Expression, Operator, Sort, is_number, read_time
 from catalog.model.reference import ABSENT, ANY, Reference
 from catalog.model.schema import NUMBERS

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import orjson
 
 from catalog.model.entity import Origin
-from catalog.model.moment import format_time
+from catalog.model.timestamps import format_time
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 

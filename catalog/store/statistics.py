@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from catalog.model.change import Change
 from catalog.model.errors import ServerBusy
 from catalog.store.database import Database
-from catalog.store.duty import take_over
+from catalog.store.leadership import take_over
 from catalog.store.queries import Queries
 
 _queries = Queries("statistics")

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from replication.reconcile.columns import judge, keyed
+from replication.reconcile.description import described
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.evidence import described
 from replication.reconcile.findings import Findings, Framed, Listed, differences_in
 from replication.reconcile.plan import Plan
 from replication.reconcile.rule import Difference

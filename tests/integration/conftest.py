@@ -20,10 +20,10 @@ from aiohttp.test_utils import TestClient, TestServer
 from catalog import dialects
 from catalog.api.app import create_app
 from catalog.config import Settings
+from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, read_configuration
 from catalog.model.modelsource import default_model, load_model
 from catalog.node import open_database
-from catalog.registry.begin import ensure_registry
 from catalog.store.changes import START, LoggedChange, read_changes
 from catalog.store.database import Database
 

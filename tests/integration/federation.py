@@ -15,16 +15,15 @@ import asyncpg
 import orjson
 from aiohttp.test_utils import TestClient, TestServer
 
-from catalog.api import subscriptions
 from catalog.api.app import create_app
 from catalog.config import Settings
+from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, read_configuration
 from catalog.events.deliver import run_deliveries
 from catalog.model.modelsource import default_model
-from catalog.registry.begin import ensure_registry
 from catalog.store.database import Database
-from replication.feed import routes
-from replication.runner import Timing
+from replication.linkrunner import Timing
+from replication.routes import routes
 from replication.scheduler import run_links
 from tests.integration.conftest import Node
 
@@ -44,7 +43,7 @@ async def start_member(dsn: str, **settings: Any) -> AsyncIterator[Node]:
             settings=Settings(**quick),
             public_base="",
         )
-        app = create_app(context, [*subscriptions.routes, *routes])
+        app = create_app(context, routes)
         async with context.checker, TestClient(TestServer(app)) as client:
             context.public_base = str(client.make_url("")).rstrip("/")
             yield Node(client, context)

@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog.model.entity import Entity
 from catalog.model.modelsource import load_model
-from catalog.model.moment import format_time, normal_time
+from catalog.model.timestamps import format_time, normal_time
 from catalog.model.xid import Xid
 from catalog.store.database import Connection, Database
 from catalog.store.writes import Write, write

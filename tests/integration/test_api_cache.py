@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.api.cache import ANSWERS, Answer, AnswerCache
+from catalog.api.answercache import ANSWERS, Answer, AnswerCache
 from catalog.model.change import Change
 from tests.integration.conftest import Node, start_node
 

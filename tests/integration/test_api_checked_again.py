@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catalog.model.entity import Entity
-from catalog.model.moment import parse_time
+from catalog.model.timestamps import parse_time
 from replication.apply import Batch, apply_batch
 from replication.decide import Policy
 from tests.integration.conftest import SPEC, Node, assert_problem, start_node

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from catalog.documents.editions import SCHEMA
-from catalog.sourcefile import parse_yaml, to_yaml
+from catalog.documents.serialization import parse_yaml, to_yaml
 from tests.integration.conftest import Node, assert_problem, start_node
 
 JSON = "application/cloudevents-registry+json"

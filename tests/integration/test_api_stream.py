@@ -238,8 +238,8 @@ async def test_documents_too_large_to_inline_are_refused_before_anything_is_sent
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """core/spec.md, "Inline Flag": `too_large`."""
-    monkeypatch.setattr("catalog.registry.tree.MOST_DOCUMENT_BYTES", 1000)
-    monkeypatch.setattr("catalog.registry.read.MOST_DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr("catalog.reading.tree.MOST_DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr("catalog.reading.read.MOST_DOCUMENT_BYTES", 1000)
     async with start_node(database_url) as node:
         versions = {f"{n}": {"format": FORMAT, "schema": "x" * 400} for n in range(3)}
         await node.put(f"{S}$details", {"versions": versions})
@@ -252,7 +252,7 @@ async def test_documents_too_large_to_inline_are_refused_before_anything_is_sent
 async def test_documents_are_loaded_a_few_at_a_time(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catalog.registry.tree._DOCUMENT_BYTES_AT_ONCE", 1000)
+    monkeypatch.setattr("catalog.reading.tree._DOCUMENT_BYTES_AT_ONCE", 1000)
     async with start_node(database_url) as node:
         schemas = {
             f"s{n}": {"versions": {v: {"format": FORMAT, "schema": v * 100 * n} for v in "abc"}}

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from catalog.registry.write import Writer
+from catalog.writing.writer import Writer
 from tests.integration.conftest import SPEC, Node, assert_problem, start_node
 
 CHECKED = {"validateformat": True, "validatecompatibility": True}

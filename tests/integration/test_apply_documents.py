@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from catalog.client import Client
-from catalog.commands.applied import Asked, desired_by, requests_for, send_all
-from catalog.commands.document import read_document
+from catalog.commands.applyrun import Asked, desired_by, requests_for, send_all
+from catalog.commands.documentfile import read_document
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_documents import DOCUMENTS, GROUPS
 

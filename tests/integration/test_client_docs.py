@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from catalog.api import subscriptions
 from catalog.client import Client, Refused
 from catalog.events.deliver import run_deliveries
-from replication.feed import routes
+from replication.routes import routes
 from tests.integration.conftest import start_node
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
@@ -27,7 +26,7 @@ async def test_every_block_of_the_page_runs_against_a_node(
     database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with (
-        start_node(database_url, routes=[*subscriptions.routes, *routes]) as node,
+        start_node(database_url, routes=routes) as node,
         Client.open(node.url) as client,
         asyncio.timeout(60),
     ):

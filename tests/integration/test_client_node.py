@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from catalog.api import subscriptions
 from catalog.client import Client, Refused, is_replica
 from catalog.events.deliver import run_deliveries
-from replication.feed import routes
+from replication.routes import routes
 from tests.integration.conftest import Node, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -25,9 +24,7 @@ JSON_SCHEMA = "JsonSchema/draft-07"
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def shared(shared_database_url: str) -> AsyncIterator[Node]:
-    async with start_node(
-        shared_database_url, routes=[*subscriptions.routes, *routes], page_size=3
-    ) as node:
+    async with start_node(shared_database_url, routes=routes, page_size=3) as node:
         yield node
 
 

@@ -21,8 +21,8 @@ from catalog.config import Settings
 from catalog.context import Context
 from catalog.events.deliver import run_deliveries
 from catalog.events.delivery import Timing
-from catalog.events.tail import Tail
-from catalog.events.terms import Native
+from catalog.events.eventdialects import Native
+from catalog.events.logtail import Tail
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity

@@ -13,10 +13,10 @@ import pytest_asyncio
 
 import catalog.demo
 from catalog.client import Client
-from catalog.commands.document import read_document
-from catalog.commands.files import FORMATS, write_document
-from catalog.commands.imported import Imported
-from catalog.commands.importing import import_document
+from catalog.commands.documentfile import read_document
+from catalog.commands.documentformats import FORMATS, write_document
+from catalog.commands.importresult import Imported
+from catalog.commands.importrun import import_document
 from catalog.documents.downgrade import own_attributes
 from catalog.documents.editions import EDITIONS
 from tests.integration.conftest import Node, new_database, start_node

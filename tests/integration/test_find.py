@@ -10,12 +10,12 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
 from catalog.model.filter import Filters, Sort, parse_filters, parse_sort
 from catalog.model.xid import Xid
-from catalog.registry.begin import ensure_registry
-from catalog.registry.find import Found, find_page, find_visible
+from catalog.reading.find import Found, find_page, find_visible
 from catalog.store.database import Connection, Database
 from tests.integration.searching import MODEL, clear, entity, plant, resource
 

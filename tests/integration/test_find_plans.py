@@ -10,10 +10,10 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.filter import parse_filters
 from catalog.model.xid import Xid
-from catalog.registry.begin import ensure_registry
-from catalog.registry.find import find_page, find_visible
+from catalog.reading.find import find_page, find_visible
 from catalog.store.database import Database
 from catalog.store.jsonpath import any_of, condition_of, within
 from catalog.store.queries import Queries

@@ -7,8 +7,8 @@ from pathlib import Path
 import orjson
 
 from catalog.client import Client
-from catalog.commands.document import read_document
-from catalog.commands.importing import import_document
+from catalog.commands.documentfile import read_document
+from catalog.commands.importrun import import_document
 from tests.integration.conftest import Node
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from catalog.api.subscriptions import routes
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_deliver import Sink, delivering
 
@@ -19,7 +18,7 @@ SEED = "application/cloudevents-subscription+json"
 @pytest.fixture
 async def node(database_url: str) -> AsyncIterator[Node]:
     async with (
-        start_node(database_url, routes=routes, allow_private_addresses=True) as running,
+        start_node(database_url, allow_private_addresses=True) as running,
         delivering(running.context),
     ):
         yield running

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from replication.feed import routes
+from replication.routes import routes
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import carries, databases, eventually, execute, link, running
 

@@ -20,9 +20,8 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from catalog.api import subscriptions
-from catalog.api.negotiation import DOCUMENTS
-from replication import feed
+from catalog.api.documents import DOCUMENTS
+from replication import routes
 from tests.integration.conftest import Node, start_node
 
 KNOWN = "x"
@@ -39,7 +38,7 @@ CHECKS = [
 @pytest.fixture
 async def whole_node(database_url: str) -> AsyncIterator[Node]:
     """A node with all of its routes."""
-    async with start_node(database_url, routes=[*subscriptions.routes, *feed.routes]) as running:
+    async with start_node(database_url, routes=routes.routes) as running:
         yield running
 
 

@@ -14,15 +14,14 @@ import pytest
 import structlog
 from aiohttp import ClientPayloadError, web
 
-from catalog.api import subscriptions
 from catalog.context import CONTEXT
 from catalog.model.errors import ServerBusy
 from catalog.model.ownerrors import DatabaseUnavailable
 from catalog.store.database import Database
-from catalog.store.duty import run_beats, take_over
 from catalog.store.embedded import EmbeddedPostgres, start_embedded
+from catalog.store.leadership import run_beats, take_over
 from catalog.store.watch import Watch, leave_alone
-from replication.feed import routes as replication_routes
+from replication.routes import routes as replication_routes
 from tests.conftest import forget_durability
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.federation import eventually
@@ -65,7 +64,7 @@ async def server(directory: Path) -> AsyncIterator[EmbeddedPostgres]:
 @pytest.fixture
 async def node(server: EmbeddedPostgres) -> AsyncIterator[Node]:
     lost = [web.post(path, _lose) for path in ("/lost", "/lost/after/write")]
-    routes = [*subscriptions.routes, *replication_routes, *lost]
+    routes = [*replication_routes, *lost]
     async with start_node(server.dsn, routes=routes) as node:
         await node.put(GROUP)
         yield node

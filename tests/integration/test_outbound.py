@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from catalog.config import Settings
-from catalog.outbound import (
+from catalog.http.outbound import (
     RedirectRefused,
     ResponseTooLarge,
     is_public,

@@ -82,7 +82,7 @@ async def test_what_does_not_fit_into_one_answer_is_refused(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await add_schema(node)
-    monkeypatch.setattr("catalog.dialects.registry04.reading.MOST_ENTITIES", 2)
+    monkeypatch.setattr("catalog.dialects.registry04.load.MOST_ENTITIES", 2)
     assert (await node.send("GET", f"{ROOT}?inline")).error == "too_large"
 
 

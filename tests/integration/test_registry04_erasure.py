@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from replication.feed import routes
+from replication.routes import routes
 from tests.integration.conftest import SPEC, Answer, Node, assert_problem, start_node
 from tests.integration.federation import carries, databases, eventually, link, running, start_member
 

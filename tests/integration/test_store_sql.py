@@ -18,7 +18,7 @@ from catalog.store import migrate as migrations
 from catalog.store.changes import START
 from catalog.store.migrate import MigrationError, migrate
 from catalog.store.queries import Queries
-from catalog.store.stream import tree_key
+from catalog.store.subtrees import tree_key
 
 ROOT = Path(catalog.__file__).parent.parent
 FILES = sorted(path.name.removesuffix(".sql") for path in (ROOT / "catalog/store/sql").iterdir())

@@ -13,7 +13,6 @@ from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
 from catalog.api.app import create_app
-from catalog.api.subscriptions import routes
 from catalog.config import Settings
 from catalog.context import Context
 from catalog.model.configuration import Configuration
@@ -40,7 +39,7 @@ async def context(database_url: str) -> AsyncIterator[Context]:
 
 @pytest.fixture
 async def client(context: Context) -> AsyncIterator[Client]:
-    async with TestClient(TestServer(create_app(context, routes))) as client:
+    async with TestClient(TestServer(create_app(context))) as client:
         yield client
 
 

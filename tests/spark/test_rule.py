@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from replication.reconcile.columns import judge, keyed
-from replication.reconcile.evidence import described
+from replication.reconcile.description import described
 from replication.reconcile.findings import differences_in
 from replication.reconcile.rows import fingerprints
 from replication.reconcile.rule import FINDINGS, Copy, Difference, classify

@@ -17,8 +17,8 @@ from catalog.model.change import changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
 from catalog.model.xid import Kind, Xid, depth
+from replication.batch import changes_of, judge, sift
 from replication.decide import Copy, Policy
-from replication.judge import changes_of, judge, sift
 
 MODEL = default_model()
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
+from replication.batch import Malformed, changes_of, judge, raised_registry, sift
 from replication.decide import Copy, Place, Policy, Verdict, decide
-from replication.judge import Malformed, changes_of, judge, raised_registry, sift
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OURS, THEIRS, OTHERS = "urn:ours", "urn:theirs", "urn:others"

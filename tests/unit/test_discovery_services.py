@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog.dialects.discovery.constraints import faults
+from catalog.dialects.discovery.attributechecks import faults
 from catalog.dialects.discovery.ids import NAMESPACE, is_service_id, service_id
 from catalog.dialects.discovery.membership import Held
 from catalog.dialects.discovery.processing import Operation, Put, Remove, Standing, process

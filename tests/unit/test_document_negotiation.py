@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.api.negotiation import JSON, YAML, Representation, representation_for
+from catalog.api.documents import JSON, YAML, Representation, representation_for
 
 DOCUMENT = Representation(media_type=JSON)
 

@@ -9,7 +9,7 @@ import pytest
 
 from catalog.commands import documentpaths
 from catalog.commands.documentpaths import DocumentPathError, document_paths
-from catalog.sourcefile import STDIN, SourceFileError, read_object_file
+from catalog.documents.serialization import STDIN, SourceFileError, read_object_file
 
 FILES = ("a.xreg.json", "b/c.CEREG.yaml", "b/d.cereg", "b/notes.json", ".git/e.xreg.json")
 
@@ -70,7 +70,7 @@ def test_the_standard_input_is_json_or_yaml(monkeypatch: pytest.MonkeyPatch, tex
 
 
 def test_a_standard_input_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catalog.sourcefile.LARGEST_BYTES", 4)
+    monkeypatch.setattr("catalog.documents.serialization.LARGEST_BYTES", 4)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: 1 ")))
     with pytest.raises(SourceFileError, match="standard input is larger"):
         read_object_file(STDIN)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.model.dots import Every, Index, Key, read_path, write_path
+from catalog.model.dotpath import Every, Index, Key, read_path, write_path
 from catalog.model.errors import BadFilter, BadSort
 from catalog.model.filter import (
     LONGEST,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.api.headers import decode_header, encode_header, encode_url, headers_of
+from catalog.api.metadataheaders import headers_of
+from catalog.http.headers import decode_header, encode_header, encode_url
 from catalog.model.modelsource import load_model
 
 SOURCE = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}}

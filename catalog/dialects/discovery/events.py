@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from catalog.dialects.discovery.constraints import CONTEXT_TYPES, OF_EVENT, OF_EXTENSION
+from catalog.dialects.discovery.attributechecks import CONTEXT_TYPES, OF_EVENT, OF_EXTENSION
 from catalog.model.schema import STRICT_NAME
 
 ENVELOPE = "CloudEvents/1.0"

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from catalog.dialects.discovery.constraints import faults
+from catalog.dialects.discovery.attributechecks import faults
 from catalog.dialects.discovery.events import Json
 from catalog.dialects.discovery.ids import is_service_id
 from catalog.dialects.discovery.processing import Put, Remove

@@ -9,28 +9,18 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from catalog.api.body import read_json
-from catalog.api.params import read_page
-from catalog.api.preconditions import condition_on
-from catalog.api.responses import json_response
 from catalog.context import CONTEXT
+from catalog.dialects.discovery.asyncrequests import accept, answer_status, prefers_later
 from catalog.dialects.discovery.ids import is_service_id
-from catalog.dialects.discovery.later import accept, answer_status, prefers_later
 from catalog.dialects.discovery.processing import Operation, Remove
-from catalog.dialects.discovery.reading import (
-    Catalog,
-    check_model,
-    find_named,
-    find_service,
-    show_all,
-)
+from catalog.dialects.discovery.read import Catalog, check_model, find_named, find_service, show_all
 from catalog.dialects.discovery.requests import (
     is_import,
     read_added,
     read_removed,
     read_replaced,
 )
-from catalog.dialects.discovery.writing import (
+from catalog.dialects.discovery.write import (
     Answering,
     ServiceWrite,
     answer_added,
@@ -38,7 +28,11 @@ from catalog.dialects.discovery.writing import (
     answer_put,
     answer_removed,
 )
-from catalog.dialects.serving import bounded
+from catalog.http.body import read_json
+from catalog.http.deadline import bounded
+from catalog.http.paging import read_page
+from catalog.http.preconditions import condition_on
+from catalog.http.responses import json_response
 from catalog.model.errors import BadRequest, NotFound
 from catalog.store import services
 from catalog.store.database import Connection

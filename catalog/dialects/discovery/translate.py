@@ -12,7 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.dialects.discovery.constraints import OF_SERVICE
+from catalog.dialects.discovery.attributechecks import OF_SERVICE
 from catalog.dialects.discovery.events import OWN, Json, as_object
 from catalog.dialects.discovery.membership import (
     Held,

@@ -11,8 +11,8 @@ from catalog.dialects.messagecatalog.uris import Reference, catalog_root, parse_
 from catalog.events.messagecatalog import ROOT
 from catalog.model.entity import Entity, Origin
 from catalog.model.xid import Xid
-from catalog.registry import read
-from catalog.registry.known import Known
+from catalog.reading import read
+from catalog.reading.loaded import Loaded
 from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.database import Connection
@@ -22,7 +22,7 @@ _NOTHING = Xid()
 
 async def find(
     connection: Connection, context: Context, uri: str, bases: Collection[str]
-) -> tuple[Known, Xid]:
+) -> tuple[Loaded, Xid]:
     """The definition or version that a URI identifies, with what is known of it.
 
     Args:
@@ -33,7 +33,7 @@ async def find(
     """
     reference = parse_uri(uri)
     if reference is None:
-        return Known(), _NOTHING
+        return Loaded(), _NOTHING
     seeker = _Seeker(context, reference, bases)
     await seeker.ask_links(connection)
     for xid in await seeker.candidates(connection):
@@ -41,7 +41,7 @@ async def find(
         version = seeker.version_in(known, xid)
         if version is not None and seeker.is_meant(version):
             return known, xid
-    return Known(), _NOTHING
+    return Loaded(), _NOTHING
 
 
 class _Seeker:
@@ -85,7 +85,7 @@ class _Seeker:
         found = await store.load(connection, xids)
         return [Xid.parse(xid) for xid in sorted(found)]
 
-    def version_in(self, known: Known, xid: Xid) -> Entity | None:
+    def version_in(self, known: Loaded, xid: Xid) -> Entity | None:
         entity = known.entities.get(str(xid))
         return known.default_of(entity) if entity is not None and not xid.vid else entity
 

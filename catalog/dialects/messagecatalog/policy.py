@@ -16,7 +16,7 @@ from catalog.dialects.messagecatalog.place import Place
 from catalog.model.capabilities import Capabilities
 from catalog.model.entity import Entity
 from catalog.model.ownerrors import Conflict
-from catalog.registry.validation import Checker, Direction
+from catalog.writing.formatcheck import Checker, Direction
 
 RULES = (
     *("none", "backward", "backward_transitive", "forward", "forward_transitive"),

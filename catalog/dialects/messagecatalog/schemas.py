@@ -10,7 +10,7 @@ import orjson
 from catalog.dialects.messagecatalog.place import Place, as_object, text_in
 from catalog.dialects.messagecatalog.templates import fits
 from catalog.model.capabilities import Capabilities
-from catalog.registry.validation import Checker
+from catalog.writing.formatcheck import Checker
 
 # The names of schema formats that this API has for some of the native ones.
 _NATIVE = {"Avro": "Avro", "JSON": "JSONSchema", "Protobuf": "Protobuf/3"}

@@ -24,7 +24,7 @@ from catalog.dialects.messagecatalog.uris import catalog_root
 from catalog.events.messagecatalog import is_number
 from catalog.model.entity import Entity
 from catalog.model.errors import InvalidAttribute, MismatchedId, RequiredAttributeMissing
-from catalog.model.moment import format_time
+from catalog.model.timestamps import format_time
 
 _TEXTS = ("description", "documentation", "documentationformat", "tags")
 _ASSIGNED = ("id", "version", "createdtimeutc", "updatedtimeutc")

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 from aiohttp import hdrs, web
 
-from catalog.api.headers import encode_url
-from catalog.api.responses import JSON, json_response, to_json
 from catalog.context import CONTEXT
 from catalog.dialects.registry04.headers import PREFIX, headers_of
+from catalog.dialects.registry04.load import Page, load_document, load_version
 from catalog.dialects.registry04.place import Place
-from catalog.dialects.registry04.reading import Page, load_document, load_version
-from catalog.dialects.registry04.show import Json, Show
+from catalog.dialects.registry04.renderer import Json, Show
+from catalog.http.headers import encode_url
+from catalog.http.responses import JSON, json_response, to_json
 from catalog.model.entity import Entity
-from catalog.registry import read
+from catalog.reading import read
 from catalog.store.database import Connection
 
 _ANY = "application/octet-stream"

@@ -8,29 +8,24 @@ from typing import Any
 
 from aiohttp import web
 
-from catalog.api.body import read_json
-from catalog.api.headers import traces
-from catalog.api.responses import json_response
 from catalog.context import CONTEXT
 from catalog.dialects.registry04.answers import (
     load_group,
     load_resource_answer,
     show_for,
 )
+from catalog.dialects.registry04.load import load_resource, load_version
 from catalog.dialects.registry04.place import Place, place_of
-from catalog.dialects.registry04.reading import load_resource, load_version
-from catalog.dialects.registry04.show import Json, latest_version
-from catalog.dialects.registry04.writing import (
-    apply,
-    check_identity,
-    expected_epoch,
-    interaction_at,
-)
+from catalog.dialects.registry04.renderer import Json, latest_version
+from catalog.dialects.registry04.write import apply, check_identity, expected_epoch, interaction_at
+from catalog.http.body import read_json
+from catalog.http.headers import interaction_headers
+from catalog.http.responses import json_response
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, InvalidAttribute, MissingVersions, NotFound
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid, is_valid_id
-from catalog.registry.known import Known
+from catalog.reading.loaded import Loaded
 from catalog.store import entities as store
 
 _MOST_LISTED = 1000
@@ -54,7 +49,7 @@ async def delete_group(request: web.Request) -> web.Response:
     interaction = interaction_at(request, place)
     interaction.delete(place.xid, expected_epoch(request))
     outcome = await apply(request, interaction, place)
-    return json_response(shown, headers=traces(outcome))
+    return json_response(shown, headers=interaction_headers(outcome))
 
 
 async def delete_groups(request: web.Request) -> web.Response:
@@ -70,7 +65,7 @@ async def delete_groups(request: web.Request) -> web.Response:
             shown[doomed.id] = await load_group(connection, request, group)
             interaction.delete(group.xid, doomed.epoch)
     outcome = await apply(request, interaction)
-    return json_response(shown, headers=traces(outcome))
+    return json_response(shown, headers=interaction_headers(outcome))
 
 
 async def delete_resource(request: web.Request) -> web.Response:
@@ -82,7 +77,7 @@ async def delete_resource(request: web.Request) -> web.Response:
         _, version = await load_version(connection, place)
     interaction = interaction_at(request, place)
     _delete_resource(request, interaction, version, expected_epoch(request))
-    answer.headers.update(traces(await apply(request, interaction, place)))
+    answer.headers.update(interaction_headers(await apply(request, interaction, place)))
     return answer
 
 
@@ -117,7 +112,7 @@ async def delete_resources(request: web.Request) -> web.Response:
             shown[doomed.id] = show.version(version, place.types)
             _delete_resource(request, interaction, version, doomed.epoch)
     outcome = await apply(request, interaction)
-    return json_response(shown, headers=traces(outcome))
+    return json_response(shown, headers=interaction_headers(outcome))
 
 
 async def delete_version(request: web.Request) -> web.Response:
@@ -130,7 +125,7 @@ async def delete_version(request: web.Request) -> web.Response:
     interaction = interaction_at(request, place)
     _keep_one(request, interaction, known, resource, [place.xid])
     interaction.delete(place.xid, expected_epoch(request))
-    answer.headers.update(traces(await apply(request, interaction, place)))
+    answer.headers.update(interaction_headers(await apply(request, interaction, place)))
     return answer
 
 
@@ -152,11 +147,11 @@ async def delete_versions(request: web.Request) -> web.Response:
     shown = {
         id: show.version(known.entities[str(xid)], place.types) for id, xid in versions.items()
     }
-    return json_response(shown, headers=traces(outcome))
+    return json_response(shown, headers=interaction_headers(outcome))
 
 
 async def _listed_versions(
-    request: web.Request, place: Place, known: Known, resource: Entity
+    request: web.Request, place: Place, known: Loaded, resource: Entity
 ) -> list[Doomed]:
     if not request.can_read_body:
         latest = latest_version(known, resource)
@@ -172,7 +167,7 @@ async def _listed_versions(
 def _keep_one(
     request: web.Request,
     interaction: Interaction,
-    known: Known,
+    known: Loaded,
     resource: Entity,
     doomed: Sequence[Xid],
 ) -> None:
@@ -200,7 +195,7 @@ async def _delete_all(request: web.Request, place: Place, collection: str) -> we
     interaction.is_collection = True
     owner = place.xid if place.xid.gid else Xid()
     interaction.delete_from(context.model, owner, plural, {id: {} for id in ids})
-    return web.Response(status=204, headers=traces(await apply(request, interaction)))
+    return web.Response(status=204, headers=interaction_headers(await apply(request, interaction)))
 
 
 async def _listed(request: web.Request, rid: str = "") -> list[Doomed]:

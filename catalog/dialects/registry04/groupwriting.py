@@ -7,8 +7,6 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from catalog.api.body import read_object
-from catalog.api.headers import traces
 from catalog.context import CONTEXT
 from catalog.dialects.registry04.answers import group_answer, show_for
 from catalog.dialects.registry04.nested import native_resources
@@ -16,7 +14,7 @@ from catalog.dialects.registry04.place import Place, place_of
 from catalog.dialects.registry04.rules import check_body, group_attributes, without_implied_name
 from catalog.dialects.registry04.translate import to_entity
 from catalog.dialects.registry04.wellformed import creation_of
-from catalog.dialects.registry04.writing import (
+from catalog.dialects.registry04.write import (
     NEVER,
     apply,
     check_identity,
@@ -25,6 +23,8 @@ from catalog.dialects.registry04.writing import (
     new_id,
     patch_of,
 )
+from catalog.http.body import read_object
+from catalog.http.headers import interaction_headers
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound
 from catalog.model.ownerrors import AlreadyExists
@@ -51,7 +51,7 @@ async def post_group(request: web.Request) -> web.Response:
     interaction = interaction_at(request, place)
     native[types.resource.native] = resources
     interaction.put_group(context.model, place.xid, native, patch=False)
-    headers = traces(await apply(request, interaction))
+    headers = interaction_headers(await apply(request, interaction))
     headers[hdrs.LOCATION] = f"{show.root}/{types.group.plural}/{gid}"
     return await group_answer(request, place, status=201, headers=headers)
 
@@ -74,7 +74,7 @@ async def put_group(request: web.Request) -> web.Response:
     interaction = interaction_at(request, place)
     interaction.put_group(context.model, place.xid, patch, patch=True)
     outcome = await apply(request, interaction, place)
-    return await group_answer(request, place, status=200, headers=traces(outcome))
+    return await group_answer(request, place, status=200, headers=interaction_headers(outcome))
 
 
 async def _load(request: web.Request, place: Place) -> Entity | None:

@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
-from catalog.api.headers import encode_url
+from catalog.http.headers import encode_url
 from catalog.model.errors import HeaderError
 
 Json: TypeAlias = dict[str, Any]

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from catalog.dialects.registry04.place import Types
+from catalog.dialects.registry04.renderer import Show
 from catalog.dialects.registry04.rules import check_body, document_names, resource_attributes
-from catalog.dialects.registry04.show import Show
 from catalog.dialects.registry04.translate import Json, to_entity
 from catalog.dialects.registry04.wellformed import creation_of
-from catalog.dialects.registry04.writing import check_identity
+from catalog.dialects.registry04.write import check_identity
 from catalog.model.errors import BadRequest, OneResource
 
 # Any new version of a schema is compatible with all that came before it.

@@ -8,25 +8,23 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from catalog.api.body import read_body, read_object
-from catalog.api.headers import traces
 from catalog.context import CONTEXT
 from catalog.dialects.registry04.answers import is_asked, show_for, version_answer
 from catalog.dialects.registry04.headers import PREFIX, Headers, read_headers
+from catalog.dialects.registry04.load import load_version
 from catalog.dialects.registry04.nested import native_document, new_meta
 from catalog.dialects.registry04.place import Place, Types, place_of
-from catalog.dialects.registry04.reading import load_version
+from catalog.dialects.registry04.renderer import Show
 from catalog.dialects.registry04.rules import (
     check_body,
     resource_attributes,
     without_implied_name,
     without_rivals,
 )
-from catalog.dialects.registry04.show import Show
 from catalog.dialects.registry04.translate import KEPT, Json, from_entity, shown_of, to_entity
 from catalog.dialects.registry04.versions import next_version
 from catalog.dialects.registry04.wellformed import creation_of
-from catalog.dialects.registry04.writing import (
+from catalog.dialects.registry04.write import (
     NEVER,
     apply,
     check_epoch,
@@ -37,11 +35,13 @@ from catalog.dialects.registry04.writing import (
     patch_of,
     read_optional_object,
 )
+from catalog.http.body import read_body, read_object
+from catalog.http.headers import interaction_headers
 from catalog.model.entity import Entity
 from catalog.model.errors import HeaderError, NotFound
 from catalog.model.interaction import Document, GroupUpsert, ResourceUpsert, VersionUpsert
 from catalog.model.ownerrors import AlreadyExists
-from catalog.registry.known import Known
+from catalog.reading.loaded import Loaded
 from catalog.store import entities as store
 
 _METADATA = ("name", "description", "tags", "docs", "createdBy", "modifiedBy", "type")
@@ -95,7 +95,7 @@ async def _read(request: web.Request, types: Types) -> Content:
     return Content(headers=headers, body=await read_optional_object(request))
 
 
-async def _load(request: web.Request, place: Place) -> tuple[Known, Entity]:
+async def _load(request: web.Request, place: Place) -> tuple[Loaded, Entity]:
     async with request.app[CONTEXT].database.pool.acquire() as connection:
         return await load_version(connection, place)
 
@@ -120,7 +120,7 @@ async def post_resource(request: web.Request) -> web.Response:
     native["meta"] = {**new_meta(types), "epoch": NEVER}
     interaction = interaction_at(request, group)
     interaction.put_resource(context.model, place.xid, native, patch=False, document=document)
-    headers = traces(await apply(request, interaction))
+    headers = interaction_headers(await apply(request, interaction))
     headers[hdrs.LOCATION] = _url(show_for(request), place)
     return await version_answer(request, place, status=201, headers=headers, meta=False)
 
@@ -152,7 +152,7 @@ async def post_version(request: web.Request) -> web.Response:
     interaction.resources.append(
         ResourceUpsert(xid=place.xid, patch=True, meta=meta, versions=(version,))
     )
-    headers = traces(await apply(request, interaction, place))
+    headers = interaction_headers(await apply(request, interaction, place))
     headers[hdrs.LOCATION] = _url(show, place)
     return await version_answer(request, place, status=201, headers=headers, meta=False)
 
@@ -189,7 +189,7 @@ async def _put_version(request: web.Request) -> web.Response:
     interaction = interaction_at(request, place)
     resource, vid = place.xid.resource, version.path.vid
     interaction.put_version(context.model, resource, vid, native, patch=True, document=document)
-    headers = traces(await apply(request, interaction, place))
+    headers = interaction_headers(await apply(request, interaction, place))
     place = Place(types=types, xid=version.path)
     return await version_answer(request, place, status=200, headers=headers, meta=meta)
 
@@ -284,7 +284,7 @@ def _hidden(types: Types, version: Entity) -> Json:
     return {n: value for n, value in version.attributes.items() if n not in left_out}
 
 
-async def _free_number(request: web.Request, known: Known, place: Place) -> str:
+async def _free_number(request: web.Request, known: Loaded, place: Place) -> str:
     """The id of the next version; empty where that is the one that the engine will choose.
 
     The engine takes the lowest number that was never used, so that two requests at once get

@@ -8,7 +8,7 @@ from typing import Any
 
 from catalog.dialects.registry04.translate import SERVED, Json, Kind, names_of
 from catalog.model.errors import InvalidAttribute
-from catalog.model.moment import parse_time
+from catalog.model.timestamps import parse_time
 
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:\-]{0,62}")
 # The drafts' own, and the names that its examples and its protocols have beside these.

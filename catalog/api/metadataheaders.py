@@ -1,0 +1,212 @@
+"""Metadata as `xRegistry-` headers beside a document (core/http.md, "HTTP Header Values")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from aiohttp import web
+
+from catalog.http.headers import _NULL, _percent_encoded, decode_header, encode_header
+from catalog.model.errors import ExtraXregistryHeader, HeaderError, TooLarge
+from catalog.model.schema import Attribute, ResourceType, value_text
+from catalog.model.timestamps import format_time
+
+PREFIX = "xRegistry-"
+
+_NOT_IN_MEDIA_TYPE = re.compile(r"[^\x20-\x7e]")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# Clients refuse larger ones: many read lines of 8 KiB at most, and 64 KiB altogether.
+_LARGEST_VALUE = 8_000
+_LARGEST_TOGETHER = 32_000
+
+
+def headers_of(
+    shown: Mapping[str, Any], kind: ResourceType, subject: str | None = None
+) -> dict[str, str]:
+    """The headers for an entity's metadata: its scalars and its maps of scalars.
+
+    What does not fit into headers is left out.
+
+    Args:
+        subject: of the error, where that is refused instead.
+
+    Raises:
+        TooLarge
+    """
+    headers = {n: value for n, value in _header_values(shown, kind) if _TOKEN.fullmatch(n)}
+    large = _too_large(headers)
+    if large and subject is not None:
+        names = ", ".join(name.removeprefix(PREFIX) for name in large)
+        detail = f'Ask for "{subject}$details" instead; too large for headers are: {names}.'
+        raise TooLarge(subject, detail=detail)
+    return {name: value for name, value in headers.items() if name not in large}
+
+
+def _header_values(shown: Mapping[str, Any], kind: ResourceType) -> Iterator[tuple[str, str]]:
+    for name, value in shown.items():
+        if name == "contenttype":
+            yield "Content-Type", _NOT_IN_MEDIA_TYPE.sub(_percent_encoded, value)
+        elif isinstance(value, dict):
+            if _is_map(kind, name, shown) and all(_is_scalar(item) for item in value.values()):
+                for key, item in value.items():
+                    yield f"{PREFIX}{name}.{key}", encode_header(_text(item))
+        elif _is_scalar(value):
+            yield PREFIX + name, encode_header(_text(value))
+
+
+def _too_large(headers: Mapping[str, str]) -> set[str]:
+    """What exceeds the limits of clients: single headers, then the largest of too many."""
+    found = {name for name, value in headers.items() if len(value) > _LARGEST_VALUE}
+    kept = sorted((n for n in headers if n not in found), key=lambda n: len(n) + len(headers[n]))
+    size = 0
+    for name in kept:
+        size += len(name) + len(headers[name])
+        if size > _LARGEST_TOGETHER:
+            found.add(name)
+    return found
+
+
+def _is_map(kind: ResourceType, name: str, shown: Mapping[str, Any]) -> bool:
+    """An object of the model looks like a map; an extension of any type may be either."""
+    definition = kind.attributes.get(name)
+    if definition is None:
+        texts = {each: _text(value) for each, value in shown.items() if _is_scalar(value)}
+        known = known_definitions(texts, kind.attributes)
+        definition = known.get(name, known.get("*"))
+    return definition is None or definition.type != "object"
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | int | float | datetime)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return format_time(value) if isinstance(value, datetime) else str(value)
+
+
+def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
+    """The metadata in a request's headers, as the body of a patch.
+
+    A header that is absent leaves its attribute alone, save `Content-Type`, whose absence
+    erases `contenttype`; a plain `null` deletes, also there, while quoted or encoded it is a
+    text.
+
+    Raises:
+        HeaderError: a header can't be decoded, or contradicts another one.
+        ExtraXregistryHeader: the document itself or its type came as a header of that name.
+    """
+    found: dict[str, str | None] = {}
+    maps: set[str] = set()
+    for name, text in _xregistry_headers(request):
+        attribute, dot, _ = name.partition(".")
+        place = _elsewhere(attribute, kind)
+        if place:
+            raise ExtraXregistryHeader(request.path, name=PREFIX + name, error_detail=place)
+        if name in found or (attribute in found if dot else name in maps):
+            raise HeaderError(request.path, name=PREFIX + name, error_detail="it is given twice")
+        found[name] = None if text.strip() == _NULL else _decode(request, name, text)
+        if dot:
+            maps.add(attribute)
+    given = request.headers.get("Content-Type", _NULL)
+    contenttype = None if given.strip() == _NULL else given
+    return {"contenttype": contenttype, **typed_metadata(found, kind.attributes)}
+
+
+def _elsewhere(attribute: str, kind: ResourceType) -> str:
+    """Where an attribute belongs that has no header named after it; nothing for all others."""
+    if attribute == "contenttype":
+        return "the media type belongs in Content-Type"
+    is_document = attribute in (kind.singular, f"{kind.singular}base64")
+    return "a document belongs in the body" if is_document else ""
+
+
+def forbid_metadata(request: web.Request) -> None:
+    """Metadata is in the body here, so it must not be in headers as well.
+
+    Raises:
+        ExtraXregistryHeader: it is.
+    """
+    for name, _ in _xregistry_headers(request):
+        raise ExtraXregistryHeader(
+            request.path, name=PREFIX + name, error_detail="metadata is in the body here"
+        )
+
+
+def _xregistry_headers(request: web.Request) -> Iterator[tuple[str, str]]:
+    for name, text in request.headers.items():
+        if name.lower().startswith(PREFIX.lower()):
+            yield name[len(PREFIX) :].lower(), text
+
+
+def _decode(request: web.Request, name: str, text: str) -> str:
+    try:
+        return decode_header(text)
+    except ValueError as error:
+        raise HeaderError(
+            request.path, name=PREFIX + name, error_detail="it is not UTF-8 once decoded"
+        ) from error
+
+
+_INTEGER = re.compile(r"-?\d{1,16}", re.ASCII)
+_DECIMAL = re.compile(r"-?\d{1,20}(\.\d{1,20})?([Ee][+-]?\d{1,3})?", re.ASCII)
+
+
+def typed_metadata(
+    texts: Mapping[str, str | None], definitions: Mapping[str, Attribute]
+) -> dict[str, Any]:
+    """Attributes from headers, by their names; what has a key behind a dot is part of a map.
+
+    Text stays what it is where the model says nothing else of it; `None` deletes.
+    """
+    known = known_definitions(texts, definitions)
+    body: dict[str, Any] = {}
+    for name, text in texts.items():
+        attribute, dot, key = name.partition(".")
+        definition = known.get(attribute, known.get("*"))
+        if not dot:
+            body[attribute] = _typed(text, definition)
+        elif isinstance(inner := body.setdefault(attribute, {}), dict):
+            item = definition.item if definition is not None else None
+            inner[key] = _typed(text, item)
+    return body
+
+
+def known_definitions(
+    texts: Mapping[str, str | None], definitions: Mapping[str, Attribute]
+) -> Mapping[str, Attribute]:
+    """The definitions and what values add to them; any value can be there that is not given.
+
+    Args:
+        texts: values as headers have them, by the names of their attributes.
+    """
+    waiting = [one for one in definitions.values() if one.siblings]
+    if not waiting:
+        return definitions
+    known = dict(definitions)
+    for one in waiting:
+        text = texts.get(one.name)
+        key = None if text is None else value_text(_typed(text, one))
+        for condition, siblings in one.siblings.items():
+            if key is None or key == condition:
+                waiting += [each for each in siblings.values() if each.siblings]
+                known = {**siblings, **known}
+    return known
+
+
+def _typed(text: str | None, definition: Attribute | None) -> Any:
+    if text is None:
+        return None
+    match definition.type if definition is not None else "string":
+        case "boolean" if text in ("true", "false"):
+            return text == "true"
+        case "integer" | "uinteger" if _INTEGER.fullmatch(text):
+            return int(text)
+        case "decimal" if _DECIMAL.fullmatch(text):
+            return int(text) if _INTEGER.fullmatch(text) else float(text)
+        case _:
+            return text

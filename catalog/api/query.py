@@ -1,0 +1,145 @@
+"""Reads what a request's query asks for: flags, and where a page begins and ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aiohttp import web
+
+from catalog.api.inline import EVERYTHING, Inline, parse_inline
+from catalog.api.target import Target
+from catalog.http.flags import Flags
+from catalog.http.paging import number_above_zero, read_after
+from catalog.model.capabilities import Capabilities
+from catalog.model.configuration import Configuration
+from catalog.model.errors import BadFlag, BadRequest, BadSort, SortNonCollection
+from catalog.model.filter import Filters, Sort, parse_filters, parse_sort
+from catalog.model.schema import Model
+
+_ONLY_OWNERS = "It is for the registry and for groups, which have collections of their own."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """How a request wants its answer (core/spec.md, "Request Flags").
+
+    `collections` shows the target's collections without the target. `limit` is `None` where
+    the client leaves the size of a page to the server.
+    """
+
+    inline: Inline
+    doc: bool = False
+    binary: bool = False
+    collections: bool = False
+    filters: Filters | None = None
+    sort: Sort | None = None
+    limit: int | None = None
+    after: str = ""
+
+
+PLAIN = Query(inline={})
+
+
+def read_query(
+    request: web.Request,
+    target: Target,
+    configuration: Configuration,
+    default: Inline | None = None,
+) -> Query:
+    """Everything that a request to read says about its answer.
+
+    Args:
+        default: what to inline if the request does not say.
+
+    Raises:
+        BadFlag: a flag is turned off, has too many values, or means nothing here.
+        BadFilter, BadInline, BadSort, InlineNoninlineable, NotAvailable, SortNonCollection
+        BadRequest: `limit` is not a number above 0.
+    """
+    if not request.query_string:
+        return PLAIN if default is None else Query(inline=default)
+    flags = Flags(request, configuration.capabilities)
+    return replace(
+        _read_shape(flags, target, configuration.model, default or {}),
+        filters=_read_filters(flags, configuration.model, target),
+        sort=_read_sort(flags, configuration.model, target),
+        limit=_read_limit(request, flags) if target.kind == "collection" else None,
+        after=read_after(request),
+    )
+
+
+def read_shape(request: web.Request, target: Target, able: Capabilities, model: Model) -> Query:
+    """What a write says about its answer, which has no pages.
+
+    Source: core/http.md, "Creating or Updating Entities": flags hold for such answers, too.
+
+    Args:
+        able: the capabilities in force before the write.
+        model: the one in force after it.
+
+    Raises:
+        BadFlag, BadFilter, BadInline, BadSort, InlineNoninlineable, NotAvailable
+        SortNonCollection
+    """
+    if not request.query_string:
+        return PLAIN
+    flags = Flags(request, able)
+    return replace(
+        _read_shape(flags, target, model, {}),
+        filters=_read_filters(flags, model, target),
+        sort=_read_sort(flags, model, target),
+    )
+
+
+def _read_shape(flags: Flags, target: Target, model: Model, default: Inline) -> Query:
+    inline = parse_inline(flags, model, target)
+    collections = flags.is_set("collections")
+    if collections and target.kind not in ("registry", "group"):
+        raise BadFlag(flags.path, flag="collections", detail=_ONLY_OWNERS)
+    return Query(
+        inline=EVERYTHING if collections else inline or default,
+        doc=flags.is_set("doc"),
+        binary=flags.is_set("binary"),
+        collections=collections,
+    )
+
+
+def _read_filters(flags: Flags, model: Model, target: Target) -> Filters | None:
+    texts = flags.values("filter")
+    if not texts:
+        return None
+    is_meta = target.kind == "meta"
+    return parse_filters(texts, model, subject=flags.path, meta=is_meta, **_aim(target))
+
+
+def _aim(target: Target) -> dict[str, Any]:
+    """The types of what a request is about, as filters need them."""
+    is_versions = target.kind == "version" or target.plural == "versions"
+    collection = "" if is_versions else target.plural
+    groups = target.xid.groups or collection
+    resources = target.xid.resources or (collection if target.xid.groups else "")
+    return {"groups": groups, "resources": resources, "versions": is_versions}
+
+
+def _read_sort(flags: Flags, model: Model, target: Target) -> Sort | None:
+    texts = flags.values("sort")
+    if not texts:
+        return None
+    if target.kind != "collection":
+        raise SortNonCollection(flags.path)
+    if len(texts) > 1:
+        raise BadSort(flags.path, value=", ".join(texts), error_detail="it can be given only once")
+    return parse_sort(texts[0], model, subject=flags.path, **_aim(target))
+
+
+def _read_limit(request: web.Request, flags: Flags) -> int | None:
+    """How many entities a page may have (pagination/spec.md, "limit")."""
+    texts = request.query.getall("limit", [])
+    if not texts:
+        return None
+    if len(texts) > 1:
+        raise BadRequest(flags.path, error_detail='"limit" can be given only once')
+    if not flags.capabilities.pagination:
+        raise BadFlag(flags.path, flag="limit", detail="This registry does not support it.")
+    return number_above_zero(flags.path, texts[0])

@@ -1,0 +1,299 @@
+"""Shows entities as core/spec.md, "Design: JSON Serialization" lays them out."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catalog.api.inline import Inline, inlines
+from catalog.api.scope import EVERYTHING, Scope
+from catalog.model.capabilities import SPECVERSION
+from catalog.model.configuration import Configuration
+from catalog.model.entity import Entity
+from catalog.model.schema import ResourceType
+from catalog.model.shortself import short_path
+from catalog.model.xid import Xid
+from catalog.reading.loaded import Loaded
+from catalog.writing.documentforms import document_names, show_document
+
+# core/spec.md, "Doc Flag"; the reasons may not be there without what they are reasons of.
+_NOT_IN_DOCUMENTS = (
+    "formatvalidated",
+    "formatvalidatedreason",
+    "compatibilityvalidated",
+    "compatibilityvalidatedreason",
+)
+_FIRST = ("description", "documentation", "icon", "labels")
+
+Json = dict[str, Any]
+
+
+class Renderer:
+    """Shows what is `known` as a client of one registry sees it.
+
+    Args:
+        base: the registry's URL, without a trailing slash.
+        authority: this node's; entities of others are shown as replicas.
+        root: in document view, the path that the answer's own pointers are relative to;
+            `None` for the API view (core/spec.md, "Doc Flag").
+        is_binary: show documents in base64 only (core/spec.md, "Binary Flag").
+        scope: what a filter leaves over.
+
+    Times are `datetime`s, for `json_response`. Where metadata goes into headers beside a
+    document, `shows_details` is turned off (core/http.md, "self Attribute").
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        known: Loaded,
+        *,
+        base: str,
+        authority: str,
+        root: str | None = None,
+        is_binary: bool = False,
+        scope: Scope = EVERYTHING,
+    ) -> None:
+        self.configuration = configuration
+        self.model = configuration.model
+        self.known = known
+        self.base = base
+        self.authority = authority
+        self.root = root
+        self.is_binary = is_binary
+        self.scope = scope
+        self.shows_details = True
+        self._is_doc = root is not None
+        self._has_short = configuration.capabilities.shortself and not self._is_doc
+
+    def show(self, entity: Entity, inline: Inline) -> Json:
+        """An entity of any kind; a resource is shown with its default version."""
+        match entity.kind:
+            case "registry":
+                return self.registry(entity, inline)
+            case "group":
+                return self.group(entity, inline)
+            case "resource":
+                return self.resource(entity, inline)
+            case "version":
+                return self.version(entity, inline)
+
+    def registry(self, entity: Entity, inline: Inline) -> Json:
+        shown = self.registry_alone(entity, inline)
+        for plural in self.model.groups:
+            shown |= self._collection("", plural, inline)
+        return shown
+
+    def registry_alone(self, entity: Entity, inline: Inline) -> Json:
+        """The registry without its collections."""
+        shown: Json = {
+            "specversion": SPECVERSION,
+            "registryid": entity.attributes["registryid"],
+            "self": self._url(entity.xid, is_shown=True) + ("" if self._is_doc else "/"),
+            **self._short(entity.xid),
+            "xid": "/",
+            "epoch": entity.epoch,
+        }
+        _add_attributes(shown, entity)
+        if "capabilities" in inline:
+            shown["capabilities"] = self.configuration.capabilities.as_json()
+        if "model" in inline:
+            shown["model"] = self.model.expanded()
+        if "modelsource" in inline:
+            shown["modelsource"] = self.model.source
+        return shown
+
+    def group(self, entity: Entity, inline: Inline) -> Json:
+        shown = self.group_alone(entity)
+        for plural in self.model.groups[entity.path.groups].resources:
+            shown |= self._collection(entity.xid, plural, inline)
+        return shown
+
+    def group_alone(self, entity: Entity) -> Json:
+        """A group without its collections."""
+        path = _path(entity.xid)
+        shown = {
+            f"{self.model.groups[path.groups].singular}id": path.gid,
+            "self": self._url(entity.xid, is_shown=True),
+            **self._short(entity.xid),
+            "xid": entity.xid,
+            "epoch": entity.epoch,
+        }
+        _add_attributes(shown, entity)
+        self._add_provenance(shown, entity)
+        return shown
+
+    def resource(self, entity: Entity, inline: Inline) -> Json:
+        xid = entity.xid
+        _, groups, _, resources, rid = xid.split("/")
+        kind = self.model.groups[groups].resources[resources]
+        shown: Json = {f"{kind.singular}id": rid}
+        default = None if self._is_doc else self.known.default_of(entity)
+        if default is not None:
+            shown["versionid"] = _id(default.xid)
+        shown["self"] = self._url(xid, kind, is_shown=True)
+        if self._has_short:
+            shown["shortself"] = self.base + short_path(xid)
+        shown["xid"] = xid
+        if default is not None:
+            self._add_version(shown, default, kind, inline, is_default=True)
+        self._add_provenance(shown, entity)
+        meta = inlines(inline, "meta")
+        shown["metaurl"] = self._url(f"{xid}/meta", is_shown=meta is not None)
+        if meta is not None:
+            shown["meta"] = self.meta(entity, inlines(inline, "versions") is not None)
+        if "defaultversionid" in entity.attributes:
+            shown |= self._collection(entity.xid, "versions", inline)
+        return shown
+
+    def meta(self, entity: Entity, versions_shown: bool = False) -> Json:
+        """A meta entity; of a cross reference that leads nowhere only where it would lead."""
+        path = _path(entity.xid)
+        kind = self._kind(path)
+        shown: Json = {
+            f"{kind.singular}id": path.rid,
+            "self": self._url(f"{entity.xid}/meta", is_shown=True),
+            **self._short(f"{entity.xid}/meta"),
+            "xid": f"{entity.xid}/meta",
+        }
+        attributes = entity.attributes
+        if "xref" in attributes:
+            shown["xref"] = attributes["xref"]
+        if "defaultversionid" not in attributes:
+            self._add_provenance(shown, entity)
+            return shown
+        vid = attributes["defaultversionid"]
+        shown["epoch"] = entity.epoch
+        _add_attributes(shown, entity)
+        del shown["defaultversionid"]
+        is_sticky = shown.pop("defaultversionsticky", False)
+        shown["readonly"] = entity.authority != self.authority
+        self._add_provenance(shown, entity)
+        shown["defaultversionid"] = vid
+        default = f"{entity.xid}/versions/{vid}"
+        shown["defaultversionurl"] = self._url(default, kind, is_shown=versions_shown)
+        shown["defaultversionsticky"] = is_sticky
+        return shown
+
+    def version(self, entity: Entity, inline: Inline) -> Json:
+        path = _path(entity.xid)
+        kind = self._kind(path)
+        resource = self.known.entities.get(entity.xid.rpartition("/versions/")[0])
+        is_default = (
+            resource is not None and resource.attributes.get("defaultversionid") == path.vid
+        )
+        shown: Json = {
+            f"{kind.singular}id": path.rid,
+            "versionid": path.vid,
+            "self": self._url(entity.xid, kind, is_shown=True),
+            **self._short(entity.xid),
+            "xid": entity.xid,
+        }
+        self._add_version(shown, entity, kind, inline, is_default=is_default)
+        self._add_provenance(shown, entity)
+        return shown
+
+    def default_url(self, resource: Entity) -> str:
+        """Where the version is that a resource shows; empty if there is none for now."""
+        version = self.known.default_of(resource)
+        if version is None:
+            return ""
+        path = f"{resource.xid}/versions/{_id(version.xid)}"
+        return self._url(path, self._kind(_path(resource.xid)), is_shown=False)
+
+    def collection(self, xids: Sequence[str], inline: Inline) -> Json:
+        """Entities by their ids, in this order."""
+        return {_id(xid): self.show(self.known.entities[xid], inline) for xid in xids}
+
+    def collection_links(self, path: str, plural: str, count: int, *, is_shown: bool) -> Json:
+        """Where the collection at `path` is, and how large it is as far as it is shown."""
+        url = self._url(path, is_shown=is_shown)
+        if self.root is None or not is_shown:
+            url += self.scope.query(path, count)
+        return {f"{plural}url": url, f"{plural}count": count}
+
+    def _collection(self, owner: str, plural: str, inline: Inline) -> Json:
+        path = f"{owner}/{plural}"
+        inner = inlines(inline, plural)
+        count = self.scope.count(path)
+        count = self.known.count(path) if count is None else count
+        shown = self.collection_links(path, plural, count, is_shown=inner is not None)
+        if inner is not None:
+            ids = self.scope.ids(path)
+            members = ((_id(child.xid), child) for child in self.known.children(path))
+            shown[plural] = {
+                id: self.show(child, inner) for id, child in members if ids is None or id in ids
+            }
+        return shown
+
+    def _add_version(
+        self, shown: Json, version: Entity, kind: ResourceType, inline: Inline, *, is_default: bool
+    ) -> None:
+        """What a version and the resource whose default it is have in common."""
+        shown["epoch"] = version.epoch
+        _add_attributes(shown, version, is_default)
+        if self._is_doc:
+            for name in _NOT_IN_DOCUMENTS:
+                shown.pop(name, None)
+        if kind.hasdocument and inlines(inline, kind.singular) is not None:
+            _, encoded, url = document_names(kind)
+            if url in version.attributes:
+                return
+            body = self.known.document_of(version)
+            if self.is_binary:
+                shown[encoded] = base64.b64encode(body).decode()
+            else:
+                shown |= show_document(kind, version.attributes.get("contenttype"), body)
+
+    def _kind(self, path: Xid) -> ResourceType:
+        return self.model.groups[path.groups].resources[path.resources]
+
+    def _url(self, path: str, kind: ResourceType | None = None, *, is_shown: bool) -> str:
+        """A path's URL: a pointer into the answer where that shows it, else absolute."""
+        if self.root is not None and is_shown:
+            below = path.removeprefix(self.root.rstrip("/"))
+            return "#" + (below.replace("~", "~0") or "/")
+        if path == "/":
+            return self.base
+        if kind is not None and kind.hasdocument and self.shows_details:
+            return f"{self.base}{path}$details"
+        return self.base + path
+
+    def _short(self, path: str) -> Json:
+        return {"shortself": self.base + short_path(path)} if self._has_short else {}
+
+    def _add_provenance(self, shown: Json, entity: Entity) -> None:
+        """Where a replica is from; a node's own entities look as the standard says."""
+        if entity.authority == self.authority or self.root is not None:
+            return
+        is_url = entity.authority.startswith(("http://", "https://"))
+        shown["authority"] = entity.authority
+        shown["origin"] = entity.authority + entity.origin if is_url else entity.origin
+
+
+def _path(xid: str) -> Xid:
+    """The path of an entity that is stored, so that it is known to be well-formed."""
+    parts = xid.split("/")
+    if len(parts) == 7:
+        return Xid(parts[1], parts[2], parts[3], parts[4], parts[6])
+    return Xid(*parts[1:])
+
+
+def _id(xid: str) -> str:
+    return xid.rpartition("/")[2]
+
+
+def _add_attributes(shown: Json, entity: Entity, is_default: bool | None = None) -> None:
+    """An entity's attributes, the well-known first, and its times after these."""
+    attributes: Mapping[str, Any] = entity.attributes
+    if "name" in attributes:
+        shown["name"] = attributes["name"]
+    if is_default is not None:
+        shown["isdefault"] = is_default
+    for name in _FIRST:
+        if name in attributes:
+            shown[name] = attributes[name]
+    shown["createdat"] = entity.createdat
+    shown["modifiedat"] = entity.modifiedat
+    shown.update(attributes)

@@ -1,0 +1,42 @@
+"""The paths of the native API, besides those that the model defines."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from catalog.api import capabilities, model, subscriptions, wellknown
+from catalog.api.apply import get_apply, post_apply
+from catalog.api.entities import redirect
+from catalog.api.openapi import get_openapi
+from catalog.api.validate import post_message
+
+_MESSAGES = (
+    "/validate/messagegroups/{messagegroupid}/messages/{messageid}",
+    "/validate/endpoints/{endpointid}/messages/{messageid}",
+)
+
+routes: list[web.RouteDef] = [
+    web.get("/model", model.get_model),
+    web.get("/modelsource", model.get_modelsource),
+    web.put("/modelsource", model.put_modelsource),
+    web.get("/export", model.get_export),
+    web.get("/capabilities", capabilities.get_capabilities),
+    web.put("/capabilities", capabilities.put_capabilities),
+    web.patch("/capabilities", capabilities.put_capabilities),
+    web.get("/capabilitiesoffered", capabilities.get_offered),
+    web.get("/.well-known/xregistry", wellknown.get_registries),
+    web.get("/.xregistry", wellknown.get_registries),
+    web.get("/openapi.json", get_openapi),
+    *(web.post(path, post_message) for path in _MESSAGES),
+    *(web.post(f"{path}/versions/{{versionid}}", post_message) for path in _MESSAGES),
+    web.get("/apply", get_apply),
+    web.post("/apply", post_apply),
+    web.get("/subscriptions", subscriptions.list_subscriptions),
+    web.post("/subscriptions", subscriptions.create_subscription),
+    web.options("/subscriptions", subscriptions.show_collection_methods),
+    web.get("/subscriptions/{id}", subscriptions.get_subscription),
+    web.put("/subscriptions/{id}", subscriptions.replace_subscription),
+    web.delete("/subscriptions/{id}", subscriptions.delete_subscription),
+    web.options("/subscriptions/{id}", subscriptions.show_methods),
+]
+short_path = web.route("*", "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}", redirect)

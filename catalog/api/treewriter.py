@@ -1,0 +1,224 @@
+"""Writes subtrees as JSON while they are read: depth first, in the order of ids."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+from catalog.api.inline import Inline, inlines
+from catalog.api.renderer import Renderer
+from catalog.http.jsontext import Text
+from catalog.model.entity import Entity
+from catalog.model.schema import Model, ResourceType
+from catalog.reading.tree import Branch, Chunks, read_batches, read_listed, read_matches, read_whole
+from catalog.store import entities as store
+from catalog.store.database import Connection
+
+_PIECE = 64 * 1024
+
+
+def branch_of(model: Model, path: str, inline: Inline, *, is_doc: bool) -> Branch:
+    """What to read of the collection of groups or resources at `path` to inline all that."""
+    names = path.split("/")[1::2]
+    types = model.groups[names[0]].resources
+    if len(names) == 2:
+        below: Mapping[str, Inline] = {names[1]: inline}
+    else:
+        found = {plural: inlines(inline, plural) for plural in types}
+        below = {plural: inner for plural, inner in found.items() if inner is not None}
+    versions = {plural: inlines(inner, "versions") for plural, inner in below.items()}
+    return Branch(
+        path=path,
+        resources=tuple(below) if len(names) == 1 else (),
+        counted=tuple(plural for plural in types if plural not in below),
+        versions=any(inner is not None for inner in versions.values()),
+        defaults=not is_doc,
+        default_documents=_with_document(types, below),
+        documents=_with_document(types, versions),
+    )
+
+
+def _with_document(
+    types: Mapping[str, ResourceType], inline: Mapping[str, Inline | None]
+) -> frozenset[str]:
+    return frozenset(
+        plural
+        for plural, inner in inline.items()
+        if inner is not None
+        and types[plural].hasdocument
+        and inlines(inner, types[plural].singular) is not None
+    )
+
+
+class TreeWriter:
+    """Writes what one answer inlines.
+
+    An entity's own attributes come first, then its collections. A resource is written when
+    all that it shows was read.
+    """
+
+    def __init__(self, connection: Connection, renderer: Renderer) -> None:
+        self._connection = connection
+        self._renderer = renderer
+        self._text = Text()
+        self._group: Entity | None = None
+        self._plural = ""
+        self._tally: dict[str, int] = {}
+        self.has_cross_references = False
+
+    async def owner(
+        self, entity: Entity, inline: Inline, *, with_own: bool = True
+    ) -> AsyncGenerator[bytes]:
+        """The registry or a group.
+
+        Args:
+            with_own: show its own attributes, and not just its collections.
+        """
+        text, renderer = self._text, self._renderer
+        is_group = entity.kind == "group"
+        types = renderer.model.groups[entity.path.groups].resources if is_group else None
+        text.open()
+        if with_own:
+            text.members(
+                renderer.group_alone(entity)
+                if is_group
+                else renderer.registry_alone(entity, inline)
+            )
+        for plural in renderer.model.groups if types is None else types:
+            path = f"{entity.xid.rstrip('/')}/{plural}"
+            inner = inlines(inline, plural)
+            if inner is None:
+                count = await self._count(path)
+            else:
+                text.open(plural)
+                branch = self._branch(path, inner)
+                async for piece in self._members(branch, inner, self._chunks(branch)):
+                    yield piece
+                text.close()
+                count = self._tally[path]
+            if with_own:
+                is_shown = inner is not None
+                text.members(renderer.collection_links(path, plural, count, is_shown=is_shown))
+        text.close()
+        yield text.take()
+
+    async def collection(
+        self, path: str, inline: Inline, chunks: Callable[[Branch], Chunks]
+    ) -> AsyncGenerator[bytes]:
+        """A collection of groups or resources.
+
+        Args:
+            chunks: reads what is to be shown of it.
+        """
+        branch = self._branch(path, inline)
+        self._text.open()
+        async for piece in self._members(branch, inline, chunks(branch)):
+            yield piece
+        self._text.close()
+        yield self._text.take()
+
+    async def listed(
+        self, root: str, collections: Mapping[str, Sequence[str]], inline: Inline
+    ) -> AsyncGenerator[bytes]:
+        """Members of collections by id; by type and id where `root` is their owner."""
+        self._text.open()
+        for path, xids in collections.items():
+            plural = path.rpartition("/")[2]
+            inner = inline if path == root else inlines(inline, plural) or {}
+            branch = self._branch(path, inner)
+            if path != root:
+                self._text.open(plural)
+            chunks = read_listed(self._connection, branch, xids, self._roots(branch))
+            async for piece in self._members(branch, inner, chunks):
+                yield piece
+            if path != root:
+                self._text.close()
+        self._text.close()
+        yield self._text.take()
+
+    def _branch(self, path: str, inline: Inline) -> Branch:
+        is_doc = self._renderer.root is not None
+        return branch_of(self._renderer.model, path, inline, is_doc=is_doc)
+
+    def _chunks(self, branch: Branch) -> Chunks:
+        """What is shown of a branch."""
+        roots = self._roots(branch)
+        if roots is None:
+            return read_whole(self._connection, branch)
+        return read_matches(self._connection, branch, roots)
+
+    def _roots(self, branch: Branch) -> Sequence[str] | None:
+        """What was found in a branch; `None` where all of it is shown."""
+        scope = self._renderer.scope
+        return None if scope.ids(branch.path) is None else scope.roots or ()
+
+    async def _count(self, path: str) -> int:
+        count = self._renderer.scope.count(path)
+        if count is not None:
+            return count
+        return (await store.count_collections(self._connection, [path])).get(path, 0)
+
+    async def _members(
+        self, branch: Branch, inline: Inline, chunks: Chunks
+    ) -> AsyncGenerator[bytes]:
+        text, renderer = self._text, self._renderer
+        self._tally = {branch.path: 0}
+        batches = read_batches(self._connection, branch, chunks, follows=renderer.root is None)
+        async for heads, known in batches:
+            renderer.known = known
+            self.has_cross_references |= known.has_cross_references
+            for head in heads:
+                if head.kind == "group":
+                    self._end_group(inline)
+                    self._begin_group(head, inline)
+                else:
+                    self._resource(head, inline)
+                if text.size > _PIECE:
+                    yield text.take()
+        self._end_group(inline)
+
+    def _begin_group(self, group: Entity, inline: Inline) -> None:
+        text, renderer = self._text, self._renderer
+        collection, _, id = group.xid.rpartition("/")
+        self._group = group
+        self._tally = {collection: self._tally[collection] + 1}
+        text.open(id)
+        text.members(renderer.group_alone(group))
+        for plural in renderer.model.groups[group.path.groups].resources:
+            if inlines(inline, plural) is None:
+                path = f"{group.xid}/{plural}"
+                count = renderer.scope.count(path)
+                count = renderer.known.count(path) if count is None else count
+                text.members(renderer.collection_links(path, plural, count, is_shown=False))
+
+    def _resource(self, resource: Entity, inline: Inline) -> None:
+        collection, _, id = resource.xid.rpartition("/")
+        if self._group is not None:
+            plural = collection.rpartition("/")[2]
+            inline = inlines(inline, plural) or {}
+            if plural != self._plural:
+                self._end_plural()
+                self._text.open(plural)
+                self._plural = plural
+        self._tally[collection] = self._tally.get(collection, 0) + 1
+        self._text.member(id, self._renderer.resource(resource, inline))
+
+    def _end_plural(self) -> None:
+        if self._plural:
+            self._text.close()
+            self._plural = ""
+
+    def _end_group(self, inline: Inline) -> None:
+        """Write what is known of a group's collections now that they end."""
+        if self._group is None:
+            return
+        text, renderer = self._text, self._renderer
+        self._end_plural()
+        for plural in renderer.model.groups[self._group.path.groups].resources:
+            if inlines(inline, plural) is not None:
+                path = f"{self._group.xid}/{plural}"
+                count = self._tally.get(path, 0)
+                if not count:
+                    text.member(plural, {})
+                text.members(renderer.collection_links(path, plural, count, is_shown=True))
+        text.close()
+        self._group = None

@@ -1,0 +1,208 @@
+"""Takes PUT, PATCH, POST and DELETE of entities: each request is one interaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import hdrs, web
+
+from catalog.api.configuration import NAMES, becoming_in
+from catalog.api.documents import read_registry
+from catalog.api.metadataheaders import forbid_metadata, metadata_from
+from catalog.api.query import PLAIN, read_shape
+from catalog.api.read import answer_document, read_document, read_one, shown
+from catalog.api.target import Target
+from catalog.api.view import View
+from catalog.api.writeanswer import answer_deleted, answer_written
+from catalog.api.writeflags import read_write_flags
+from catalog.context import Context
+from catalog.http.body import read_body, read_json, read_object
+from catalog.http.preconditions import condition_on
+from catalog.http.responses import json_response
+from catalog.model.configuration import Configuration
+from catalog.model.entity import Entity
+from catalog.model.errors import ExtraXregistryHeader, NotFound
+from catalog.model.interaction import Document, Interaction
+from catalog.model.schema import Model
+from catalog.store import entities as store
+from catalog.store.database import Connection
+from catalog.writing.writer import Condition
+
+_SET = frozenset(NAMES)
+
+
+async def answer_write(
+    request: web.Request, context: Context, target: Target
+) -> web.StreamResponse:
+    """PUT, PATCH and POST (core/http.md, "Creating or Updating Entities")."""
+    configuration = context.configuration
+    flags = read_write_flags(request, target, configuration.capabilities)
+    interaction = _interaction(request, target, flags.ignore)
+    after, becoming = configuration, None
+    if target.is_document:
+        await _read_document(request, target, interaction, configuration.model)
+    else:
+        forbid_metadata(request)
+        is_registry = target.kind == "registry"
+        body = await (read_registry if is_registry else read_object)(request)
+        if target.kind == "registry" and request.method != hdrs.METH_POST:
+            body = {name: value for name, value in body.items() if name not in flags.ignore & _SET}
+            patch = request.method == hdrs.METH_PATCH
+            base = context.base_url(request)
+            becoming = await becoming_in(context, configuration, body, base=base, patch=patch)
+            body = {name: value for name, value in body.items() if name not in _SET}
+        if becoming is not None:
+            after = becoming.configuration
+        _read(request, target, interaction, after.model, body)
+    if flags.default is not None:
+        interaction.choose_default(flags.default, creates_one=_creates_one(request, target))
+    query = read_shape(request, target, configuration.capabilities, after.model)
+    condition = condition_of(request, context, configuration, target)
+    outcome = await context.writer.apply(configuration, interaction, becoming, condition=condition)
+    if becoming is not None:
+        context.adopt(becoming.configuration)
+    view = View(
+        request=request,
+        context=context,
+        configuration=context.configuration,
+        target=target,
+        query=query,
+    )
+    return await answer_written(view, interaction, outcome)
+
+
+def _interaction(request: web.Request, target: Target, ignore: frozenset[str]) -> Interaction:
+    is_collection = target.kind == "collection"
+    return Interaction(at=target.xid, path=request.path, is_collection=is_collection, ignore=ignore)
+
+
+def _creates_one(request: web.Request, target: Target) -> bool:
+    """Whether the server may have to choose a new version's id, and no more than one."""
+    return request.method == hdrs.METH_POST and target.kind == "resource"
+
+
+def _read(
+    request: web.Request,
+    target: Target,
+    interaction: Interaction,
+    model: Model,
+    body: Mapping[str, Any],
+) -> None:
+    """What a body of metadata asks for."""
+    patch = request.method == hdrs.METH_PATCH
+    is_post = request.method == hdrs.METH_POST
+    xid = target.xid
+    match target.kind:
+        case "registry" if is_post:
+            interaction.post_registry(model, body)
+        case "registry":
+            interaction.put_registry(model, body, patch=patch)
+        case "collection" if xid.rid:
+            interaction.put_versions(model, xid, body, patch=patch)
+        case "collection" if xid.gid:
+            interaction.put_resources(model, xid, target.plural, body, patch=patch)
+        case "collection":
+            interaction.put_groups(model, target.plural, body, patch=patch)
+        case "group" if is_post:
+            interaction.post_group(model, xid, body)
+        case "group":
+            interaction.put_group(model, xid, body, patch=patch)
+        case "resource" if is_post:
+            interaction.post_version(model, xid, body)
+        case "resource":
+            interaction.put_resource(model, xid, body, patch=patch)
+        case "meta":
+            interaction.put_meta(model, xid, body, patch=patch)
+        case "version":
+            interaction.put_version(model, xid.resource, xid.vid, body, patch=patch)
+
+
+async def _read_document(
+    request: web.Request, target: Target, interaction: Interaction, model: Model
+) -> None:
+    """A document in the body and its metadata in headers."""
+    kind = target.resource_type
+    assert kind is not None, "only resource types have documents"
+    body = metadata_from(request, kind)
+    content = await read_body(request)
+    if body.get(f"{kind.singular}url") is not None and content:
+        raise ExtraXregistryHeader(
+            request.path,
+            name=f"xRegistry-{kind.singular}url",
+            error_detail="the body needs to be empty when the document is elsewhere",
+        )
+    document, xid = Document(body=content), target.xid
+    if request.method == hdrs.METH_POST:
+        interaction.post_version(model, xid, body, document=document)
+    elif xid.vid:
+        interaction.put_version(model, xid.resource, xid.vid, body, patch=True, document=document)
+    else:
+        interaction.put_resource(model, xid, body, patch=True, document=document)
+
+
+async def answer_delete(request: web.Request, context: Context, target: Target) -> web.Response:
+    """DELETE (core/spec.md, "Deleting Entities")."""
+    configuration = context.configuration
+    flags = read_write_flags(request, target, configuration.capabilities)
+    interaction = _interaction(request, target, flags.ignore)
+    if flags.default is not None:
+        interaction.choose_default(flags.default, creates_one=False)
+    if target.kind != "collection":
+        interaction.delete(target.xid, flags.epoch)
+    else:
+        owner = await _owner(context, target)
+        named = await read_body(request)
+        doomed = await read_json(request) if named else await _all(context, target, owner)
+        interaction.delete_from(configuration.model, target.xid, target.plural, doomed)
+    condition = condition_of(request, context, configuration, target)
+    outcome = await context.writer.apply(configuration, interaction, condition=condition)
+    return answer_deleted(outcome)
+
+
+async def _owner(context: Context, target: Target) -> Entity:
+    """What holds a collection.
+
+    Raises:
+        NotFound: it is not there, which a GET of the collection would say, too.
+    """
+    xid = str(target.xid)
+    async with context.database.pool.acquire() as connection:
+        owner = (await store.load(connection, [xid])).get(xid)
+    if owner is None:
+        raise NotFound(xid)
+    return owner
+
+
+async def _all(context: Context, target: Target, owner: Entity) -> dict[str, Any]:
+    """Everything that a collection shows now, if only through a cross reference."""
+    xref = owner.attributes.get("xref") if target.xid.rid else None
+    path = target.path if xref is None else f"{xref}/versions"
+    async with context.database.pool.acquire() as connection:
+        return {id: {} for id in await store.load_ids(connection, path)}
+
+
+def condition_of(
+    request: web.Request, context: Context, configuration: Configuration, target: Target
+) -> Condition | None:
+    """The condition of a write of the native API, whose tags are those of a GET without flags.
+
+    Raises:
+        PreconditionFailed: as `condition_on`.
+    """
+
+    async def read(connection: Connection) -> web.Response:
+        view = View(
+            request=request,
+            context=context,
+            configuration=configuration,
+            target=target,
+            query=PLAIN,
+        )
+        if target.is_document:
+            known, body = await read_document(connection, view)
+            return answer_document(view, known, body)
+        known = await read_one(connection, view)
+        return json_response(shown(view.renderer(known), view))
+
+    return condition_on(request, None if target.kind == "collection" else read)

@@ -1,0 +1,145 @@
+"""The documents of a git revision, as the arguments of a command would have named them there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from catalog.commands.documentpaths import SUFFIXES, DocumentPathError, document_paths
+from catalog.documents.serialization import LARGEST_BYTES, STDIN
+
+_LONGEST_SECONDS = 60
+_UNBORN = "HEAD"
+
+
+class RevisionError(Exception):
+    """A revision whose documents cannot be had. `hint` says what to do about it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Blob:
+    """A file of a revision: its path from the root of the repository, and its content's id."""
+
+    path: str
+    id: str
+    size: int
+
+
+@contextlib.contextmanager
+def documents_at(revision: str, arguments: Sequence[str]) -> Iterator[list[Path]]:
+    """Copies of what `arguments` named at a revision, which vanish in the end.
+
+    Args:
+        revision: whatever git takes for a commit. In a repository without commits, HEAD has
+            no documents.
+        arguments: as `document_paths` takes them, relative to the working directory; what
+            was not there then is left out, and so is the standard input.
+
+    Raises:
+        RevisionError: there is no such revision, or no repository, or no git.
+    """
+    named = [argument for argument in arguments if Path(argument) != STDIN]
+    found = _git("rev-parse", "--show-toplevel", cwd=_folder(named))
+    top = Path(os.fsdecode(found.rstrip(b"\n"))).resolve()
+    commit = _commit(top, revision)
+    wanted = [_within(top, argument) for argument in named]
+    with TemporaryDirectory(prefix="concord-lint-") as folder:
+        if commit:
+            _check_out(_blobs(top, commit, wanted), top, Path(folder))
+        yield _found(Path(folder), wanted)
+
+
+def _folder(arguments: Iterable[str]) -> Path:
+    """A folder of the repository that the arguments are in."""
+    for argument in arguments:
+        folder = Path(argument) if Path(argument).is_dir() else Path(argument).parent
+        if folder.is_dir():
+            return folder
+    return Path.cwd()
+
+
+def _commit(top: Path, revision: str) -> str:
+    asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    try:
+        found = _git(*asked, cwd=top)
+    except RevisionError as error:
+        if revision == _UNBORN and not _git("rev-list", "--all", "--max-count=1", cwd=top):
+            return ""
+        raise RevisionError(
+            f"git knows no revision {revision}.",
+            "Fetch it; a clone in a pipeline may be shallow.",
+        ) from error
+    return found.decode().strip()
+
+
+def _within(top: Path, argument: str) -> str:
+    """An argument as a path from the root of the repository."""
+    path = os.path.relpath(os.path.join(Path.cwd().resolve(), argument), top)
+    if path.startswith(os.pardir):
+        raise RevisionError(f"{argument} is outside of the repository in {top}.")
+    return path
+
+
+def _blobs(top: Path, commit: str, wanted: Iterable[str]) -> Iterator[_Blob]:
+    """The files that may be documents: by their names, or since they are named."""
+    named = set(wanted)
+    listed = _git("ls-tree", "-r", "-z", "--long", "--full-tree", commit, cwd=top)
+    for row in listed.split(b"\0"):
+        about, _, name = row.partition(b"\t")
+        path = os.fsdecode(name)
+        if path in named or path.lower().endswith(SUFFIXES):
+            mode, kind, id, size = about.decode().split()
+            is_file = kind == "blob" and mode.startswith("100")
+            if is_file and int(size) <= LARGEST_BYTES:
+                yield _Blob(path=path, id=id, size=int(size))
+
+
+def _check_out(blobs: Iterable[_Blob], top: Path, folder: Path) -> None:
+    found = list(blobs)
+    questions = "".join(f"{blob.id}\n" for blob in found).encode()
+    content = _git("cat-file", "--batch", cwd=top, given=questions)
+    at = 0
+    for blob in found:
+        at = content.index(b"\n", at) + 1
+        path = folder / blob.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content[at : at + blob.size])
+        at += blob.size + 1
+
+
+def _found(folder: Path, wanted: Iterable[str]) -> list[Path]:
+    found: dict[Path, None] = {}
+    for argument in wanted:
+        with contextlib.suppress(DocumentPathError):
+            found.update(dict.fromkeys(document_paths([str(folder / argument)])))
+    return [path for path in found if path.is_file()]
+
+
+def _git(*arguments: str, cwd: Path, given: bytes = b"") -> bytes:
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=cwd,
+            input=given,
+            capture_output=True,
+            check=True,
+            timeout=_LONGEST_SECONDS,
+        )
+    except FileNotFoundError as error:
+        raise RevisionError("git is not installed.", "--against with a URL needs none.") from error
+    except subprocess.TimeoutExpired as error:
+        raise RevisionError(f"git took longer than {_LONGEST_SECONDS} seconds.") from error
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip() or "it gave no reason"
+        raise RevisionError(f"git refused: {said}.") from error
+    return done.stdout

@@ -1,0 +1,197 @@
+"""The import of documents into a node, one after the other: whole, or all of it that obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any
+
+from catalog.client import Client, ClientError, Refused, Violation
+from catalog.commands.console import err
+from catalog.commands.documentfile import Document
+from catalog.commands.documentgroups import DocumentGroups, SetAside
+from catalog.commands.importresult import Imported, State
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from catalog.commands.importreport import ImportReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """Where documents go, and what is done about what the node objects to."""
+
+    url: str
+    keep_going: bool = False
+    overwrite: bool = False
+
+
+async def import_all(
+    documents: Sequence[Document], how: Import, report: ImportReport | None
+) -> tuple[list[Imported], ClientError | None]:
+    """Import documents until one cannot be sent, and tell of each when it is done.
+
+    Returns:
+        what became of each document, and why not all of them were sent.
+
+    Raises:
+        ClientError: nothing was sent at all.
+    """
+    results: list[Imported] = []
+    async with Client.open(how.url) as client:
+        model = await client.get("/model")
+        with _progress() as progress:
+            task = progress.add_task("Importing", total=len(documents))
+            for document in documents:
+                progress.update(task, description=f"Importing {document.path.name}")
+                try:
+                    result = await import_document(
+                        client,
+                        document,
+                        keep_going=how.keep_going,
+                        overwrite=how.overwrite,
+                        model=model,
+                    )
+                except ClientError as error:
+                    return [*results, *_interrupted(documents[len(results) :], error)], error
+                results.append(result)
+                if report is not None:
+                    report.show(result, await _owners(client, result))
+                progress.advance(task)
+    return results, None
+
+
+def _interrupted(documents: Sequence[Document], error: ClientError) -> Iterator[Imported]:
+    """The document that was being sent, and those after it."""
+    states = chain([State.DOUBTFUL if error.is_doubtful else State.REFUSED], repeat(State.UNSENT))
+    for document, state in zip(documents, states, strict=False):
+        file = str(document.path)
+        yield Imported(file=file, state=state, document=document, is_interrupted=True)
+
+
+async def _owners(client: Client, result: Imported) -> dict[str, str]:
+    """What the authorities of replicas are known by: the links that bring what they control."""
+    if not any("authority" in violation.args for violation in result.violations):
+        return {}
+    try:
+        links = await client.links()
+    except ClientError:
+        return {}
+    return {
+        str(link.get("authority")): f"{link.get('source')} (link {link.get('id')})"
+        for link in links
+    }
+
+
+def _progress() -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+
+
+async def import_document(
+    client: Client,
+    document: Document,
+    *,
+    keep_going: bool = False,
+    overwrite: bool = False,
+    model: Mapping[str, Any] | None = None,
+) -> Imported:
+    """Send a document's groups in one request, unless something of it would be lost.
+
+    Then the node is only asked what else it objects to. What is there as the document says is
+    not written. What is a replica where the document comes from, and in the node, is left alone.
+
+    Args:
+        client: the node that is to have them.
+        document: what to import.
+        keep_going: leave out what the node objects to and send the rest, until the node
+            objects to nothing more, or to something that cannot be left out.
+        overwrite: replace what has another epoch than the document says, too.
+        model: the node's, if it is known.
+
+    Raises:
+        ClientError: the node cannot be reached, or refuses for a reason of its own.
+    """
+    known = model if model is not None else await client.get("/model")
+    groups = DocumentGroups(document.groups, known)
+    attempt = _Attempt(document, groups, keep_going=keep_going and not document.losses)
+    while not attempt.is_over:
+        try:
+            attempt.end(
+                await client.import_groups(
+                    attempt.groups.members, overwrite=overwrite, dry_run=bool(document.losses)
+                )
+            )
+        except Refused as refused:
+            attempt.give_way(refused)
+    return attempt.result()
+
+
+class _Attempt:
+    """One document, and what was taken out of it so far because the node refused it."""
+
+    def __init__(self, document: Document, groups: DocumentGroups, *, keep_going: bool) -> None:
+        self.groups = groups
+        self.state = State.UNSENT
+        self._document = document
+        self._keep_going = keep_going
+        self._violations: list[Violation] = []
+        self._left_out: list[str] = []
+        self._left_alone: list[str] = []
+        self._set_aside: list[SetAside] = []
+        self._written = 0
+        self._notes: list[Mapping[str, str]] = []
+
+    @property
+    def is_over(self) -> bool:
+        return self.state is not State.UNSENT
+
+    def end(self, answer: Mapping[str, Any]) -> None:
+        """The node has taken what was sent, or would have."""
+        self.state = State.REFUSED if self._document.losses else State.IMPORTED
+        self._written = int(answer.get("created", 0)) + int(answer.get("updated", 0))
+        self._notes = answer.get("notes", [])
+
+    def give_way(self, refused: Refused) -> None:
+        """Change what is sent so that it may be taken the next time, or end the attempt.
+
+        Raises:
+            Refused: it is about something else than the document.
+        """
+        if refused.problem.status != 400:
+            raise refused
+        violations = refused.problem.violations
+        replicas = [each for each in violations if self._is_expected(each)]
+        if alone := self.groups.remove(replicas):
+            self._left_alone += alone
+            return
+        if self._document.keeps_unknown and (moved := self.groups.set_aside(violations)):
+            self._set_aside += moved
+            return
+        self._violations += violations
+        removed = self.groups.remove(violations) if self._keep_going else []
+        self._left_out += removed
+        if not removed:
+            self.state = State.REFUSED
+
+    def _is_expected(self, violation: Violation) -> bool:
+        return violation.type.endswith("#readonly") and self.groups.are_replicas(violation.subject)
+
+    def result(self) -> Imported:
+        is_imported = self.state is State.IMPORTED
+        return Imported(
+            file=str(self._document.path),
+            state=self.state,
+            document=self._document,
+            counts=self.groups.counts() if is_imported else {},
+            written=self._written if is_imported else 0,
+            violations=tuple(dict.fromkeys(self._violations)),
+            left_out=tuple(self._left_out) if is_imported else (),
+            left_alone=tuple(self._left_alone) if is_imported else (),
+            set_aside=tuple(self._set_aside) if is_imported else (),
+            notes=tuple(self._notes),
+        )

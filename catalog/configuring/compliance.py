@@ -1,0 +1,151 @@
+"""Brings what is there into line with a model that it was not written under.
+
+Source: core/model.md, "Creating or Updating the Registry Model". What this node controls
+gets the default values of attributes that are required now, as if a client had updated it;
+all else that does not comply is a violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from catalog.model.attributes import check_attributes
+from catalog.model.errors import (
+    HasDocumentViolation,
+    ModelComplianceError,
+    RequiredAttributeMissing,
+    SetDefaultVersionStickyFalse,
+    UnknownAttribute,
+    XRegistryError,
+)
+from catalog.model.schema import Attribute, GroupType
+from catalog.model.standardattributes import collection
+from catalog.model.xid import Xid
+from catalog.writing import ancestors, defaultversion
+from catalog.writing.draft import Draft
+from catalog.writing.plan import Plan
+from catalog.writing.resourceplan import ResourcePlan
+
+_EMPTY = sha256(b"").digest()
+_OF_DEFAULT = {defaultversion.ID, defaultversion.STICKY}
+
+
+def displaced(
+    xid: str, attributes: Mapping[str, Any], plurals: Iterable[str]
+) -> list[XRegistryError]:
+    """What an entity's extensions are called that a model needs for its collections."""
+    return _taken(xid, attributes, (name for plural in plurals for name in collection(plural)))
+
+
+def _taken(xid: str, attributes: Mapping[str, Any], names: Iterable[str]) -> list[XRegistryError]:
+    return [UnknownAttribute(xid, name=name) for name in names if name in attributes]
+
+
+def review_group(plan: Plan, draft: Draft, kind: GroupType) -> None:
+    """Add what is wrong with a group to the violations of its plan."""
+    _complete(plan, draft, kind.own_attributes, kind.managed)
+    plan.check_decided(draft, kind.narrowed)
+    plan.violations += displaced(str(draft.xid), draft.attributes, kind.resources)
+    try:
+        plan.rules_of(draft.xid)
+    except XRegistryError as violation:
+        plan.violations.append(violation)
+
+
+def has_rules(plan: Plan, group: Xid) -> bool:
+    """Whether a group's own constraints fit the model; `review_group` tells what is wrong."""
+    try:
+        plan.rules_of(group)
+    except XRegistryError:
+        return False
+    return True
+
+
+def review_resource(resource: ResourcePlan) -> None:
+    """Add what is wrong with a resource and its versions to the violations of its plan."""
+    plan, kind = resource.plan, resource.kind
+    if resource.draft.xref is not None:
+        resource.review_reference()
+        return
+    _complete(plan, resource.draft, kind.meta_attributes, kind.meta_managed | _OF_DEFAULT)
+    for draft in resource.versions:
+        _review_version(resource, draft)
+    try:
+        _check_number(resource)
+        resource.review()
+    except XRegistryError as violation:
+        plan.violations.append(violation)
+
+
+def _review_version(resource: ResourcePlan, draft: Draft) -> None:
+    plan, kind = resource.plan, resource.kind
+    if not kind.hasdocument and draft.document_sha256 == _EMPTY and not plan.is_replica(draft.xid):
+        draft.set_document(None)
+        plan.touch(draft.xid)
+    if kind.hasdocument:
+        documents = (kind.singular, f"{kind.singular}base64")
+        plan.violations += _taken(str(draft.xid), draft.attributes, documents)
+    has_document = draft.document_sha256 is not None or f"{kind.singular}url" in draft.attributes
+    if has_document and not kind.hasdocument:
+        plan.violations.append(HasDocumentViolation(str(draft.xid), plural=kind.plural))
+        return
+    rules = plan.rules_of(resource.xid.group)
+    _complete(
+        plan,
+        draft,
+        kind.version_attributes,
+        kind.managed | {"ancestorid"},
+        lambda attributes: rules.complete(attributes, kind.plural),
+    )
+    try:
+        ancestors.check_new_id(draft.xid, kind)
+    except XRegistryError as violation:
+        plan.violations.append(violation)
+
+
+def _check_number(resource: ResourcePlan) -> None:
+    """More versions than can be kept are not deleted by a change of the model."""
+    limit, number = resource.kind.maxversions, len(resource.versions)
+    if limit == 1 and resource.draft.attributes.get(defaultversion.STICKY):
+        raise SetDefaultVersionStickyFalse(str(resource.xid))
+    if limit and number > limit:
+        raise ModelComplianceError(
+            str(resource.xid),
+            detail=f"It has {number} versions, and {resource.kind.plural} can have {limit}.",
+        )
+
+
+def _as_is(attributes: dict[str, Any]) -> dict[str, Any]:
+    return attributes
+
+
+def _complete(
+    plan: Plan,
+    draft: Draft,
+    definitions: Mapping[str, Attribute],
+    managed: frozenset[str],
+    fill: Callable[[dict[str, Any]], dict[str, Any]] = _as_is,
+) -> None:
+    """Check an entity's own attributes, and give it the default values that it lacks."""
+    own = {name: value for name, value in draft.attributes.items() if name in managed}
+    given = {name: value for name, value in draft.attributes.items() if name not in managed}
+    checked, violations = check_attributes(
+        fill(dict(given)), definitions, subject=str(draft.xid), model=plan.model
+    )
+    plan.violations += violations
+    if violations or checked == given:
+        return
+    if plan.is_replica(draft.xid):
+        names = sorted(name for name in checked if checked[name] != given.get(name))
+        plan.violations.append(
+            RequiredAttributeMissing(
+                str(draft.xid),
+                list=",".join(names),
+                detail="It is a replica, so it cannot get a default value here.",
+            )
+        )
+        return
+    plan.touch(draft.xid)
+    draft.attributes = checked | own

@@ -1,0 +1,82 @@
+"""Puts a configuration in force, once every entity complies with its model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from catalog.configuring.revalidation import Revalidation
+from catalog.model.capabilities import Capabilities
+from catalog.model.change import Change
+from catalog.model.configuration import Configuration
+from catalog.store import configuration as store
+from catalog.store.configuration import Stored
+from catalog.store.database import Connection
+from catalog.writing.formatcheck import Checker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationChange:
+    """The configuration that a request asks for.
+
+    `offered` are the most capabilities that this server can have, `authority` is this node's.
+    """
+
+    configuration: Configuration
+    offered: Capabilities
+    authority: str
+
+    def noted_in(self, changes: Sequence[Change], before: Configuration) -> list[Change]:
+        """The changes of an interaction; the registry's names what is configured anew."""
+        names = self.configuration.differences(before)
+        return [
+            replace(change, changed=tuple(sorted({*change.changed, *names})))
+            if change.kind == "registry"
+            else change
+            for change in changes
+        ]
+
+    async def put_in_force(
+        self,
+        connection: Connection,
+        before: Configuration,
+        *,
+        checker: Checker,
+        interaction: str,
+        now: datetime,
+    ) -> None:
+        """Put the configuration in force, after all else that the interaction has written.
+
+        The caller holds the whole catalog. Only types whose definition differs are looked at, and
+        where more can be checked now, what could not be.
+
+        Args:
+            checker: knows the formats of documents.
+            interaction: its id.
+            now: its time.
+
+        Raises:
+            ModelComplianceError: with what does not comply, up to a number.
+            CapabilityError: the same, where the model stays as it is.
+        """
+        after, able = self.configuration, self.configuration.capabilities
+        revalidation = Revalidation(
+            connection=connection,
+            before=before,
+            after=after,
+            authority=self.authority,
+            checker=checker,
+            interaction=interaction,
+            now=now,
+        )
+        await revalidation.run()
+        await store.save(
+            connection,
+            Stored(
+                modelsource=after.model.source,
+                resolved=after.resolved,
+                capabilities=None if able == self.offered.initially else able.as_json(),
+                revision=after.revision,
+            ),
+        )

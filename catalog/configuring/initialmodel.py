@@ -1,0 +1,88 @@
+"""What a fresh node begins with: its model and its registry entity."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from catalog.documents.serialization import SourceFileError, read_object_file
+from catalog.model.configuration import Configuration, model_of
+from catalog.model.entity import Entity
+from catalog.model.errors import ModelError, XRegistryError
+from catalog.model.includes import resolve_includes
+from catalog.model.modelsource import default_model
+from catalog.store.database import Database
+from catalog.store.locks import Touched, lock_and_load
+from catalog.store.writes import Write, write
+
+
+class InitialModelUnusable(Exception):
+    """The setting `initial_model` names nothing that a node could begin with."""
+
+
+async def initial_model(setting: str) -> Configuration:
+    """What a fresh node's configuration has of the model.
+
+    Args:
+        setting: `default`, `none` (no types at all), or a JSON or YAML file with a
+            modelsource document, which may include other files.
+
+    Raises:
+        InitialModelUnusable: a file cannot be read, or it is no valid model.
+    """
+    if setting == "default":
+        return Configuration(model=default_model())
+    try:
+        source, base = ({}, "") if setting == "none" else _read(setting)
+        whole = await resolve_includes(source, _read_included, base=base)
+        resolved = None if whole == source else whole
+        return Configuration(model=model_of(source, resolved), resolved=resolved)
+    except SourceFileError as error:
+        raise InitialModelUnusable(f"{error.message} {error.hint}".strip()) from error
+    except XRegistryError as error:
+        raise InitialModelUnusable(f"{setting}: {error.title}") from error
+
+
+def _read(setting: str) -> tuple[dict[str, Any], str]:
+    """A file's model and its URL."""
+    path = Path(setting).resolve()
+    return read_object_file(path), path.as_uri()
+
+
+async def _read_included(url: str) -> dict[str, Any]:
+    """A file beside the model's own: whoever starts a node chooses what it reads."""
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        raise ModelError("/model", error_detail=f'"{url}" is no file; include a copy of it')
+    return await asyncio.to_thread(read_object_file, Path(unquote(parts.path)))
+
+
+async def ensure_registry(database: Database, registry_id: str) -> None:
+    """Create the registry entity if this database has none yet.
+
+    Args:
+        registry_id: the `registryid` of a fresh node; one that exists keeps its own.
+    """
+    now = datetime.now(UTC)
+    async with database.transaction() as connection:
+        locked = await lock_and_load(connection, Touched(registry_exclusive=True))
+        if "/" in locked.entities:
+            return
+        registry = Entity.sealed(
+            xid="/",
+            kind="registry",
+            authority=database.node.authority,
+            origin="/",
+            epoch=1,
+            attributes={"registryid": registry_id},
+            createdat=now,
+            modifiedat=now,
+        )
+        await write(
+            connection,
+            Write(interaction=uuid.uuid4().hex, at=now, entities=[registry]),
+        )

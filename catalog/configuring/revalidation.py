@@ -1,0 +1,217 @@
+"""Walks through all entities that a new configuration concerns, and brings them into line.
+
+What could not be checked is checked where the new configuration can. What was checked stays
+so without: `formatvalidated` says whether it was (core/spec.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from catalog.configuring.compliance import displaced, has_rules, review_group, review_resource
+from catalog.configuring.modelimpact import ModelImpact
+from catalog.model.attributes import check_attributes
+from catalog.model.change import changes_between
+from catalog.model.configuration import Configuration
+from catalog.model.entity import Entity
+from catalog.model.errors import (
+    CapabilityError,
+    HasDocumentViolation,
+    MalformedXref,
+    ModelComplianceError,
+    SetDefaultVersionStickyFalse,
+    UnknownGroupType,
+    UnknownResourceType,
+    XRegistryError,
+)
+from catalog.model.schema import GroupType, Model, ResourceType
+from catalog.model.xid import Xid
+from catalog.store import configuration as store
+from catalog.store import crossreferences, entities
+from catalog.store.database import Connection
+from catalog.store.writes import Write, write
+from catalog.writing.checks import Checks
+from catalog.writing.content import StoredContent
+from catalog.writing.formatcheck import Checker
+from catalog.writing.plan import Plan
+from catalog.writing.resourceplan import ResourcePlan
+
+_MOST_VIOLATIONS = 1000
+
+# core/model.md has errors of their own for these ("hasdocument", "maxversions").
+_NAMED = (HasDocumentViolation, SetDefaultVersionStickyFalse)
+
+
+@dataclass(slots=True, kw_only=True)
+class Revalidation:
+    """One walk through the entities of all types that differ.
+
+    Args:
+        before: the configuration that was in force.
+        after: the one that is going to be.
+        authority: this node's.
+        checker: knows the formats of documents.
+        interaction: its id.
+        now: its time.
+    """
+
+    connection: Connection
+    before: Configuration
+    after: Configuration
+    authority: str
+    checker: Checker
+    interaction: str
+    now: datetime
+    violations: list[XRegistryError] = field(default_factory=list)
+
+    async def run(self) -> None:
+        """Groups come first, as resources have to comply with what these demand.
+
+        Raises:
+            ModelComplianceError: with what does not comply, up to a number.
+            CapabilityError: the same, where the model stays as it is.
+        """
+        old, new = self.before.model, self.after.model
+        affected = ModelImpact.by(old, new)
+        if affected.registry:
+            await self._registry(new)
+        await self._vanished(old, new)
+        if affected.references:
+            await self._cross_references(new)
+        self._refuse()
+        kept = [(old.groups[name], new.groups[name]) for name in old.groups if name in new.groups]
+        for _, after in kept:
+            if affected.group(after.plural):
+                await self._groups(after)
+        checks_more = self.after.capabilities.checks_more_than(self.before.capabilities)
+        for group, after in kept:
+            for name in group.resources.keys() & after.resources.keys():
+                kind = after.resources[name]
+                if affected.resource(after, kind):
+                    await self._resources(after, kind)
+                elif checks_more and kind.validateformat:
+                    await self._unchecked(after, kind)
+        self._refuse()
+
+    def _refuse(self) -> None:
+        if not self.violations:
+            return
+        named = [each for each in self.violations if isinstance(each, _NAMED)]
+        error = named[0] if named else self._error()
+        error.detail = "Nothing was changed. Change what is listed, or what was asked for."
+        error.violations = tuple(self.violations[:_MOST_VIOLATIONS])
+        raise error
+
+    def _error(self) -> XRegistryError:
+        if self.after.differences(self.before).isdisjoint({"model", "modelsource"}):
+            fault = "what could be checked then does not pass"
+            return CapabilityError("/capabilities", error_detail=fault)
+        return ModelComplianceError("/model")
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self.violations) >= _MOST_VIOLATIONS
+
+    async def _registry(self, new: Model) -> None:
+        """The interaction itself has given it its default values."""
+        [registry] = (await entities.load(self.connection, ["/"])).values()
+        own = {k: v for k, v in registry.attributes.items() if k not in new.managed}
+        _, found = check_attributes(own, new.own_attributes, subject="/", model=new)
+        self.violations += [*found, *displaced("/", registry.attributes, new.groups)]
+
+    async def _vanished(self, old: Model, new: Model) -> None:
+        for groups, group in old.groups.items():
+            if groups not in new.groups:
+                async for batch in store.groups_of_type(self.connection, groups):
+                    self.violations += [UnknownGroupType(e.xid, name=groups) for e in batch]
+                    if self._is_full:
+                        return
+                continue
+            for resources in group.resources.keys() - new.groups[groups].resources.keys():
+                async for batch in store.resources_of_type(self.connection, groups, resources):
+                    self.violations += [
+                        UnknownResourceType(e.xid, group=groups, name=resources) for e in batch
+                    ]
+                    if self._is_full:
+                        return
+
+    async def _cross_references(self, new: Model) -> None:
+        """How a type is defined, here or by an import, makes no difference to them."""
+        async for batch in crossreferences.all_references(self.connection):
+            for source, target in batch:
+                at, to = Xid.parse(source), Xid.parse(target)
+                kind = new.resource_type(at.groups, at.resources)
+                if kind is not None and kind != new.resource_type(to.groups, to.resources):
+                    fault = "its resource type would be another one, or none"
+                    self.violations.append(MalformedXref(source, xref=target, error_detail=fault))
+            if self._is_full:
+                return
+
+    async def _groups(self, kind: GroupType) -> None:
+        async for batch in store.groups_of_type(self.connection, kind.plural):
+            plan = self._plan({group.xid: group for group in batch})
+            for group in batch:
+                review_group(plan, plan.drafts[group.xid], kind)
+            await self._finish(plan, [])
+            if self._is_full:
+                return
+
+    async def _resources(self, group: GroupType, kind: ResourceType) -> None:
+        async for batch in store.resources_of_type(self.connection, group.plural, kind.plural):
+            plan = self._plan(await self._held(batch))
+            ruled = [each.path for each in batch if has_rules(plan, each.path.group)]
+            resources = [ResourcePlan(plan, path) for path in ruled]
+            for resource in resources:
+                review_resource(resource)
+            await self._finish(plan, resources)
+            if self._is_full:
+                return
+
+    async def _unchecked(self, group: GroupType, kind: ResourceType) -> None:
+        """What is a replica says what its authority could check."""
+        found = store.unchecked_resources(
+            self.connection, group.plural, kind.plural, self.authority
+        )
+        async for batch in found:
+            plan = self._plan(await self._held(batch))
+            await self._finish(plan, [ResourcePlan(plan, resource.path) for resource in batch])
+            if self._is_full:
+                return
+
+    async def _held(self, batch: Sequence[Entity]) -> dict[str, Entity]:
+        """Resources with their groups and versions, and those of what they refer to."""
+        groups = {str(resource.path.group) for resource in batch}
+        wanted = {resource.xid for resource in batch}
+        wanted |= {xref for each in batch if (xref := each.attributes.get("xref"))}
+        rows = await entities.load_subtrees(self.connection, wanted)
+        return await entities.load(self.connection, groups) | {row.xid: row for row in rows}
+
+    def _plan(self, before: Mapping[str, Entity]) -> Plan:
+        return Plan(self.after.model, before, authority=self.authority, now=self.now)
+
+    async def _finish(self, plan: Plan, resources: Sequence[ResourcePlan]) -> None:
+        """Note the violations; while there are none, write what was brought into line."""
+        able = self.after.capabilities
+        checks = Checks(StoredContent(self.connection), plan, able, self.checker, tries_again=True)
+        try:
+            await checks.run(resources, is_exclusive=True, is_referred=True)
+        except XRegistryError as error:
+            self.violations += error.violations or [error]
+        if self.violations:
+            return
+        planned = plan.finish({})
+        before = {xid: d.before for xid, d in plan.drafts.items() if d.before is not None}
+        if not planned.after:
+            return
+        await write(
+            self.connection,
+            Write(
+                interaction=self.interaction,
+                at=self.now,
+                entities=[e for e in planned.after.values() if isinstance(e, Entity)],
+                changes=changes_between(before, planned.after, plan.model),
+                dropped_documents=planned.dropped_documents,
+            ),
+        )

@@ -1,0 +1,175 @@
+"""Reads services: one by its id or name, or a page of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.dialects.discovery.events import Json
+from catalog.dialects.discovery.ids import service_id
+from catalog.dialects.discovery.membership import Held
+from catalog.dialects.discovery.translate import from_entities, is_service
+from catalog.model.configuration import Configuration
+from catalog.model.entity import Entity
+from catalog.model.errors import NotFound
+from catalog.model.schema import Model
+from catalog.model.xid import Xid, is_valid_id
+from catalog.reading.read import read_entities
+from catalog.store import services as store
+from catalog.store.database import Connection
+
+ENDPOINTS = "endpoints"
+MESSAGES = "messages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """What services are read from and shown with.
+
+    Args:
+        configuration: the one in force when the request was read.
+        authority: this node's.
+        base: URL of the registry's root.
+    """
+
+    configuration: Configuration
+    authority: str
+    base: str
+
+    @property
+    def model(self) -> Model:
+        return self.configuration.model
+
+
+def check_model(model: Model, path: str) -> None:
+    """Refuse everything where the model has nothing that could be a service.
+
+    Raises:
+        NotFound
+    """
+    if ENDPOINTS not in model.groups:
+        raise NotFound(path, detail="The model of this registry has no endpoints.")
+
+
+def id_of(endpoint: Entity) -> str:
+    """The id of the service that an endpoint is."""
+    return service_id(endpoint.authority, endpoint.origin)
+
+
+async def find_endpoints(
+    connection: Connection, authority: str, ids: Sequence[str]
+) -> dict[str, Entity]:
+    """The endpoints that have these service ids, by id in lower case; not all are services.
+
+    Of several with one id, as copies of one service from two catalogs are, the node's own
+    goes before replicas.
+    """
+    wanted = {id.lower() for id in ids}
+    found = await _find(connection, authority, wanted)
+    if found.keys() != wanted and (origins := await store.find_underived(connection)):
+        await store.remember(connection, {o: service_id(o.authority, o.xid) for o in origins})
+        found = await _find(connection, authority, wanted)
+    return found
+
+
+async def _find(connection: Connection, authority: str, wanted: set[str]) -> dict[str, Entity]:
+    candidates = await store.find_by_ids(connection, wanted)
+    candidates.sort(key=lambda each: (each.authority == authority, each.xid))
+    found = {id_of(each).lower(): each for each in candidates}
+    return {id: each for id, each in found.items() if id in wanted}
+
+
+async def load_held(
+    connection: Connection, catalog: Catalog, endpoints: Sequence[Entity]
+) -> dict[str, Held]:
+    """Endpoints with their messages and those of their message groups, by xid.
+
+    A message that is a cross reference shows what it refers to.
+    """
+    shared = {endpoint.xid: _groups_of(endpoint, catalog) for endpoint in endpoints}
+    owners = {*shared, *(group for groups in shared.values() for group in groups)}
+    messages = await _load_messages(connection, catalog.model, owners)
+    return {
+        endpoint.xid: Held(
+            id=endpoint.path.gid,
+            attributes=endpoint.attributes,
+            messages={Xid.parse(xid).rid: own for xid, own in messages[endpoint.xid].items()},
+            shared={x: m for group in shared[endpoint.xid] for x, m in messages[group].items()},
+        )
+        for endpoint in endpoints
+    }
+
+
+def _groups_of(endpoint: Entity, catalog: Catalog) -> list[str]:
+    """The xids of the message groups of this registry that an endpoint refers to."""
+    refs = endpoint.attributes.get("messagegroups")
+    texts = [str(ref).removeprefix(catalog.base) for ref in refs] if isinstance(refs, list) else []
+    return [text for text in dict.fromkeys(texts) if _is_group(text)]
+
+
+def _is_group(text: str) -> bool:
+    parts = text.split("/")
+    return len(parts) == 3 and parts[:2] == ["", "messagegroups"] and is_valid_id(parts[2])
+
+
+async def _load_messages(
+    connection: Connection, model: Model, owners: Iterable[str]
+) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """The attributes of all messages of some groups, by group and xid."""
+    messages: dict[str, dict[str, Mapping[str, Any]]] = {owner: {} for owner in owners}
+    collections = [
+        f"{owner}/{MESSAGES}"
+        for owner in messages
+        if model.resource_type(Xid.parse(owner).groups, MESSAGES) is not None
+    ]
+    if not collections:
+        return messages
+    xids = await store.load_members(connection, collections)
+    known = await read_entities(connection, model, [Xid.parse(xid) for xid in xids])
+    for xid in xids:
+        version = known.default_of(known.entities[xid]) if xid in known.entities else None
+        messages[str(Xid.parse(xid).group)][xid] = version.attributes if version else {}
+    return messages
+
+
+def show(endpoint: Entity, held: Held, catalog: Catalog) -> Json:
+    """A service as clients see it.
+
+    A service of this node that names no place for subscriptions has them here; where those of
+    another catalog's are made, only that catalog could say.
+    """
+    id = id_of(endpoint)
+    service = from_entities(held, catalog.base)
+    if endpoint.authority == catalog.authority:
+        service.setdefault("subscriptionurl", subscriptions_url(catalog))
+    return {
+        "id": id,
+        "epoch": endpoint.epoch,
+        "url": f"{catalog.base}/services/{id}",
+        **service,
+    }
+
+
+def subscriptions_url(catalog: Catalog) -> str:
+    return f"{catalog.base}/subscriptions"
+
+
+async def show_all(
+    connection: Connection, catalog: Catalog, endpoints: Sequence[Entity]
+) -> list[Json]:
+    """Services as clients see them, in this order."""
+    held = await load_held(connection, catalog, endpoints)
+    return [show(endpoint, held[endpoint.xid], catalog) for endpoint in endpoints]
+
+
+async def find_service(connection: Connection, authority: str, id: str) -> Entity | None:
+    """The endpoint that is the service `id`."""
+    endpoint = (await find_endpoints(connection, authority, [id])).get(id.lower())
+    return endpoint if endpoint is not None and is_service(endpoint.attributes) else None
+
+
+async def find_named(connection: Connection, name: str) -> Entity | None:
+    """The service of a name in any case; the oldest where native clients gave it to several."""
+    folded = await store.fold(connection, [name])
+    return next(iter(await store.find_by_names(connection, folded.values())), None)

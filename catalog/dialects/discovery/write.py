@@ -1,0 +1,230 @@
+"""Writes services: each request is one interaction, decided while nobody else writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from catalog.dialects.discovery.events import Json
+from catalog.dialects.discovery.membership import Held
+from catalog.dialects.discovery.processing import Operation, Put, Remove, Standing, process
+from catalog.dialects.discovery.read import (
+    ENDPOINTS,
+    MESSAGES,
+    Catalog,
+    find_endpoints,
+    id_of,
+    load_held,
+    show,
+    subscriptions_url,
+)
+from catalog.dialects.discovery.translate import is_service, to_entities
+from catalog.http.headers import interaction_headers
+from catalog.http.responses import JSON, to_json
+from catalog.model.entity import Entity, Origin
+from catalog.model.errors import InvalidAttribute
+from catalog.model.interaction import Interaction
+from catalog.model.ownerrors import RequestInterrupted
+from catalog.model.xid import Xid
+from catalog.store import entities, services
+from catalog.store.database import Connection
+from catalog.store.locks import Touched
+from catalog.writing.transaction import Outcome
+
+# Beyond so many services it is cheaper, for everybody, to take the catalog whole: there is room
+# for some thousand locks in a database, and each takes two.
+_MOST_APART = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a request is answered with when it is done."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a request did: its services in order, as they are now, or were if they are gone.
+
+    `services` is as long as the request, `created` are the ids of those that are new.
+    """
+
+    services: Sequence[Json]
+    created: frozenset[str]
+    base: str
+
+
+Answering: TypeAlias = Callable[[Written], Answer]
+
+
+@dataclass(slots=True, kw_only=True)
+class ServiceWrite:
+    """The work of one request; `answer` is there once it was done.
+
+    Args:
+        path: of the request.
+        operations: what it asks for, in order.
+        answering: makes the answer.
+        id: of the request where its answer is kept, for a client that does not wait.
+    """
+
+    catalog: Catalog
+    path: str
+    operations: Sequence[Operation]
+    answering: Answering
+    id: UUID | None = None
+    answer: Answer | None = None
+    _endpoints: dict[str, Entity] = field(default_factory=dict)
+    _held: dict[str, Held] = field(default_factory=dict)
+    _xids: dict[str, Xid] = field(default_factory=dict)
+
+    def foresee(self) -> Touched:
+        """The endpoints where they were when last looked for, else where new ones will be."""
+        if self._is_large:
+            return Touched(catalog_exclusive=True)
+        xids = [
+            self._xids.get(each.id.lower(), Xid(ENDPOINTS, each.id)) for each in self.operations
+        ]
+        return Touched(
+            groups=frozenset(map(str, xids)),
+            registry_exclusive=any(isinstance(each, Remove) for each in self.operations),
+        )
+
+    @property
+    def _is_large(self) -> bool:
+        return len(self.operations) > _MOST_APART
+
+    async def compose(self, connection: Connection) -> Interaction:
+        """Process the services in their order.
+
+        Raises:
+            ServiceNameTaken, NotFound
+            InvalidAttribute: the model has no messages, which events would be.
+        """
+        names = {each.name for each in self.operations if isinstance(each, Put)}
+        folded = await services.fold(connection, names)
+        if names and not self._is_large:
+            await services.lock_names(connection, folded.values())
+        ids = [operation.id for operation in self.operations]
+        authority = self.catalog.authority
+        self._endpoints = await find_endpoints(connection, authority, ids)
+        self._held = await load_held(connection, self.catalog, [*self._endpoints.values()])
+        done = await self._process(connection, folded)
+        interaction = Interaction(path=self.path)
+        for id, operation in done.items():
+            endpoint = self._endpoints.get(id)
+            xid = Xid(ENDPOINTS, operation.id) if endpoint is None else endpoint.path
+            self._xids[id] = xid
+            if isinstance(operation, Put):
+                self._put(interaction, xid, operation, endpoint)
+            elif endpoint is not None:
+                interaction.delete(xid, operation.epoch)
+        return interaction
+
+    async def _process(
+        self, connection: Connection, folded: Mapping[str, str]
+    ) -> dict[str, Operation]:
+        named = await services.find_by_names(connection, folded.values())
+        touched = [e for e in self._endpoints.values() if is_service(e.attributes)]
+        shown = {each.xid: _name_of(each) for each in (*named, *touched)}
+        names = await services.fold(connection, shown.values())
+        held = {
+            id_of(each).lower(): Standing(name=names[shown[each.xid]], xid=each.xid)
+            for each in (*named, *touched)
+        }
+        return process(self.operations, held, folded, await self._epochs(connection))
+
+    async def _epochs(self, connection: Connection) -> dict[str, int]:
+        """The epochs that the first operations find, where others follow on the same service."""
+        ids = [operation.id for operation in self.operations]
+        if len({id.lower() for id in ids}) == len(ids):
+            return {}
+        origins = [Origin(self.catalog.authority, str(Xid(ENDPOINTS, id))) for id in {*ids}]
+        buried = await entities.load_tombstones(connection, origins)
+        epochs = {Xid.parse(origin.xid).gid.lower(): t.epoch for origin, t in buried.items()}
+        return epochs | {id: endpoint.epoch for id, endpoint in self._endpoints.items()}
+
+    def _put(self, interaction: Interaction, xid: Xid, put: Put, endpoint: Entity | None) -> None:
+        held = Held(id=xid.gid) if endpoint is None else self._held[endpoint.xid]
+        model = self.catalog.model
+        service = self._without_default_url(put.service, held)
+        patch = to_entities(service, held, self.catalog.base)
+        if patch.messages and model.resource_type(ENDPOINTS, MESSAGES) is None:
+            detail = "endpoints have no messages in the model of this registry"
+            raise InvalidAttribute(self.path, name="events", error_detail=detail)
+        body = dict(patch.endpoint) if put.epoch is None else patch.endpoint | {"epoch": put.epoch}
+        interaction.put_group(model, xid, body, patch=True, least_epoch=put.least_epoch)
+        for id, message in patch.messages.items():
+            interaction.put_resource(model, xid.child(MESSAGES, id), message, patch=True)
+        for id in patch.deleted:
+            interaction.delete(xid.child(MESSAGES, id), None)
+
+    def _without_default_url(self, service: Json, held: Held) -> Json:
+        """What the server would say anyhow need not be stored."""
+        if service.get("subscriptionurl") != subscriptions_url(self.catalog):
+            return service
+        return {name: value for name, value in service.items() if name != "subscriptionurl"}
+
+    async def conclude(self, connection: Connection, outcome: Outcome) -> None:
+        """Make the answer, and keep it if nobody waits for it.
+
+        Raises:
+            RequestInterrupted: its time is up, and it was reported as interrupted.
+        """
+        written = await entities.load(connection, map(str, self._xids.values()))
+        held = await load_held(connection, self.catalog, [*written.values()])
+        shown = {xid: show(written[xid], held[xid], self.catalog) for xid in written}
+        for endpoint in self._endpoints.values():
+            if endpoint.xid not in shown:
+                shown[endpoint.xid] = show(endpoint, self._held[endpoint.xid], self.catalog)
+        results = [shown[str(self._xids[each.id.lower()])] for each in self.operations]
+        created = frozenset(id for id in self._xids if not self._was_service(id))
+        answer = self.answering(Written(services=results, created=created, base=self.catalog.base))
+        self.answer = replace(answer, headers={**answer.headers, **interaction_headers(outcome)})
+        if self.id is not None and not await services.settle(
+            connection, self.id, "done", self.answer.headers, self.answer.body
+        ):
+            raise RequestInterrupted(self.path)
+
+    def _was_service(self, id: str) -> bool:
+        endpoint = self._endpoints.get(id)
+        return endpoint is not None and is_service(endpoint.attributes)
+
+
+def _name_of(endpoint: Entity) -> str:
+    return str(endpoint.attributes.get("name") or endpoint.path.gid)
+
+
+def _answer(status: int, body: Any, **headers: str) -> Answer:
+    return Answer(status=status, headers={"Content-Type": JSON, **headers}, body=to_json(body))
+
+
+def answer_added(written: Written) -> Answer:
+    """To `POST /services`: ids in the order of the request, and where a single one is."""
+    ids = [{"id": service["id"]} for service in written.services]
+    if len(ids) != 1:
+        return _answer(201, ids)
+    return _answer(201, ids, Location=written.services[0]["url"])
+
+
+def answer_put(written: Written) -> Answer:
+    """To `PUT /services/{id}`: the service, and where it is if it is new."""
+    service = written.services[0]
+    if service["id"].lower() not in written.created:
+        return _answer(200, service)
+    return _answer(201, service, Location=service["url"])
+
+
+def answer_removed(written: Written) -> Answer:
+    """To `DELETE /services/{id}`: what the service was."""
+    return _answer(200, written.services[0])
+
+
+def answer_all_removed(written: Written) -> Answer:
+    """To `DELETE /services`: what the services were, in the order of the request."""
+    return _answer(200, written.services)

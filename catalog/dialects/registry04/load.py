@@ -1,0 +1,197 @@
+"""Loads what edition 0.4 shows: resources with their latest versions, and pages of collections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from catalog.dialects.registry04.place import Place, Types
+from catalog.dialects.registry04.renderer import Json, Show, latest_version
+from catalog.model.entity import Entity
+from catalog.model.errors import NotFound, TooLarge
+from catalog.model.schema import Model
+from catalog.model.xid import Xid
+from catalog.reading import read
+from catalog.reading.loaded import Loaded
+from catalog.reading.tree import (
+    Branch,
+    Chunks,
+    read_batches,
+    read_between,
+    read_matches,
+    read_whole,
+)
+from catalog.store import entities as store
+from catalog.store.database import Connection
+
+# What one answer may hold; beyond that, a client goes through the collections page by page.
+MOST_ENTITIES = 20_000
+_PAGE_BY_PAGE = "Read its collections page by page instead."
+
+
+@dataclass(slots=True, kw_only=True)
+class Page:
+    """Entities in the order of their ids, where the next page begins, and how many there are."""
+
+    entities: Sequence[Entity]
+    following: str = ""
+    total: int = 0
+    known: Loaded = field(default_factory=Loaded)
+
+
+async def load_resource(connection: Connection, xid: Xid) -> tuple[Loaded, Entity]:
+    """A resource with all of its versions.
+
+    Raises:
+        NotFound
+    """
+    known = await read.read_subtree(connection, xid.resource)
+    return known, known.entities[str(xid.resource)]
+
+
+async def load_version(connection: Connection, place: Place) -> tuple[Loaded, Entity]:
+    """The version that a path addresses: itself, or the latest one of a resource.
+
+    Raises:
+        NotFound
+    """
+    known, resource = await load_resource(connection, place.xid)
+    if not place.xid.vid:
+        return known, latest_version(known, resource)
+    version = known.entities.get(str(place.xid))
+    if version is None:
+        raise NotFound(place.path)
+    return known, version
+
+
+async def load_document(connection: Connection, known: Loaded, version: Entity) -> bytes:
+    """A version's document, empty where there is none."""
+    await read.load_documents(connection, known, [version])
+    return known.document_of(version)
+
+
+async def load_page(
+    connection: Connection, model: Model, owner: Xid, plural: str, after: str, limit: int
+) -> Page:
+    """A page of a collection; resources come with all of their versions.
+
+    Raises:
+        NotFound: its owner does not exist.
+    """
+    known, xids = await read.read_page(connection, model, owner, plural, after, limit + 1)
+    path = f"{str(owner).rstrip('/')}/{plural}"
+    total = (await store.count_collections(connection, [path])).get(path, 0)
+    has_more, xids = len(xids) > limit, xids[:limit]
+    if owner.gid and not owner.rid:
+        known = await _with_versions(connection, xids)
+    entities = [known.entities[xid] for xid in xids if xid in known.entities]
+    following = Xid.parse(xids[-1]).id if has_more else ""
+    return Page(entities=entities, following=following, total=total, known=known)
+
+
+async def _with_versions(connection: Connection, xids: Iterable[str]) -> Loaded:
+    known = Loaded.of(await store.load_subtrees(connection, xids))
+    await read.follow(connection, known, versions=True)
+    return known
+
+
+@dataclass(slots=True, kw_only=True)
+class Inlining:
+    """Shows entities with what is in them, as long as that fits into one answer."""
+
+    connection: Connection
+    show: Show
+    room: int = field(default_factory=lambda: MOST_ENTITIES)
+    bytes: int = read.MOST_DOCUMENT_BYTES
+
+    async def groups(self, types: Types, after: str = "", last: str = "") -> Json:
+        """Groups by id with all their resources: all of the type, or those between two ids.
+
+        Raises:
+            TooLarge
+        """
+        branch = _branch(types)
+        chunks = (
+            read_between(self.connection, branch, after, last)
+            if last
+            else read_whole(self.connection, branch)
+        )
+        return await self._tree(types, branch, chunks)
+
+    async def group(self, types: Types, xid: Xid) -> Json:
+        """A group with all its resources.
+
+        Raises:
+            NotFound, TooLarge
+        """
+        branch = _branch(types)
+        chunks = read_matches(self.connection, branch, [str(xid)])
+        shown = await self._tree(types, branch, chunks)
+        if xid.gid not in shown:
+            raise NotFound(str(xid))
+        return dict(shown[xid.gid])
+
+    async def _tree(self, types: Types, branch: Branch, chunks: Chunks) -> Json:
+        groups: dict[str, Entity] = {}
+        resources: dict[str, Json] = {}
+        counted = self._counted(chunks)
+        async for heads, known in read_batches(self.connection, branch, counted, follows=True):
+            groups |= {head.xid: head for head in heads if head.kind == "group"}
+            found = [head for head in heads if head.kind == "resource"]
+            for xid, shown in (await self.resources(types, known, found)).items():
+                resources.setdefault(str(xid.group), {})[xid.rid] = shown
+        return {
+            group.path.gid: self._with_resources(group, types, resources.get(xid, {}))
+            for xid, group in groups.items()
+        }
+
+    async def resources(
+        self, types: Types, known: Loaded, found: Sequence[Entity]
+    ) -> dict[Xid, Json]:
+        """Resources as their latest versions, with their documents."""
+        latest = [
+            latest_version(known, resource)
+            for resource in found
+            if known.children(f"{resource.xid}/versions")
+        ]
+        shown = await self.versions(types, known, latest)
+        return {xid.resource: one for xid, one in shown.items()}
+
+    async def versions(
+        self, types: Types, known: Loaded, found: Sequence[Entity]
+    ) -> dict[Xid, Json]:
+        """Versions with their documents.
+
+        Raises:
+            TooLarge
+        """
+        if types.has_document:
+            await read.load_documents(self.connection, known, found)
+        shown: dict[Xid, Json] = {}
+        for version in found:
+            document = known.document_of(version) if types.has_document else b""
+            self.bytes -= len(document)
+            if self.bytes < 0:
+                raise TooLarge(version.xid, detail=_PAGE_BY_PAGE)
+            content = self.show.content(version, types, document)
+            shown[version.path] = self.show.version(version, types) | content
+        return shown
+
+    def _with_resources(self, group: Entity, types: Types, resources: Json) -> Json:
+        shown = self.show.group(group, types, len(resources))
+        return shown | {types.resource.plural: resources}
+
+    async def _counted(self, chunks: Chunks) -> Chunks:
+        async for chunk in chunks:
+            self._take(len(chunk), chunk[0].xid)
+            yield chunk
+
+    def _take(self, count: int, subject: str) -> None:
+        self.room -= count
+        if self.room < 0:
+            raise TooLarge(subject, detail=_PAGE_BY_PAGE)
+
+
+def _branch(types: Types) -> Branch:
+    path, resources = f"/{types.group.native}", (types.resource.native,)
+    return Branch(path=path, resources=resources, versions=True, defaults=False)

@@ -1,0 +1,133 @@
+"""Shows entities as edition 0.4 lays them out."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import orjson
+
+from catalog.dialects.registry04.names import PREFIX, SPECVERSION, path_of
+from catalog.dialects.registry04.place import Types
+from catalog.dialects.registry04.references import References
+from catalog.dialects.registry04.translate import Fill, Kind, from_entity
+from catalog.dialects.registry04.versions import latest_of, shown_version
+from catalog.model.attributes import check_attributes
+from catalog.model.entity import Entity
+from catalog.model.errors import NotFound
+from catalog.model.schema import Attribute, Model
+from catalog.model.timestamps import format_time
+from catalog.reading.loaded import Loaded
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Show:
+    """Shows what a client of one registry sees.
+
+    Args:
+        base: the node's URL, without a trailing slash.
+        authority: this node's; an endpoint of another names its origin.
+        others: more URLs that the node is known by.
+
+    `references` translates what refers to this registry.
+    """
+
+    def __init__(
+        self, model: Model, *, base: str, authority: str, others: Iterable[str] = ()
+    ) -> None:
+        self.model = model
+        self.references = References((base, *others))
+        self.root = base + PREFIX
+        self.authority = authority
+
+    def registry(self, entity: Entity, types: list[Types], counts: Mapping[str, int]) -> Json:
+        """The registry, with the size of each of its collections (by native path)."""
+        attributes = entity.attributes
+        shown = {
+            "id": attributes["registryid"],
+            "name": attributes.get("name"),
+            "description": attributes.get("description"),
+            "specVersion": SPECVERSION,
+            "self": self.root,
+            "tags": attributes.get("labels"),
+            "docs": attributes.get("documentation"),
+        }
+        shown = {name: value for name, value in shown.items() if value is not None}
+        for each in types:
+            plural = each.group.plural
+            shown[f"{plural}URL"] = f"{self.root}/{plural}"
+            shown[f"{plural}Count"] = counts.get(f"/{each.group.native}", 0)
+        return shown
+
+    def group(self, entity: Entity, types: Types, count: int) -> Json:
+        """A group, with the size of its collection."""
+        fill = self.fill(types.group_type.own_attributes)
+        shown = self._entity(entity, entity.path.gid, types.group_kind, fill)
+        if types.group_kind == "endpoint" and entity.authority != self.authority:
+            is_url = entity.authority.startswith(("http://", "https://"))
+            shown["origin"] = entity.authority * is_url + entity.origin
+        plural, url = types.resource.plural, self.url(entity)
+        shown[f"{plural}URL"] = f"{url}/{plural}"
+        shown[f"{plural}Count"] = count
+        return shown
+
+    def version(self, version: Entity, types: Types) -> Json:
+        """The metadata of a version: that of its resource as well, where it is the latest."""
+        fill = self.fill(types.resource_type.version_attributes)
+        shown = self._entity(version, version.path.rid, types.resource_kind, fill)
+        shown = {"id": shown.pop("id"), "name": shown.pop("name"), **shown}
+        shown["version"] = shown_version(version.path.vid)
+        if types.has_document and (url := version.attributes.get(f"{_singular(types)}url")):
+            shown[f"{types.resource.singular}URI"] = url
+        return shown
+
+    def content(self, version: Entity, types: Types, document: bytes) -> Json:
+        """A version's document as an attribute; nothing where it is elsewhere or empty."""
+        singular = types.resource.singular
+        if not types.has_document or not document or f"{_singular(types)}url" in version.attributes:
+            return {}
+        try:
+            return {singular: orjson.loads(document)}
+        except orjson.JSONDecodeError:
+            return {f"{singular}Base64": base64.b64encode(document).decode()}
+
+    def url(self, entity: Entity) -> str:
+        return self.root + path_of(entity.path)
+
+    def fill(self, definitions: Mapping[str, Attribute]) -> Fill:
+        """Adds the values that the model gives to absent attributes."""
+
+        def fill(attributes: Json) -> Json:
+            return check_attributes(attributes, definitions, subject="/", model=self.model)[0]
+
+        return fill
+
+    def _entity(self, entity: Entity, id: str, kind: Kind, fill: Fill) -> Json:
+        own = from_entity(kind, entity.attributes, fill, self.references)
+        return {
+            "id": id,
+            "name": own.pop("name", id),
+            **own,
+            "epoch": entity.epoch,
+            "self": self.url(entity),
+            "createdOn": format_time(entity.createdat),
+            "modifiedOn": format_time(entity.modifiedat),
+        }
+
+
+def latest_version(known: Loaded, resource: Entity) -> Entity:
+    """The version that stands for a resource.
+
+    Raises:
+        NotFound: there is none for now.
+    """
+    versions = {v.path.vid: v for v in known.children(f"{resource.xid}/versions")}
+    if not versions:
+        raise NotFound(resource.xid, detail="None of its versions is here.")
+    return versions[latest_of(versions)]
+
+
+def _singular(types: Types) -> str:
+    return types.resource_type.singular

@@ -1,0 +1,183 @@
+"""Reads the end of the change log once for all subscribers that keep up with it."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Protocol
+
+from cloudevents.core.bindings.http import HTTPMessage
+from cloudevents.core.v1.event import CloudEvent
+
+from catalog.events.nativeevents import texts_of
+from catalog.events.webhook import encode
+from catalog.model.errors import ServerBusy
+from catalog.store.changes import LoggedChange, Position, read_changes, read_head
+from catalog.store.database import Connection, Database, wait_for
+from catalog.store.subscriptions import ContentMode
+
+_READ_LIMIT = 1000
+# Between so many subscribers, whoever else has something to do has a turn.
+_WOKEN_AT_ONCE = 16
+_FIRST_LOOK_SECONDS = 0.005
+_LONGEST_LOOK_SECONDS = 1.0
+
+
+class Rendered:
+    """An event in the forms that all its subscribers share.
+
+    `texts` are its attributes as filters see them.
+    """
+
+    def __init__(self, event: CloudEvent) -> None:
+        self._event = event
+        self._messages: dict[ContentMode, HTTPMessage] = {}
+        self.texts: Mapping[str, str] = texts_of(event)
+
+    def message(self, contentmode: ContentMode) -> HTTPMessage:
+        """What is sent to those who want it in this mode."""
+        if contentmode not in self._messages:
+            self._messages[contentmode] = encode(self._event, contentmode)
+        return self._messages[contentmode]
+
+
+class Entry:
+    """A logged change whose events are rendered when somebody first needs them."""
+
+    def __init__(self, position: Position, render: Callable[[], Sequence[CloudEvent]]) -> None:
+        self._render = render
+        self.position = position
+
+    @cached_property
+    def events(self) -> Sequence[Rendered]:
+        return tuple(Rendered(event) for event in self._render())
+
+
+class Terms(Protocol):
+    """The terms that changes are spoken of in: those of one published API."""
+
+    async def entries(
+        self, connection: Connection, changes: Sequence[LoggedChange]
+    ) -> list[Entry]: ...
+
+
+# Whether any of these changes is for somebody.
+Concerns = Callable[[Sequence[Entry]], bool]
+
+
+class Tail:
+    """A bounded window on the newest changes, kept in memory.
+
+    Args:
+        database: whose log is read.
+        terms: those of the rendered events.
+        start: the window begins after this position.
+        size: how many changes the window keeps at least, once there were that many.
+    """
+
+    def __init__(self, database: Database, *, terms: Terms, start: Position, size: int) -> None:
+        self._wanted = asyncio.Event()
+        self._database = database
+        self._terms = terms
+        self._size = size
+        self._entries: list[Entry] = []
+        self._begin = start
+        self._end = start
+        self._waiting: dict[asyncio.Future[None], Concerns] = {}
+        # Those who are behind share a few connections, whatever their number.
+        self._readers = asyncio.Semaphore(3)
+
+    async def want(self, is_wanted: bool) -> None:
+        """Say whether there is anybody to read the log for. It begins anew at the log's end."""
+        if is_wanted == self._wanted.is_set():
+            return
+        if not is_wanted:
+            self._wanted.clear()
+            return
+        async with self._database.pool.acquire(timeout=30) as connection:
+            head = await read_head(connection)
+        self._entries, self._begin, self._end = [], head.now, head.now
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Follow the log for ever, while it is wanted.
+
+        A commit can stay hidden for a moment behind an older transaction that ends without
+        a signal, so after each signal the log is looked at again, less and less often.
+        """
+        patience = _FIRST_LOOK_SECONDS
+        while True:
+            await self._wanted.wait()
+            ticket = self._database.signal.ticket()
+            try:
+                is_more = await self.read_once() or await wait_for(ticket, patience)
+            except ServerBusy:
+                is_more = True
+                await self._database.recovered()
+            patience = _FIRST_LOOK_SECONDS if is_more else min(2 * patience, _LONGEST_LOOK_SECONDS)
+
+    async def read_once(self) -> int:
+        """Add what the log has grown by to the window, and say how many changes that were."""
+        end = self._end
+        entries = await self._read(end, _READ_LIMIT)
+        if entries and end == self._end:
+            self._entries += entries
+            self._end = entries[-1].position
+            self._trim()
+            await self._wake(entries)
+        return len(entries)
+
+    async def growth(self, seen: Position, concerns: Concerns) -> None:
+        """Wait until the window holds a change after `seen` that concerns the caller.
+
+        Args:
+            seen: how far the caller has read. It returns at once if the window has grown since.
+            concerns: is asked of each batch of changes that comes, in their order.
+        """
+        if self._entries and self._entries[-1].position > seen:
+            return
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[woken] = concerns
+        try:
+            await woken
+        finally:
+            self._waiting.pop(woken, None)
+
+    async def _wake(self, entries: Sequence[Entry]) -> None:
+        """Tell those who wait, few at a time: there can be thousands of them."""
+        for number, woken in enumerate([*self._waiting]):
+            if number % _WOKEN_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            concerns = self._waiting.get(woken)
+            if concerns is not None and _is_concerned(concerns, entries) and not woken.done():
+                woken.set_result(None)
+
+    async def after(self, position: Position, limit: int) -> Sequence[Entry]:
+        """Up to `limit` changes after a position: from memory for those who are synced,
+        from the database for those who are behind."""
+        if position >= self._begin:
+            first = bisect_right(self._entries, position, key=lambda entry: entry.position)
+            return self._entries[first : first + limit]
+        async with self._readers:
+            return await self._read(position, limit)
+
+    async def _read(self, position: Position, limit: int) -> list[Entry]:
+        async with self._database.pool.acquire(timeout=30) as connection:
+            changes = await read_changes(connection, position, limit)
+            return await self._terms.entries(connection, changes)
+
+    def _trim(self) -> None:
+        surplus = len(self._entries) - self._size
+        if surplus > self._size:
+            self._begin = self._entries[surplus - 1].position
+            del self._entries[:surplus]
+
+
+def _is_concerned(concerns: Concerns, entries: Sequence[Entry]) -> bool:
+    try:
+        return concerns(entries)
+    # Whoever waits meets it again when it reads the changes; the others are told all the same.
+    except Exception:
+        return True

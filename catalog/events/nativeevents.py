@@ -1,0 +1,93 @@
+"""Shows a logged change as xRegistry CloudEvents (core/events.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from cloudevents.core.v1.event import CloudEvent
+
+from catalog.model.change import REMOVED, Change
+from catalog.model.timestamps import format_time
+from catalog.store.changes import LoggedChange
+
+# Parts of the registry whose updates have events of their own.
+_REGISTRY_PARTS = ("model", "modelsource", "capabilities")
+
+# What events are called: as 1.0-rc4 has it, or as its successor will.
+EventNames = Literal["rc4", "next"]
+
+
+def events_of(logged: LoggedChange, *, source: str, names: EventNames = "rc4") -> list[CloudEvent]:
+    """The events of one change, in the order in which they are to be delivered.
+
+    `data` is always an object, since a web hook request must carry a payload
+    (http-webhook.md 2.1); it names what `changed` only where core/events.md permits that.
+    An event that is rendered again has the same id.
+
+    Args:
+        logged: the change with its place in the log.
+        source: absolute URL of the registry's root.
+        names: `next` tells deprecations that are set from those that are removed.
+    """
+    return [
+        CloudEvent(
+            {
+                "id": f"{logged.interaction}.{logged.position.seq}.{entity}.{action}",
+                "source": source,
+                "type": f"io.xregistry.{entity}.{action}",
+                "subject": subject,
+                "time": logged.at.astimezone(UTC),
+                "datacontenttype": "application/json",
+                "xregcorrelationid": logged.interaction,
+                "sequence": str(logged.position),
+                "epoch": str(logged.change.epoch),
+                "authority": logged.change.authority,
+                "digest": logged.change.digest.hex(),
+            },
+            data,
+        )
+        for entity, action, subject, data in _facts(logged, names)
+    ]
+
+
+def texts_of(event: CloudEvent) -> Mapping[str, str]:
+    """The context attributes of an event as the text that filters compare with."""
+    return {
+        name: format_time(value) if isinstance(value, datetime) else str(value)
+        for name, value in event.get_attributes().items()
+    }
+
+
+def _facts(
+    logged: LoggedChange, names: EventNames
+) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Entity, action, subject and data of each event."""
+    change = logged.change
+    changed, inside = _told_apart(change)
+    updated = {"changed": changed} if change.action == "updated" else {}
+    yield change.kind, change.action, change.xid, updated
+    if change.deprecation is not None:
+        members = [name for name in change.deprecation if name != REMOVED]
+        yield change.kind, _deprecation(change, names), change.xid, {"changed": members}
+    if change.kind == "registry":
+        for part in _REGISTRY_PARTS:
+            if part in change.changed:
+                data = {"changed": inside} if part == "capabilities" else {}
+                yield part, "updated", f"/{part}", data
+
+
+def _deprecation(change: Change, names: EventNames) -> str:
+    if names == "rc4":
+        return "deprecation"
+    return "undeprecated" if REMOVED in (change.deprecation or ()) else "deprecated"
+
+
+def _told_apart(change: Change) -> tuple[list[str], list[str]]:
+    """The names of attributes that changed, and those of single capabilities."""
+    prefix = "capabilities."
+    if change.kind != "registry":
+        return list(change.changed), []
+    inside = [name.removeprefix(prefix) for name in change.changed if name.startswith(prefix)]
+    return [name for name in change.changed if not name.startswith(prefix)], inside

@@ -1,0 +1,67 @@
+"""Header fields of every API: the interaction of a write, and the encoding of values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote_to_bytes
+
+from catalog.writing.transaction import Outcome
+
+CORRELATION_ID = "xRegistry-xregcorrelationid"
+CURSOR = "Concord-Cursor"
+_NULL = "null"
+_UNSAFE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
+_NOT_IN_URL = re.compile(r"[^\x21-\x7e]")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(.)")
+
+
+def interaction_headers(outcome: Outcome) -> dict[str, str]:
+    """What tells of a write which interaction it was, and where the log shows it."""
+    return {CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)}
+
+
+def encode_header(value: str) -> str:
+    """Percent-encode what a header can't carry, quotes and spaces among it.
+
+    A text of "null" is encoded, too, so that it does not delete what it came from.
+    """
+    return "%6Eull" if value == _NULL else _UNSAFE.sub(_percent_encoded, value)
+
+
+def _percent_encoded(found: re.Match[str]) -> str:
+    return "".join(f"%{b:02X}" for b in found[0].encode())
+
+
+def decode_header(value: str) -> str:
+    """Undo double quotes, then percent-encoding.
+
+    Raises:
+        ValueError: what comes out is not UTF-8.
+    """
+    plain = _QUOTED.sub(lambda found: _ESCAPE.sub(r"\1", found[1]), value.strip())
+    return unquote_to_bytes(plain).decode()
+
+
+def encode_url(url: str) -> str:
+    """A URL as a header can carry it."""
+    return _NOT_IN_URL.sub(_percent_encoded, url)
+
+
+def write_item(token: str, parameters: Mapping[str, str | int]) -> str:
+    """A token with parameters. Texts that are not ASCII are Display Strings."""
+    return token + "".join(f";{name}={_value(value)}" for name, value in parameters.items())
+
+
+def _value(value: str | int) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if value.isascii() and value.isprintable():
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    encoded = "".join(
+        chr(byte) if 0x20 <= byte <= 0x7E and byte not in b'%"' else f"%{byte:02x}"
+        for byte in value.encode()
+    )
+    return f'%"{encoded}"'

@@ -1,0 +1,79 @@
+"""Writes on condition that what is there is what the client knows (RFC 9110, 13.1).
+
+Every API holds its writes to it in this way. A tag is that of a GET of the same path, and is
+compared under the locks of the write."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from aiohttp import hdrs, web
+
+from catalog.http.etag import strong_tag, tags_in
+from catalog.model.errors import NotFound
+from catalog.model.ownerrors import PreconditionFailed
+from catalog.store.database import Connection
+from catalog.writing.writer import Condition
+
+_READ_AGAIN = "Read it again, and decide anew."
+_NOT_ONE = "Only the write of one entity, at its own path, can be conditional."
+
+
+# What a GET of one entity answers; raises NotFound if it is not there.
+Reading: TypeAlias = Callable[[Connection], Awaitable[web.Response]]
+
+
+def condition_on(request: web.Request, read: Reading | None, subject: str = "") -> Condition | None:
+    """What is to be found out before anything is written, while nobody else can write it.
+
+    Args:
+        read: answers a GET of the same path; `None` where the request writes several entities.
+        subject: the one entity, if it is not named by the request's path.
+
+    Returns:
+        whoever finds it out, which raises PreconditionFailed; `None` if all is well anyway.
+
+    Raises:
+        PreconditionFailed: nothing can have a tag there.
+    """
+    if hdrs.IF_MATCH not in request.headers and hdrs.IF_NONE_MATCH not in request.headers:
+        return None
+    if read is None:
+        raise PreconditionFailed(request.path, detail=_NOT_ONE)
+
+    async def check(connection: Connection) -> None:
+        check_tag(request, await _tag(connection, read), subject)
+
+    return check
+
+
+def check_tag(request: web.Request, tag: str | None, subject: str = "") -> None:
+    """Hold a request to its headers.
+
+    Args:
+        tag: of what is there, `None` if nothing is.
+        subject: as for `condition_on`.
+
+    Raises:
+        PreconditionFailed
+    """
+    if hdrs.IF_MATCH in request.headers and not _matches(request, hdrs.IF_MATCH, tag):
+        raise PreconditionFailed(subject or request.path, detail=_READ_AGAIN)
+    if hdrs.IF_NONE_MATCH in request.headers and _matches(request, hdrs.IF_NONE_MATCH, tag):
+        raise PreconditionFailed(subject or request.path, detail=_READ_AGAIN)
+
+
+def _matches(request: web.Request, header: str, tag: str | None) -> bool:
+    given = request.headers.getall(header)
+    return tag is not None and (given == ["*"] or tag in tags_in(given))
+
+
+async def _tag(connection: Connection, read: Reading) -> str | None:
+    try:
+        response = await read(connection)
+    except NotFound:
+        return None
+    body = response.body or b""
+    assert isinstance(body, bytes), "one entity is not streamed"
+    return strong_tag(body, response.headers)

@@ -1,0 +1,36 @@
+"""Builds JSON responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from aiohttp import hdrs, web
+
+JSON = "application/json; charset=utf-8"
+
+
+def to_json(data: Any) -> bytes:
+    """JSON text; times are shown in UTC, and `orjson.Fragment`s pass through as they are."""
+    return orjson.dumps(data, option=orjson.OPT_UTC_Z)
+
+
+def json_response(
+    data: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """A response with `data` as JSON."""
+    return web.Response(
+        body=to_json(data), status=status, headers={"Content-Type": JSON, **(headers or {})}
+    )
+
+
+# No browser must take such a content for a page; nothing else is sent with this header.
+_MARK = "X-Content-Type-Options"
+UNTYPED: Mapping[str, str] = {_MARK: "nosniff"}
+
+
+async def leave_untyped(request: web.Request, response: web.StreamResponse) -> None:
+    """Take away the media type of what has the headers of `UNTYPED`."""
+    if _MARK in response.headers:
+        response.headers.popall(hdrs.CONTENT_TYPE, None)

@@ -1,0 +1,75 @@
+"""Sends answers of any size: at once if they are small, else as they are made."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+
+from aiohttp import hdrs, web
+
+from catalog.context import CONTEXT
+from catalog.http.deadline import _DEADLINE
+from catalog.http.etag import REVALIDATE, has_tag, not_modified
+from catalog.model.errors import TooLarge
+
+_LARGEST_AT_ONCE = 256 * 1024
+# Names the form that an answer gets once it is complete, so that it cannot be streamed.
+WHOLE: web.RequestKey[str] = web.RequestKey("whole", str)
+
+
+# Those who read a snapshot at the pace of a client share half of the connections.
+SNAPSHOTS: web.AppKey[asyncio.Semaphore] = web.AppKey("snapshots", asyncio.Semaphore)
+
+
+async def send(
+    request: web.Request,
+    pieces: AsyncGenerator[bytes],
+    headers: Mapping[str, str],
+    *,
+    status: int = 200,
+    tag: str = "",
+) -> web.StreamResponse:
+    """Answer with a body that comes in pieces, none of which is made before it can be sent.
+
+    Args:
+        tag: of a read that is too large to have its own.
+
+    Raises:
+        TooLarge: the answer is wanted whole, and is larger than a request may be.
+    """
+    most = _LARGEST_AT_ONCE
+    if WHOLE in request:
+        most = request.app[CONTEXT].settings.max_body_bytes
+    async with contextlib.aclosing(pieces):
+        begun, size = [], 0
+        async for piece in pieces:
+            begun.append(piece)
+            size += len(piece)
+            if size > most:
+                break
+        else:
+            return web.Response(body=b"".join(begun), headers=headers, status=status)
+        if WHOLE in request:
+            raise TooLarge(request.path)
+        response = web.StreamResponse(headers=headers, status=status)
+        if tag:
+            response.headers[hdrs.ETAG] = tag
+            response.headers[hdrs.CACHE_CONTROL] = REVALIDATE
+            if has_tag(request, tag):
+                return not_modified(response.headers)
+        await response.prepare(request)
+        if request.method == hdrs.METH_HEAD:
+            return response
+        await _write(request, response, b"".join(begun))
+        begun.clear()
+        async for piece in pieces:
+            await _write(request, response, piece)
+        await response.write_eof()
+        return response
+
+
+async def _write(request: web.Request, response: web.StreamResponse, piece: bytes) -> None:
+    await response.write(piece)
+    if _DEADLINE in request:
+        request[_DEADLINE].postpone(len(piece))

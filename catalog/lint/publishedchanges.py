@@ -1,0 +1,107 @@
+"""What documents change of versions that are published already, and should not.
+
+A catalog compares a version with those that it descends from. One that is changed under its
+id, or goes, has readers all the same: to them it is as if a new version had come in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+
+import orjson
+
+from catalog.lint.finding import Finding
+from catalog.lint.memory import Memory
+from catalog.model.capabilities import Capabilities
+from catalog.model.entity import Entity
+from catalog.model.schema import Model, ResourceType
+from catalog.writing.compatibilitycheck import DIRECTIONS
+from catalog.writing.formatcheck import Checker
+
+VERSION_CHANGED = "version_changed"
+VERSION_REMOVED = "version_removed"
+_SOURCE = 'core/spec.md, "compatibility Attribute"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Two states of a catalog: the one in force, and the one that documents lead to.
+
+    Args:
+        gone: the xids of what the documents had before, and have no more.
+    """
+
+    before: Memory
+    after: Memory
+    model: Model
+    capabilities: Capabilities
+    checker: Checker
+    gone: Collection[str]
+
+    async def find(self, written: Collection[str]) -> AsyncIterator[Finding]:
+        """What is wrong with the versions of the resources among `written` that were there."""
+        for xid in sorted(written):
+            resource = self.after.entities[xid]
+            if resource.kind != "resource" or xid not in self.before.entities:
+                continue
+            rule = str(resource.attributes.get("compatibility") or "none").lower()
+            kind = self.model.resource_type(resource.path.groups, resource.path.resources)
+            if rule == "none" or kind is None or not kind.validatecompatibility:
+                continue
+            for version in await self.before.load_subtrees([xid]):
+                found = await self._compare(version, rule, kind) if version.xid != xid else None
+                if found is not None:
+                    yield found
+
+    async def _compare(self, older: Entity, rule: str, kind: ResourceType) -> Finding | None:
+        newer = self.after.entities[older.xid]
+        if older.xid in self.gone:
+            return Finding(
+                severity="warning",
+                rule=VERSION_REMOVED,
+                subject=older.xid,
+                message=f'Versions of this {kind.singular} are to be compatible ("{rule}"), and '
+                "this one has readers: keep it beside those that follow it.",
+                source=_SOURCE,
+            )
+        if self._is_same(older, newer, kind):
+            return None
+        fault = await self._fault(older, newer, rule)
+        return Finding(
+            severity="error" if fault else "warning",
+            rule=VERSION_CHANGED,
+            subject=older.xid,
+            message=f"A published version is changed in place{fault or ''}: leave it as it was, "
+            f'and add a version after it ("{rule}").',
+            source=_SOURCE,
+        )
+
+    def _is_same(self, older: Entity, newer: Entity, kind: ResourceType) -> bool:
+        names = ("format", f"{kind.singular}url")
+        if any(older.attributes.get(name) != newer.attributes.get(name) for name in names):
+            return False
+        if older.document_sha256 == newer.document_sha256:
+            return True
+        return _value(self.before.document(older.xid)) == _value(self.after.document(newer.xid))
+
+    async def _fault(self, older: Entity, newer: Entity, rule: str) -> str:
+        """Why the two are not compatible; empty where they are, or where nobody can tell."""
+        format, known = newer.attributes.get("format", ""), older.attributes.get("format", "")
+        if format.partition("/")[0].lower() != known.partition("/")[0].lower():
+            return f', from the format "{known}" to "{format}"'
+        if rule not in self.capabilities.rules_for(format):
+            return ""
+        documents = self.before.document(older.xid), self.after.document(newer.xid)
+        for direction in DIRECTIONS[rule.removesuffix("_transitive")]:
+            if fault := await self.checker.compare(format, *documents, direction):
+                return f", and not compatible with itself ({direction}: {fault})"
+        return ""
+
+
+def _value(document: bytes) -> object:
+    """What JSON says, however it is written; the bytes of anything else."""
+    try:
+        return orjson.loads(document)
+    except orjson.JSONDecodeError:
+        return document

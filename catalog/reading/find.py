@@ -1,0 +1,234 @@
+"""Finds what `?filter`, `?sort` and pages of collections ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from catalog.model.filter import Clause, Filters, Sort
+from catalog.model.xid import Xid, collection_of
+from catalog.reading.matching import kind_below, match_chain
+from catalog.reading.pagetoken import read_token, write_token
+from catalog.reading.visible import Visible, segments_of
+from catalog.store import find as store
+from catalog.store.database import Connection
+from catalog.store.find import Row
+from catalog.store.jsonpath import Condition, any_of, condition_of
+
+# Up to here, matches are put in order one by one; a collection with more of them is read in
+# its order instead.
+_FEW = 1000
+
+# How many entities all pages have together, to be asked where it matters.
+Total: TypeAlias = Callable[[], Awaitable[int]]
+# How many entities a whole collection has, by its path.
+Count: TypeAlias = Callable[[Connection, str], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A page: its entities in order, and where the next one begins; nothing at the end.
+
+    `total` is how many entities all pages have together.
+    """
+
+    xids: list[str]
+    following: str = ""
+    total: int = 0
+
+
+async def find_page(
+    connection: Connection,
+    owner: Xid,
+    plural: str,
+    *,
+    filters: Filters | None = None,
+    sort: Sort | None = None,
+    after: str = "",
+    limit: int,
+    count_whole: Count = store.count_all,
+) -> Found:
+    """A page of what a filter shows of a collection, or of all of it.
+
+    Args:
+        filters, sort: parsed for the collection; without a sort, the order is that of ids.
+        after: where the page begins, as the one before it said.
+        count_whole: is asked where the page is one of many of the whole collection.
+
+    Raises:
+        BadRequest: `after` is not from a page in this order.
+    """
+    listing = _listing(owner, plural)
+    key = read_token(after, sort) if after else store.start_of(sort)
+    page = _Page(connection, listing, sort, key, limit + 1, count_whole)
+    rows, count = await (page.of_all() if filters is None else page.of_matches(filters))
+    is_one_of_many = bool(after) or len(rows) > limit
+    return Found(
+        xids=[row["xid"] for row in rows[:limit]],
+        following=write_token(store.key_of(rows[limit - 1])) if len(rows) > limit else "",
+        total=await count() if is_one_of_many else len(rows),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """One page: each way to get it answers with its rows and with how to count all pages'."""
+
+    connection: Connection
+    listing: str
+    sort: Sort | None
+    after: store.Key
+    limit: int
+    count_whole: Count
+
+    @property
+    def _is_ascending_by_id(self) -> bool:
+        return self.sort is None or (self.sort.is_by_id and not self.sort.is_descending)
+
+    async def of_all(self) -> tuple[list[Row], Total]:
+        rows: list[Row] = []
+        if self._is_ascending_by_id:
+            rows = await store.page_plain(self.connection, self.listing, self.after, self.limit)
+        is_of_versions = self.listing.endswith("/versions")
+        # A cross reference has no versions of its own; it shows those of its target.
+        if not self._is_ascending_by_id or (not rows and is_of_versions):
+            rows, count = await self._by_walking(Condition())
+            if is_of_versions:
+                return rows, count
+        return rows, lambda: self.count_whole(self.connection, self.listing)
+
+    async def of_matches(self, filters: Filters) -> tuple[list[Row], Total]:
+        clauses = [clause for clause in filters.clauses if clause.is_possible]
+        if any(clause.chain for clause in clauses) or not clauses:
+            return await self.of_some(await self._owners(clauses))
+        condition = any_of([condition_of(clause.expressions) for clause in clauses])
+        if condition.lookup and not self.listing.endswith("/versions"):
+            kind = kind_below(self.listing, ())
+            few = await store.look_up(self.connection, kind, condition, _FEW + 1)
+            if len(few) <= _FEW:
+                return await self.of_some({match.id: match.xid for match in few})
+        return await self._by_walking(condition)
+
+    async def _owners(self, clauses: Iterable[Clause]) -> dict[str, str]:
+        """What is a match here, or has one below: xids by ids in lower case."""
+        start = len(self.listing) + 1
+        ids = {
+            match.xid[start:].partition("/")[0]
+            for clause in clauses
+            for match in await match_chain(
+                self.connection, self.listing, clause.chain, _conditions(clause)
+            )
+        }
+        return {id.lower(): f"{self.listing}/{id}" for id in ids}
+
+    async def of_some(self, found: Mapping[str, str]) -> tuple[list[Row], Total]:
+        async def count() -> int:
+            return len(found)
+
+        if self._is_ascending_by_id:
+            ids = sorted(id for id in found if id > self.after.id)[: self.limit]
+            return [{"xid": found[id], "id": id, "text": ""} for id in ids], count
+        rows = await store.page_of_some(
+            self.connection, self.listing, found, self.sort, self.after, self.limit
+        )
+        return rows, count
+
+    async def _by_walking(self, condition: Condition) -> tuple[list[Row], Total]:
+        rows = await store.page_by_walking(
+            self.connection, self.listing, condition, self.sort, self.after, self.limit
+        )
+        return rows, lambda: store.count_matches(self.connection, self.listing, condition)
+
+
+async def find_visible(
+    connection: Connection,
+    target: Xid,
+    filters: Filters,
+    plural: str = "",
+    *,
+    only: Sequence[str] | None = None,
+) -> Visible:
+    """What a filter shows of an entity, or of one of its collections.
+
+    Args:
+        filters: parsed for the entity; for the collection `plural`, if that is given.
+        only: for a page of the collection, the xids of what it has: all of them matches, or
+            with one below.
+    """
+    if not plural:
+        return await _visible_of_entity(connection, target, filters)
+    if only is None or not filters.is_plain:
+        return await find_among(connection, target, filters, plural, only)
+    visible = _nothing_of(target, plural)
+    visible.add(filters.clauses[0], only)
+    visible.is_empty = not visible.roots
+    return visible
+
+
+async def find_among(
+    connection: Connection,
+    target: Xid,
+    filters: Filters,
+    plural: str,
+    xids: Sequence[str] | None = None,
+) -> Visible:
+    """What a filter shows of a collection, or of some of its entities, matches or not."""
+    visible = _nothing_of(target, plural)
+    ids = None if xids is None else {_id_in(xid) for xid in xids}
+    for clause in filters.clauses:
+        if clause.is_possible:
+            matches = await match_chain(
+                connection, _listing(target, plural), clause.chain, _conditions(clause), ids
+            )
+            visible.add(clause, [match.xid for match in matches])
+    visible.is_empty = not visible.roots
+    return visible
+
+
+async def put_in_order(
+    connection: Connection, owner: Xid, plural: str, xids: Sequence[str], sort: Sort
+) -> list[str]:
+    """Some entities of a collection, as `sort` has them; without those that are gone."""
+    ids = {_id_in(xid): xid for xid in xids}
+    listing = _listing(owner, plural)
+    page = _Page(connection, listing, sort, store.start_of(sort), len(ids), store.count_all)
+    rows, _ = await page.of_some(ids)
+    return [row["xid"] for row in rows]
+
+
+def _listing(owner: Xid, plural: str) -> str:
+    return f"{str(owner).rstrip('/')}/{plural}"
+
+
+def _nothing_of(owner: Xid, plural: str) -> Visible:
+    return Visible(target=str(owner), depth=segments_of(_listing(owner, plural)) + 1)
+
+
+def _id_in(xid: str) -> str:
+    """The id by which an entity is unique in its collection."""
+    return xid.rpartition("/")[2].lower()
+
+
+async def _visible_of_entity(connection: Connection, target: Xid, filters: Filters) -> Visible:
+    visible = Visible(target=str(target), depth=segments_of(str(target)), is_empty=True)
+    place = (collection_of(target), target.id.lower())
+    for clause in filters.clauses:
+        own, *below = _conditions(clause)
+        if not own.is_trivial and not await store.hold(connection, [place], own):
+            continue
+        visible.is_empty = False
+        if not clause.is_possible:
+            continue
+        if not clause.chain:
+            visible.add(clause, [str(target)])
+            continue
+        listing = f"{str(target).rstrip('/')}/{clause.chain[0]}"
+        matches = await match_chain(connection, listing, clause.chain[1:], below)
+        visible.add(clause, [match.xid for match in matches])
+    return visible
+
+
+def _conditions(clause: Clause) -> list[Condition]:
+    """A clause's condition on each level."""
+    return [condition_of(clause.at(depth)) for depth in range(len(clause.chain) + 1)]

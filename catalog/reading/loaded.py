@@ -1,0 +1,113 @@
+"""What one answer can show: entities, their children, their documents and collections' sizes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from catalog.model.entity import Entity
+from catalog.model.errors import DataRetrievalError
+from catalog.model.xid import collection_of
+from catalog.store.entities import Shown
+
+
+@dataclass(slots=True)
+class Loaded:
+    """Entities as they are shown, by the xid that they are shown at.
+
+    What is shown through a cross reference is `stored` under another xid, and
+    `has_cross_references` says whether there is any.
+    """
+
+    entities: dict[str, Entity] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    documents: dict[str, bytes] = field(default_factory=dict)
+    stored: dict[str, str] = field(default_factory=dict)
+    has_cross_references: bool = False
+    _children: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def of(cls, entities: Iterable[Entity]) -> Loaded:
+        """Everything about these entities, which include all that is below each of them."""
+        known = cls()
+        for entity in entities:
+            known.entities[entity.xid] = entity
+            known._children[collection_of(entity.path)].append(entity)
+        for collection, children in known._children.items():
+            children.sort(key=lambda child: child.path.id.lower())
+            known.counts[collection] = len(children)
+        return known
+
+    @classmethod
+    def shown(cls, resources: Iterable[Shown]) -> Loaded:
+        """Resources with their default versions only."""
+        known = cls()
+        for shown in resources:
+            known.add_shown(shown)
+        return known
+
+    def add_shown(self, shown: Shown) -> None:
+        self.entities[shown.resource.xid] = shown.resource
+        self.counts[f"{shown.resource.xid}/versions"] = shown.versionscount
+        if shown.default is not None:
+            self.entities[shown.default.xid] = shown.default
+
+    def add_children(self, collection: str, children: Sequence[Entity]) -> None:
+        """All members of a collection, in order."""
+        self._children[collection] = [*children]
+        self.counts[collection] = len(children)
+        for child in children:
+            self.entities[child.xid] = child
+
+    def children(self, collection: str) -> Sequence[Entity]:
+        return self._children.get(collection, ())
+
+    def count(self, collection: str) -> int:
+        return self.counts.get(collection, 0)
+
+    def default_of(self, resource: Entity) -> Entity | None:
+        """The default version of a resource; for a moment a replica may lack it."""
+        vid = resource.attributes.get("defaultversionid")
+        return self.entities.get(f"{resource.xid}/versions/{vid}")
+
+    def document_of(self, version: Entity) -> bytes:
+        """The document of a version, empty if it has none.
+
+        Raises:
+            DataRetrievalError: it has one, but not its bytes.
+        """
+        if version.document is not None:
+            return version.document
+        body = self.documents.get(self.stored.get(version.xid, version.xid))
+        if body is None and version.document_sha256 is not None:
+            raise DataRetrievalError(version.xid, detail=f"The document of {version.xid} is gone.")
+        return body or b""
+
+    def see_through(self, source: Entity, target: Entity) -> Entity:
+        """Show a cross reference as its target, at its own place.
+
+        Source: core/spec.md, "Cross Referencing Resources".
+        """
+        seen = replace(
+            source,
+            epoch=target.epoch,
+            attributes={**target.attributes, "xref": source.attributes["xref"]},
+            createdat=target.createdat,
+            modifiedat=target.modifiedat,
+        )
+        self.entities[seen.xid] = seen
+        return seen
+
+    def see_version_through(self, source: Entity, version: Entity) -> Entity:
+        """Show a version of a cross reference's target as one of the reference's own."""
+        below = f"/versions/{version.path.vid}"
+        seen = replace(
+            version,
+            xid=source.xid + below,
+            authority=source.authority,
+            origin=source.origin + below,
+        )
+        self.entities[seen.xid] = seen
+        self.stored[seen.xid] = version.xid
+        return seen

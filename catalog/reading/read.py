@@ -1,0 +1,209 @@
+"""Reads for clients: an entity, a page of a collection, or a whole subtree, in few queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from catalog.model.entity import Entity
+from catalog.model.errors import NotFound, TooLarge
+from catalog.model.schema import Model
+from catalog.model.xid import Xid
+from catalog.reading.loaded import Loaded
+from catalog.store import entities as store
+from catalog.store import subtrees
+from catalog.store.database import Connection
+
+MOST_DOCUMENT_BYTES = 64 * 1024 * 1024
+
+
+async def read_subtree(connection: Connection, xid: Xid, *, follows: bool = True) -> Loaded:
+    """An entity with everything below it, without documents.
+
+    Raises:
+        NotFound
+    """
+    rows = await store.load_subtrees(connection, [str(xid)])
+    if not rows or rows[0].xid != str(xid):
+        raise NotFound(str(xid))
+    known = Loaded.of(rows)
+    if follows:
+        await follow(connection, known, versions=True)
+    return known
+
+
+async def read_entity(
+    connection: Connection, model: Model, xid: Xid, *, follows: bool = True
+) -> Loaded:
+    """An entity with what its own representation needs: counts, or its default version.
+
+    Args:
+        follows: show a cross reference as its target.
+
+    Raises:
+        NotFound
+    """
+    known = await read_entities(connection, model, [xid], follows=follows)
+    if str(xid) not in known.entities:
+        raise NotFound(str(xid))
+    return known
+
+
+async def read_entities(
+    connection: Connection, model: Model, xids: Sequence[Xid], *, follows: bool = True
+) -> Loaded:
+    """Entities of one kind, each with what its own representation needs."""
+    kind = xids[0].kind if xids else "registry"
+    if kind == "resource":
+        return await read_resources(connection, map(str, xids), follows=follows)
+    resources = {str(xid.resource) for xid in xids} if kind == "version" else set()
+    known = Loaded(entities=await store.load(connection, [*map(str, xids), *resources]))
+    if kind != "version":
+        known.counts = await store.count_collections(connection, collections_of(model, xids))
+    elif follows:
+        await follow(connection, known)
+        await _follow_versions(connection, known, xids)
+    return known
+
+
+async def read_resources(
+    connection: Connection, xids: Iterable[str], *, follows: bool = True
+) -> Loaded:
+    """Resources, each with its default version and how many versions it has."""
+    known = Loaded.shown(await store.load_shown(connection, xids))
+    if follows:
+        await follow(connection, known)
+    return known
+
+
+async def _follow_versions(connection: Connection, known: Loaded, xids: Iterable[Xid]) -> None:
+    """Show versions of cross references, which have none of their own."""
+    wanted: dict[str, Entity] = {}
+    for xid in xids:
+        resource = known.entities.get(str(xid.resource))
+        if resource is not None and "xref" in resource.attributes:
+            wanted[f"{resource.attributes['xref']}/versions/{xid.vid}"] = resource
+    for stored, version in (await store.load(connection, wanted)).items() if wanted else ():
+        if "defaultversionid" in wanted[stored].attributes:
+            known.see_version_through(wanted[stored], version)
+
+
+async def read_page(
+    connection: Connection,
+    model: Model,
+    owner: Xid,
+    plural: str,
+    after: str,
+    limit: int | None,
+    *,
+    follows: bool = True,
+) -> tuple[Loaded, list[str]]:
+    """A page of a collection, and its entities' xids in order.
+
+    Raises:
+        NotFound: the owner does not exist.
+    """
+    collection = f"{str(owner).rstrip('/')}/{plural}"
+    if owner.rid:
+        return await _page_of_versions(connection, owner, after, limit, follows)
+    if owner.gid:
+        shown = await store.page_resources(connection, collection, after, limit)
+        known, entities = Loaded.shown(shown), [s.resource for s in shown]
+        if follows:
+            await follow(connection, known)
+    else:
+        entities = await store.page(connection, collection, after, limit)
+        known = await read_entities(connection, model, [entity.path for entity in entities])
+    if not entities and not await store.load(connection, [str(owner)]):
+        raise NotFound(str(owner))
+    return known, [entity.xid for entity in entities]
+
+
+async def _page_of_versions(
+    connection: Connection, owner: Xid, after: str, limit: int | None, follows: bool
+) -> tuple[Loaded, list[str]]:
+    known = await read_owner(connection, owner, follows=follows)
+    resource = known.entities[str(owner)]
+    stored = resource.attributes.get("xref", resource.xid)
+    versions = await store.page(connection, f"{stored}/versions", after, limit)
+    if stored != resource.xid:
+        is_followed = "defaultversionid" in resource.attributes
+        versions = [known.see_version_through(resource, v) for v in versions if is_followed]
+    known.entities |= {version.xid: version for version in versions}
+    return known, [version.xid for version in versions]
+
+
+async def read_owner(connection: Connection, owner: Xid, *, follows: bool = True) -> Loaded:
+    """The resource whose versions are asked for.
+
+    Raises:
+        NotFound
+    """
+    known = Loaded(entities=await store.load(connection, [str(owner)]))
+    if str(owner) not in known.entities:
+        raise NotFound(str(owner))
+    if follows:
+        await follow(connection, known)
+    return known
+
+
+async def follow(connection: Connection, known: Loaded, *, versions: bool = False) -> None:
+    """Show every known cross reference as its target, one level deep.
+
+    Args:
+        versions: with all versions, not just the default one.
+
+    Source: core/spec.md, "Cross Referencing Resources".
+    """
+    sources = [e for e in known.entities.values() if "xref" in e.attributes and is_resource(e)]
+    if not sources:
+        return
+    known.has_cross_references = True
+    xids = {source.attributes["xref"] for source in sources}
+    found = await store.load_shown(connection, xids)
+    targets = {shown.resource.xid: shown for shown in found}
+    below = Loaded.of(await store.load_subtrees(connection, xids)) if versions else Loaded()
+    for source in sources:
+        target = targets.get(source.attributes["xref"])
+        if target is None or "xref" in target.resource.attributes:
+            continue
+        seen = known.see_through(source, target.resource)
+        known.counts[f"{seen.xid}/versions"] = target.versionscount
+        if versions:
+            children = below.children(f"{target.resource.xid}/versions")
+            shown = [known.see_version_through(seen, version) for version in children]
+            known.add_children(f"{seen.xid}/versions", shown)
+        elif target.default is not None:
+            known.see_version_through(seen, target.default)
+
+
+def is_resource(entity: Entity) -> bool:
+    """Only there is an `xref` a cross reference: elsewhere it may be anything."""
+    return entity.kind == "resource"
+
+
+async def load_documents(connection: Connection, known: Loaded, entities: Iterable[Entity]) -> None:
+    """Bring along the documents of those that are versions.
+
+    Raises:
+        TooLarge: they are too large to be held at once.
+    """
+    stored = {
+        known.stored.get(entity.xid, entity.xid)
+        for entity in entities
+        if entity.document_sha256 is not None
+    }
+    if not stored:
+        return
+    sizes = await subtrees.load_sizes(connection, stored)
+    if sum(sizes.values()) > MOST_DOCUMENT_BYTES:
+        raise TooLarge(min(stored), detail="Ask for its documents one by one.")
+    known.documents |= await store.load_documents(connection, stored)
+
+
+def collections_of(model: Model, owners: Iterable[Xid]) -> list[str]:
+    """The paths of all collections that these registries and groups have."""
+    return [
+        f"{str(owner).rstrip('/')}/{plural}"
+        for owner in owners
+        for plural in (model.groups[owner.groups].resources if owner.gid else model.groups)
+    ]

@@ -1,0 +1,255 @@
+"""Reads subtrees of any size for clients, a few resources at a time, with all that each shows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from catalog.model.entity import Entity
+from catalog.model.errors import TooLarge
+from catalog.model.xid import Kind, Xid
+from catalog.reading.loaded import Loaded
+from catalog.reading.read import MOST_DOCUMENT_BYTES, follow
+from catalog.store import entities as store
+from catalog.store import subtrees
+from catalog.store.database import Connection
+from catalog.store.subtrees import Selection, tree_key
+
+_DOCUMENT_BYTES_AT_ONCE = 8 * 1024 * 1024
+_LISTED_AT_ONCE = 500
+
+Chunks: TypeAlias = AsyncIterator[list[Entity]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """What to read of a collection of groups or resources.
+
+    Args:
+        path: of the collection.
+        resources: below groups, the plural names of the types to read.
+        counted: below groups, those whose collections are only counted.
+        versions: read all versions of resources, not just the default ones.
+        defaults: show resources with their default versions.
+        default_documents: of these types, the documents of default versions, too.
+        documents: of these types, the documents of all versions.
+    """
+
+    path: str
+    resources: Sequence[str] = ()
+    counted: Sequence[str] = ()
+    versions: bool = False
+    defaults: bool = True
+    default_documents: frozenset[str] = frozenset()
+    documents: frozenset[str] = frozenset()
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether nothing below the collection's own entities is read."""
+        return not self.versions and (self._has_resources or not self.resources)
+
+    @property
+    def selection(self) -> Selection:
+        if self.is_flat:
+            kinds: tuple[Kind, ...] = ("resource",) if self._has_resources else ("group",)
+        else:
+            kinds = ("group", "resource", "version") if self.versions else ("group", "resource")
+        return Selection(kinds=kinds, resources=None if self._has_resources else self.resources)
+
+    @property
+    def _has_resources(self) -> bool:
+        return self.path.count("/") == 3
+
+
+def read_whole(connection: Connection, branch: Branch) -> Chunks:
+    """Everything in a branch. Needs a transaction."""
+    if branch.is_flat:
+        return subtrees.read_collection(connection, branch.path)
+    key = tree_key(branch.path)
+    return subtrees.read_range(connection, f"{key}\x01", f"{key}\x02", branch.selection)
+
+
+def read_between(connection: Connection, branch: Branch, after: str, last: str) -> Chunks:
+    """The part of a branch from behind the id `after` up to and including the id `last`."""
+    key = tree_key(branch.path)
+    begin = f"{key}\x01{after.lower()}\x02" if after else f"{key}\x01"
+    end = f"{key}\x01{last.lower()}\x02"
+    return subtrees.read_range(connection, begin, end, branch.selection)
+
+
+def read_matches(connection: Connection, branch: Branch, roots: Iterable[str]) -> Chunks:
+    """Of a branch, the roots with all below them, and what lies above them."""
+    inside = sorted((root for root in roots if root.startswith(f"{branch.path}/")), key=tree_key)
+    whole: list[str] = []
+    for root in inside:
+        if not (whole and root.startswith(f"{whole[-1]}/")):
+            whole.append(root)
+    above = {parent for root in whole for parent in _above(root)}
+    alone = [xid for xid in above if xid.startswith(f"{branch.path}/")]
+    return subtrees.read_parts(connection, alone, whole, branch.selection)
+
+
+async def read_listed(
+    connection: Connection, branch: Branch, xids: Sequence[str], roots: Sequence[str] | None
+) -> Chunks:
+    """Entities of a branch's own collection in this order, with what is below them.
+
+    Args:
+        roots: what of that to read (see `read_matches`); `None` for everything.
+    """
+    if branch.is_flat:
+        for first in range(0, len(xids), _LISTED_AT_ONCE):
+            part = xids[first : first + _LISTED_AT_ONCE]
+            loaded = await store.load(connection, part)
+            yield [loaded[xid] for xid in part if xid in loaded]
+        return
+    below = None if roots is None else _by_member(branch, roots)
+    for xid in xids:
+        matches = [xid] if below is None else below.get(xid, [])
+        async for chunk in read_matches(connection, branch, matches):
+            yield chunk
+
+
+async def read_nothing() -> Chunks:
+    """No entities at all."""
+    for chunk in list[list[Entity]]():
+        yield chunk
+
+
+def _by_member(branch: Branch, roots: Iterable[str]) -> dict[str, list[str]]:
+    """Roots by the entity of the branch's own collection that they are, or are below."""
+    depth = branch.path.count("/") + 2
+    found: dict[str, list[str]] = {}
+    for root in roots:
+        found.setdefault("/".join(root.split("/")[:depth]), []).append(root)
+    return found
+
+
+def _above(xid: str) -> list[str]:
+    path = Xid.parse(xid)
+    if path.vid:
+        return [str(path.resource), str(path.group)]
+    return [str(path.group)] if path.rid else []
+
+
+async def read_batches(
+    connection: Connection, branch: Branch, chunks: Chunks, *, follows: bool
+) -> AsyncIterator[tuple[list[Entity], Loaded]]:
+    """Groups and resources in order, with what each shows; each resource has all its versions.
+
+    Args:
+        follows: show cross references as their targets.
+
+    Raises:
+        TooLarge: the documents of one resource are too large to be held at once.
+    """
+    held: list[Entity] = []
+    async for chunk in chunks:
+        rows = held + chunk
+        cut = _end_of_complete(rows) if branch.versions else len(rows)
+        held = rows[cut:]
+        if cut:
+            heads, known = await _complete(connection, branch, rows[:cut], follows)
+            async for batch in _with_documents(connection, branch, heads, known):
+                yield batch, known
+    if held:
+        heads, known = await _complete(connection, branch, held, follows)
+        async for batch in _with_documents(connection, branch, heads, known):
+            yield batch, known
+
+
+def _end_of_complete(rows: Sequence[Entity]) -> int:
+    """Up to where no resource can have more versions than these rows have."""
+    for position in range(len(rows) - 1, -1, -1):
+        if rows[position].kind == "group":
+            return len(rows)
+        if rows[position].kind == "resource":
+            return position
+    return 0
+
+
+async def _complete(
+    connection: Connection, branch: Branch, rows: Sequence[Entity], follows: bool
+) -> tuple[list[Entity], Loaded]:
+    known = Loaded(entities={row.xid: row for row in rows})
+    groups = [row for row in rows if row.kind == "group"]
+    resources = [row for row in rows if row.kind == "resource"]
+    if branch.versions:
+        _add_versions(known, rows, resources)
+    collections = [f"{group.xid}/{plural}" for group in groups for plural in branch.counted]
+    if not branch.versions:
+        collections += [f"{resource.xid}/versions" for resource in resources]
+    if collections:
+        known.counts |= await store.count_collections(connection, collections)
+    if follows:
+        await follow(connection, known, versions=branch.versions)
+    if branch.defaults:
+        await _add_defaults(connection, known, resources)
+    return [known.entities[row.xid] for row in rows if row.kind != "version"], known
+
+
+def _add_versions(known: Loaded, rows: Sequence[Entity], resources: Sequence[Entity]) -> None:
+    versions: dict[str, list[Entity]] = {f"{resource.xid}/versions": [] for resource in resources}
+    for row in rows:
+        if row.kind == "version":
+            versions[row.xid.rpartition("/")[0]].append(row)
+    for collection, children in versions.items():
+        known.add_children(collection, children)
+
+
+async def _add_defaults(connection: Connection, known: Loaded, resources: Sequence[Entity]) -> None:
+    wanted = [
+        f"{resource.xid}/versions/{resource.attributes['defaultversionid']}"
+        for resource in resources
+        if "defaultversionid" in resource.attributes
+    ]
+    if missing := [xid for xid in wanted if xid not in known.entities]:
+        known.entities |= await store.load(connection, missing)
+
+
+async def _with_documents(
+    connection: Connection, branch: Branch, heads: list[Entity], known: Loaded
+) -> AsyncIterator[list[Entity]]:
+    """The same in parts, of which each has its documents in `known` while it is looked at."""
+    if not (branch.documents or branch.default_documents):
+        yield heads
+        return
+    needed = {head.xid: _documents_of(branch, head, known) for head in heads}
+    every = [xid for xids in needed.values() for xid in xids]
+    sizes = await subtrees.load_sizes(connection, every)
+    batch: list[Entity] = []
+    size = 0
+    for head in heads:
+        own = sum(sizes.get(xid, 0) for xid in needed[head.xid])
+        if own > MOST_DOCUMENT_BYTES:
+            raise TooLarge(head.xid, detail="Ask for its documents one by one.")
+        if batch and size + own > _DOCUMENT_BYTES_AT_ONCE:
+            await _load_documents(connection, known, (x for h in batch for x in needed[h.xid]))
+            yield batch
+            batch, size = [], 0
+        batch.append(head)
+        size += own
+    await _load_documents(connection, known, (x for h in batch for x in needed[h.xid]))
+    yield batch
+
+
+async def _load_documents(connection: Connection, known: Loaded, xids: Iterable[str]) -> None:
+    known.documents = await store.load_documents(connection, set(xids))
+
+
+def _documents_of(branch: Branch, head: Entity, known: Loaded) -> list[str]:
+    """Under which xids the documents are stored that `head` shows."""
+    if head.kind != "resource":
+        return []
+    plural = head.path.resources
+    versions: list[Entity | None] = []
+    if plural in branch.documents:
+        versions += known.children(f"{head.xid}/versions")
+    if plural in branch.default_documents and branch.defaults:
+        versions.append(known.default_of(head))
+    return [
+        known.stored.get(version.xid, version.xid)
+        for version in versions
+        if version is not None and version.document_sha256 is not None
+    ]

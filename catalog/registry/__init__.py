@@ -1,1 +1,0 @@
-"""What can be done with a registry: each use case is one transaction."""

@@ -1,0 +1,115 @@
+"""Makes a catalog equal to documents, and deletes the entities that they no longer have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from catalog.model.entity import Entity
+from catalog.model.interaction import Interaction
+from catalog.model.schema import Model
+from catalog.model.xid import Xid
+from catalog.store import documentsets
+from catalog.store import entities as store
+from catalog.store.database import Connection
+from catalog.store.locks import Touched
+from catalog.writing.prune import Pruned, Wanted, delete_all, lost_references, prune
+from catalog.writing.transaction import Outcome, touched_by
+
+_MOST_GROUPS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """What documents own beside what they have, so that it can be pruned.
+
+    Args:
+        prunes: delete what is owned and not in the documents.
+        scopes: what is at or below these is owned. Without them, and without a set, it is what
+            is in the groups that the documents have.
+        set: everything is owned that earlier applies of the set of this name brought, unless
+            another set has it, too. This apply's is added to it.
+        also: what the documents have beside what the interaction writes.
+    """
+
+    prunes: bool = False
+    scopes: tuple[Xid, ...] = ()
+    set: str = ""
+    also: tuple[Xid, ...] = ()
+
+
+class Apply:
+    """Composes an interaction that writes only changes, with the deletes that pruning adds.
+
+    After `compose`, `pruned` says what was found.
+
+    Args:
+        interaction: has the upserts; it was read from the documents.
+        authority: this node's.
+    """
+
+    def __init__(
+        self, interaction: Interaction, ownership: Ownership, model: Model, authority: str
+    ) -> None:
+        self.interaction = interaction
+        self.ownership = ownership
+        self.pruned = Pruned()
+        self._wanted = Wanted.of(interaction, ownership.also)
+        self._model = model
+        self._authority = authority
+
+    def foresee(self) -> Touched:
+        owned = self.ownership
+        groups = set(touched_by(self._composed(), 0).groups)
+        return Touched(
+            groups=frozenset(groups - {"/"}),
+            registry_exclusive=owned.prunes and bool(owned.scopes or owned.set),
+            catalog_exclusive=len(groups) > _MOST_GROUPS or Xid() in owned.scopes,
+        )
+
+    async def compose(self, connection: Connection) -> Interaction:
+        if self.ownership.prunes:
+            self.pruned = await self._prune(connection)
+        return self._composed()
+
+    async def conclude(self, connection: Connection, outcome: Outcome) -> None:
+        name = self.ownership.set
+        if not name:
+            return
+        if self.ownership.prunes:
+            await documentsets.keep_members(connection, name, self._wanted.xids)
+        states = {**outcome.before, **outcome.after}
+        brought = [
+            xid
+            for xid in self._wanted.xids
+            if isinstance(state := states.get(xid), Entity) and state.authority == self._authority
+        ]
+        await documentsets.add_members(connection, name, brought)
+
+    def _composed(self) -> Interaction:
+        deletes = self.pruned.deletes
+        lost = lost_references(self.interaction, deletes, self._model)
+        return replace(
+            self.interaction,
+            deletes=delete_all(deletes),
+            violations=[*self.interaction.violations, *lost],
+        )
+
+    async def _prune(self, connection: Connection) -> Pruned:
+        name = self.ownership.set
+        if name:
+            due = {*await documentsets.members_of(connection, name)} - self._wanted.xids
+            owned = due - await documentsets.claimed_by_others(connection, name, due)
+        roots = sorted(owned) if name else self._roots()
+        rows = await store.load_subtrees(connection, roots)
+        return prune(
+            {row.xid: row for row in rows},
+            self._wanted,
+            authority=self._authority,
+            is_owned=(lambda xid: xid in owned) if name else (lambda _: True),
+        )
+
+    def _roots(self) -> list[str]:
+        """Where everything is owned."""
+        if self.ownership.scopes:
+            return sorted({str(xid) for xid in self.ownership.scopes})
+        return sorted({str(Xid.parse(xid).group) for xid in self._wanted.xids})

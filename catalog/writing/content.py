@@ -1,0 +1,61 @@
+"""The reads that the rules of an interaction make of a catalog's content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.store import crossreferences, entities
+from catalog.store.crossreferences import Source
+from catalog.store.database import Connection
+
+
+class CatalogContent(Protocol):
+    """Reads a catalog's content; an answer leaves out the xids that do not exist."""
+
+    async def load(self, xids: Iterable[str]) -> dict[str, Entity]: ...
+
+    async def load_subtrees(self, xids: Iterable[str]) -> list[Entity]:
+        """Entities with everything below each, every entity before what is below it."""
+        ...
+
+    async def load_documents(self, xids: Iterable[str]) -> dict[str, bytes]: ...
+
+    async def load_sources(self, targets: Iterable[str]) -> list[Source]:
+        """All cross references to any of these resources."""
+        ...
+
+    async def load_tombstones(self, origins: Iterable[Origin]) -> dict[Origin, Tombstone]: ...
+
+    async def numbers_of_deleted_versions(
+        self, authority: str, resources: Sequence[str]
+    ) -> dict[str, list[range]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredContent:
+    """The content of a database, read in one transaction."""
+
+    connection: Connection
+
+    async def load(self, xids: Iterable[str]) -> dict[str, Entity]:
+        return await entities.load(self.connection, xids)
+
+    async def load_subtrees(self, xids: Iterable[str]) -> list[Entity]:
+        return await entities.load_subtrees(self.connection, xids)
+
+    async def load_documents(self, xids: Iterable[str]) -> dict[str, bytes]:
+        return await entities.load_documents(self.connection, xids)
+
+    async def load_sources(self, targets: Iterable[str]) -> list[Source]:
+        return await crossreferences.load_sources(self.connection, targets)
+
+    async def load_tombstones(self, origins: Iterable[Origin]) -> dict[Origin, Tombstone]:
+        return await entities.load_tombstones(self.connection, origins)
+
+    async def numbers_of_deleted_versions(
+        self, authority: str, resources: Sequence[str]
+    ) -> dict[str, list[range]]:
+        return await entities.numbers_of_deleted_versions(self.connection, authority, resources)

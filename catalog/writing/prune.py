@@ -1,0 +1,138 @@
+"""Finds what a catalog has and documents do not: what an apply that prunes deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from catalog.model.entity import Entity
+from catalog.model.errors import UnknownId, XRegistryError
+from catalog.model.interaction import Body, Delete, Interaction, ResourceUpsert
+from catalog.model.schema import Model
+from catalog.model.xid import Xid
+from catalog.writing import ancestors, defaultversion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The xids of what documents have; of the resources in `listing` they list the versions.
+
+    Versions of other resources are nobody's to prune.
+    """
+
+    xids: frozenset[str]
+    listing: frozenset[str]
+
+    @classmethod
+    def of(cls, interaction: Interaction, also: Iterable[Xid]) -> Wanted:
+        """What an interaction writes, and what documents have `also`."""
+        xids = {*map(str, also)}
+        listing = {str(xid.resource) for xid in also if xid.vid}
+        for group in interaction.groups:
+            xids.add(str(group.xid))
+        for upsert in interaction.resources:
+            xids.add(str(upsert.xid))
+            listing |= {str(upsert.xid)} if upsert.versions else set()
+            xids |= {str(upsert.xid.version(vid)) for vid in _versions_named(upsert)}
+        return cls(xids=frozenset(xids), listing=frozenset(listing))
+
+
+def _versions_named(upsert: ResourceUpsert) -> Iterable[str]:
+    yield from (version.vid for version in upsert.versions)
+    vid = (upsert.default or {}).get("versionid")
+    if isinstance(vid, str):
+        yield vid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What is to be deleted, and what is not although no document has it.
+
+    Args:
+        left_alone: the xids of what belongs to another authority.
+        kept: the xids of groups that hold something which stays.
+    """
+
+    deletes: tuple[Xid, ...] = ()
+    left_alone: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+def prune(
+    held: Mapping[str, Entity],
+    wanted: Wanted,
+    *,
+    authority: str,
+    is_owned: Callable[[str], bool],
+) -> Pruned:
+    """Find what to delete.
+
+    Args:
+        held: what is there, by xid: each group with everything below it.
+        authority: this node's.
+        is_owned: whether what has an xid may be deleted at all.
+    """
+    due = [entity for xid, entity in held.items() if is_owned(xid) and _is_due(entity, wanted)]
+    foreign = {entity.xid: entity.path for entity in due if entity.authority != authority}
+    doomed = {entity.xid: entity.path for entity in due if entity.xid not in foreign}
+    staying = {
+        str(entity.path.group)
+        for entity in held.values()
+        if entity.kind == "resource" and entity.xid not in doomed
+    }
+    kept = [xid for xid, path in doomed.items() if path.kind == "group" and xid in staying]
+    for xid in kept:
+        del doomed[xid]
+    return Pruned(
+        deletes=tuple(roots_of(doomed.values())),
+        left_alone=tuple(map(str, roots_of(foreign.values()))),
+        kept=tuple(kept),
+    )
+
+
+def _is_due(entity: Entity, wanted: Wanted) -> bool:
+    if entity.xid in wanted.xids or entity.kind == "registry":
+        return False
+    return entity.kind != "version" or str(entity.path.resource) in wanted.listing
+
+
+def roots_of(xids: Iterable[Xid]) -> list[Xid]:
+    """Those whose group is not among them."""
+    known = {*xids}
+    return sorted((xid for xid in known if not xid.rid or xid.group not in known), key=str)
+
+
+def lost_references(
+    interaction: Interaction, deletes: Iterable[Xid], model: Model
+) -> list[XRegistryError]:
+    """What documents say of versions that they do not have: neither ancestor nor default."""
+    gone = {str(xid) for xid in deletes if xid.vid}
+    found: list[XRegistryError] = []
+    for upsert in interaction.resources if gone else ():
+        kind = model.groups[upsert.xid.groups].resources[upsert.xid.resources]
+        if kind.versionmode == ancestors.MANUAL:
+            bodies = ((upsert.xid.version(each.vid), each.body) for each in upsert.versions)
+            found += [
+                _unknown(str(xid), body["ancestorid"])
+                for xid, body in bodies
+                if _names(upsert, body, "ancestorid", gone)
+            ]
+        meta = upsert.meta or {}
+        if meta.get(defaultversion.STICKY) is True and _names(
+            upsert, meta, defaultversion.ID, gone
+        ):
+            found.append(_unknown(f"{upsert.xid}/meta", meta[defaultversion.ID]))
+    return found
+
+
+def _names(upsert: ResourceUpsert, body: Body, name: str, gone: set[str]) -> bool:
+    return str(upsert.xid.version(str(body.get(name, "")))) in gone
+
+
+def _unknown(subject: str, vid: str) -> XRegistryError:
+    return UnknownId(subject, singular="version", id=vid)
+
+
+def delete_all(xids: Iterable[Xid]) -> list[Delete]:
+    """What deletes these, as far as they are there."""
+    return [Delete(xid=xid, must_exist=False) for xid in xids]

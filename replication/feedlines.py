@@ -1,0 +1,156 @@
+"""The lines that pass between catalogs: one JSON object for each copy, and a cursor at the end."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from catalog.model.entity import Entity, Tombstone
+from catalog.model.timestamps import format_time, parse_time
+from replication.batch import Incoming, Malformed
+
+MEDIA_TYPE = "application/x-ndjson"
+_MOST_DEPTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last line of a stream that ended well: from where to go on."""
+
+    cursor: str
+
+
+def write_entity(entity: Entity) -> bytes:
+    """An entity as a line; it needs its document if it has one."""
+    line: dict[str, Any] = {
+        "xid": entity.xid,
+        "kind": entity.kind,
+        "authority": entity.authority,
+        "origin": entity.origin,
+        "epoch": entity.epoch,
+        "createdat": format_time(entity.createdat),
+        "modifiedat": format_time(entity.modifiedat),
+        "attributes": entity.attributes,
+        "digest": entity.digest.hex(),
+    }
+    if entity.document is not None:
+        line["document"] = base64.b64encode(entity.document).decode()
+    return orjson.dumps(line) + b"\n"
+
+
+def write_tombstone(tombstone: Tombstone) -> bytes:
+    line = {
+        "xid": tombstone.xid,
+        "kind": tombstone.kind,
+        "authority": tombstone.authority,
+        "origin": tombstone.origin,
+        "epoch": tombstone.epoch,
+        "deleted": True,
+        "deletedat": format_time(tombstone.deletedat),
+        "digest": tombstone.digest.hex(),
+    }
+    return orjson.dumps(line) + b"\n"
+
+
+def write_end(cursor: str) -> bytes:
+    return orjson.dumps({"cursor": cursor}) + b"\n"
+
+
+def read_line(line: bytes) -> Incoming | End:
+    """Read what another catalog wrote; whatever is wrong with it is part of the answer."""
+    try:
+        data = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return _malformed({}, "it is not JSON")
+    if not isinstance(data, dict):
+        return _malformed({}, "it is not a JSON object")
+    if data.keys() == {"cursor"} and isinstance(data["cursor"], str):
+        return End(data["cursor"])
+    try:
+        if data.get("deleted") is True:
+            return _read_tombstone(data)
+        if b"\\u0000" in line or line.count(b"[") + line.count(b"{") > _MOST_DEPTH:
+            _check_storable(data.get("attributes"), 0)
+        return _read_entity(data)
+    except (KeyError, TypeError, ValueError) as error:
+        return _malformed(data, f"it is malformed: {error!r}"[:300])
+
+
+def _read_entity(data: dict[str, Any]) -> Entity:
+    attributes = data["attributes"]
+    if not isinstance(attributes, dict):
+        raise TypeError("attributes")
+    document = None
+    if (encoded := data.get("document")) is not None:
+        document = base64.b64decode(_text(encoded), validate=True)
+    return Entity(
+        **_identity(data),
+        attributes=attributes,
+        createdat=parse_time(_text(data["createdat"])),
+        modifiedat=parse_time(_text(data["modifiedat"])),
+        digest=_digest(data),
+        document=document,
+        document_sha256=None if document is None else hashlib.sha256(document).digest(),
+    )
+
+
+def _read_tombstone(data: dict[str, Any]) -> Tombstone:
+    tombstone = Tombstone(**_identity(data), deletedat=parse_time(_text(data["deletedat"])))
+    if tombstone.digest != _digest(data):
+        raise ValueError("its digest does not match its content")
+    return tombstone
+
+
+def _identity(data: dict[str, Any]) -> dict[str, Any]:
+    if type(data["epoch"]) is not int:
+        raise TypeError("epoch")
+    return {
+        "epoch": data["epoch"],
+        **{name: _text(data[name]) for name in ("xid", "kind", "authority", "origin")},
+    }
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text was expected")
+    return value
+
+
+def _digest(data: dict[str, Any]) -> bytes:
+    try:
+        return binascii.unhexlify(_text(data["digest"]))
+    except binascii.Error as error:
+        raise ValueError("digest") from error
+
+
+def _check_storable(value: Any, level: int) -> None:
+    """PostgreSQL stores no NUL, and nothing here reads what is nested without end."""
+    kind = type(value)
+    if kind is str:
+        if "\0" in value:
+            raise ValueError("it has a NUL character")
+    elif kind is dict or kind is list:
+        if level > _MOST_DEPTH:
+            raise ValueError("it is nested too deep")
+        for item in value:
+            _check_storable(item, level + 1)
+        if kind is dict:
+            for item in value.values():
+                _check_storable(item, level + 1)
+
+
+def _malformed(data: dict[str, Any], reason: str) -> Malformed:
+    texts = {name: _short(data.get(name)) for name in ("authority", "origin", "xid")}
+    epoch = data.get("epoch")
+    if type(epoch) is not int or not 0 <= epoch < 2**62:
+        epoch = 0
+    return Malformed(**texts, epoch=epoch, reason=_short(reason))
+
+
+def _short(value: Any) -> str:
+    return value[:500].replace("\0", "") if isinstance(value, str) else ""

@@ -1,0 +1,257 @@
+"""Runs one link: it meets the source, brings everything once, then follows the feed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+
+import aiohttp
+import structlog
+
+from catalog.context import Context
+from catalog.model.backoff import Backoff
+from catalog.model.errors import ServerBusy
+from catalog.store import links
+from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
+from replication.conflicts import retry_conflicts
+from replication.notifications import HINT_SECONDS, ensure_subscription
+from replication.probe import why_own
+from replication.pull import Flow, bootstrap, pull_once
+from replication.remote import CursorExpired, Rejected, Remote, RemoteError
+from replication.wakeup import Wakeup
+
+_log = structlog.get_logger(__name__)
+
+_LONG_POLL_SECONDS = 20.0
+# A link that was woken reads on until nothing has come for so long. Its source wakes it more often
+# than that while there are changes, so they all come by the feed, as quickly as by pull.
+_AWAKE_SECONDS = 2 * HINT_SECONDS
+_REPORT_SECONDS = 1.0
+# A source that does not hold back its answer must not be asked without end.
+_SHORTEST_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Where runners get the passing of time and chance from."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    random: Random = field(default_factory=Random)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What all runners of a process share."""
+
+    context: Context
+    session: aiohttp.ClientSession
+    gate: asyncio.Semaphore
+    timing: Timing
+
+    @property
+    def backoff(self) -> Backoff:
+        settings = self.context.settings
+        return Backoff(
+            initial=settings.backoff_initial_seconds,
+            factor=2.0,
+            cap=settings.backoff_cap_seconds,
+            jitter=0.5,
+        )
+
+    def remote(self, link: Link) -> Remote:
+        timeout = self.context.settings.request_timeout_seconds
+        return Remote(self.session, link.definition.source, timeout)
+
+
+class Runner:
+    """Follows one revision of a link until it is cancelled or the link is another one.
+
+    `subscription` is the one at the source that wakes the link, if there is one.
+    """
+
+    def __init__(self, link: Link, means: Means) -> None:
+        self.link = link
+        self.bell = Wakeup()
+        self.subscription = link.subscription
+        self._means = means
+        self._database = means.context.database
+        self._remote = means.remote(link)
+        self._failures = link.failures
+        self._retried_at = -means.context.settings.pull_interval_seconds
+        self._asked = self._answered = 0
+        self._is_awake = False
+
+    def reconsider(self) -> None:
+        """Try soon again what could not be applied."""
+        self._asked += 1
+        self.bell.ring()
+
+    async def run(self) -> None:
+        """Follow the source; after a failure, come back later and later."""
+        while True:
+            try:
+                await self._follow()
+            except LinkReplaced:
+                return
+            # This node's trouble is none of the link's.
+            except ServerBusy:
+                await self._database.recovered()
+            except RemoteError as error:
+                await self._fail(str(error), error)
+            # The boundary of one link: what nobody foresaw is logged and shown, and the
+            # other links go on.
+            except Exception as error:
+                _log.exception("link failed", link=self.link.id)
+                await self._fail(f"{type(error).__name__}: {error}", None)
+
+    async def _follow(self) -> None:
+        flow, cursor = await self._meet()
+        try:
+            if cursor is None:
+                cursor = await self._copy(flow)
+            while True:
+                cursor = await self._advance(flow, cursor)
+        except CursorExpired as error:
+            async with self._database.transaction() as connection:
+                await links.forget_cursor(connection, self.link)
+            await self._remember("resynchronise", str(error))
+            await self._pause(1, None)
+
+    async def _meet(self) -> tuple[Flow, str | None]:
+        """Ask the source who it is; a cursor is good for the instance that gave it only.
+
+        Raises:
+            Rejected: it is this node itself, or says it is.
+        """
+        source = await self._remote.handshake()
+        if why_own(self._means.context, source):
+            raise Rejected(
+                f"{self._remote.url} is this node itself, or claims its authority.",
+                hint="Let the link lead to another catalog.",
+            )
+        async with self._database.transaction() as connection:
+            known = await links.get(connection, self.link.id)
+            cursor = await links.meet(
+                connection, self.link, source.instance, source.authority, source.base
+            )
+        if known is None:
+            raise LinkReplaced(self.link.id)
+        if known.instance not in (None, source.instance):
+            detail = f"the source is {source.instance} now, it was {known.instance}"
+            await self._remember("another instance", detail)
+        flow = Flow(
+            context=self._means.context,
+            link=known,
+            remote=self._remote,
+            source=source,
+            gate=self._means.gate,
+        )
+        return flow, cursor
+
+    async def _copy(self, flow: Flow) -> str:
+        await self._report("copying")
+        brought = await bootstrap(flow)
+        await self._remember("copied", f"{brought.copies} copies, {brought.changes} changes")
+        return brought.cursor
+
+    async def _advance(self, flow: Flow, cursor: str) -> str:
+        """Catch up, then wait for more. The answer is the cursor to go on from."""
+        self.bell.fall_silent()
+        if flow.link.definition.mode == "events":
+            self.subscription = await ensure_subscription(flow, self.subscription)
+        cursor = await self._catch_up(flow, cursor)
+        await self._retry_conflicts(flow)
+        self._failures = 0
+        await self._report("current", currentat=datetime.now(UTC))
+        seconds = self._means.context.settings.pull_interval_seconds
+        if flow.link.definition.mode == "events":
+            if self._is_awake or await self.bell.wait(seconds):
+                cursor = await self._stay_awake(flow, cursor)
+            return cursor
+        return await self._poll(flow, cursor, min(seconds, _LONG_POLL_SECONDS))
+
+    async def _catch_up(self, flow: Flow, cursor: str) -> str:
+        while True:
+            brought = await pull_once(flow, cursor, wait_seconds=0)
+            if brought.cursor == cursor:
+                return cursor
+            cursor = brought.cursor
+
+    async def _stay_awake(self, flow: Flow, cursor: str) -> str:
+        """Read the feed as it grows, until it was dry for a while or something else is due."""
+        loop = asyncio.get_running_loop()
+        reported = loop.time()
+        ends = reported + self._means.context.settings.pull_interval_seconds
+        self._is_awake = True
+        while self._is_awake and self._asked == self._answered and loop.time() < ends:
+            brought = await pull_once(flow, cursor, wait_seconds=_AWAKE_SECONDS)
+            cursor, self._is_awake = brought.cursor, brought.copies > 0
+            if self._is_awake and loop.time() - reported >= _REPORT_SECONDS:
+                reported = loop.time()
+                await self._report("current", currentat=datetime.now(UTC))
+        return cursor
+
+    async def _poll(self, flow: Flow, cursor: str, seconds: float) -> str:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        brought = await self.bell.during(pull_once(flow, cursor, wait_seconds=seconds))
+        if brought is None:
+            return cursor
+        if not brought.copies and loop.time() - began < _SHORTEST_POLL_SECONDS:
+            await self._means.timing.sleep(min(seconds, _SHORTEST_POLL_SECONDS))
+        return brought.cursor
+
+    async def _retry_conflicts(self, flow: Flow) -> None:
+        """Fetch again what could not be applied: what was in its way may be gone.
+
+        Raises:
+            CursorExpired: more may be there than is remembered, and has a reason to come now.
+        """
+        now, asked = asyncio.get_running_loop().time(), self._asked
+        interval = self._means.context.settings.pull_interval_seconds
+        if asked == self._answered and now - self._retried_at < interval:
+            return
+        self._retried_at = now
+        number = await retry_conflicts(flow)
+        is_asked, self._answered = asked != self._answered, asked
+        if is_asked and number >= MOST_CONFLICTS:
+            raise CursorExpired("More was refused than is remembered.")
+
+    async def _fail(self, message: str, error: RemoteError | None) -> None:
+        self._failures += 1
+        is_refused = error is not None and not error.is_retryable
+        # Without the database, the state stays as old as everything else there.
+        with contextlib.suppress(ServerBusy, TimeoutError):
+            await self._report("refused" if is_refused else "waiting", error=message[:1000])
+        await self._pause(self._failures, error)
+
+    async def _pause(self, failures: int, error: RemoteError | None) -> None:
+        delay = self._means.backoff.delay(failures, self._means.timing.random)
+        at_least = 0.0 if error is None else error.retry_after or 0.0
+        await self._means.timing.sleep(max(delay, at_least))
+
+    async def _report(
+        self,
+        state: links.State,
+        *,
+        error: str | None = None,
+        currentat: datetime | None = None,
+    ) -> None:
+        async with self._database.pool.acquire(timeout=30) as connection:
+            await links.save_state(
+                connection,
+                self.link,
+                state,
+                failures=self._failures,
+                error=error,
+                currentat=currentat,
+            )
+
+    async def _remember(self, event: str, detail: str) -> None:
+        _log.info("link", link=self.link.id, event_=event, detail=detail)
+        async with self._database.pool.acquire(timeout=30) as connection:
+            await links.remember(connection, self.link, datetime.now(UTC), event, detail[:500])
