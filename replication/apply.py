@@ -19,16 +19,16 @@ from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.database import Connection, Database
-from catalog.store.links import Conflict, Link
+from catalog.store.links import Link, LinkConflict
 from catalog.store.locks import ConfigurationChanged, MustBeginAgain, Touched, lock_and_load
 from catalog.store.writes import Write, write
 from replication.batch import (
-    Finding,
+    BatchDecision,
+    CopyFinding,
     Incoming,
-    Judgement,
-    Malformed,
+    MalformedCopy,
     changes_of,
-    judge,
+    decide_batch,
     origin_of,
     raised_registry,
     sift,
@@ -63,17 +63,17 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class AppliedBatch:
     """What a batch came to, and how many rows it added to the change log."""
 
-    findings: Sequence[Finding]
+    findings: Sequence[CopyFinding]
     changes: int
 
     def count(self, verdict: Verdict) -> int:
         return sum(finding.verdict is verdict for finding in self.findings)
 
 
-async def apply_batch(context: Context, batch: Batch) -> Applied:
+async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
     """Apply a batch with its link's cursor and conflicts, all or nothing.
 
     Raises:
@@ -89,10 +89,12 @@ async def apply_batch(context: Context, batch: Batch) -> Applied:
     raise ServerBusy("/")
 
 
-async def _apply_under(configuration: Configuration, database: Database, batch: Batch) -> Applied:
+async def _apply_under(
+    configuration: Configuration, database: Database, batch: Batch
+) -> AppliedBatch:
     model = configuration.model
     batch = replace(batch, copies=sift(batch.copies, model))
-    sound = [copy for copy in batch.copies if not isinstance(copy, Malformed)]
+    sound = [copy for copy in batch.copies if not isinstance(copy, MalformedCopy)]
     touched = replace(_touched_by(sound, batch), revision=configuration.revision)
     try:
         return await _apply_once(database, model, batch, sound, touched)
@@ -104,14 +106,14 @@ async def _apply_under(configuration: Configuration, database: Database, batch: 
 
 async def _apply_once(
     database: Database, model: Model, batch: Batch, sound: Sequence[Copy], touched: Touched
-) -> Applied:
+) -> AppliedBatch:
     now = datetime.now(UTC)
     async with database.transaction() as connection:
         locked = (await lock_and_load(connection, touched)).entities
         entities, tombstones = await _load(connection, sound)
         if batch.is_repair:
             entities = await _distrusted(connection, entities)
-        judgement = judge(batch.copies, entities, tombstones, batch.policy)
+        judgement = decide_batch(batch.copies, entities, tombstones, batch.policy)
         changes: Sequence[Change] = ()
         if not judgement.is_empty:
             if "/" in locked:
@@ -120,7 +122,7 @@ async def _apply_once(
         await _record(connection, batch, judgement, now)
     if changes:
         database.signal.set(changes)
-    return Applied(findings=judgement.findings, changes=len(changes))
+    return AppliedBatch(findings=judgement.findings, changes=len(changes))
 
 
 def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
@@ -195,7 +197,7 @@ async def _distrusted(connection: Connection, entities: Mapping[str, Entity]) ->
 
 async def _write(
     connection: Connection,
-    judgement: Judgement,
+    judgement: BatchDecision,
     before: Mapping[str, Entity],
     model: Model,
     now: datetime,
@@ -227,7 +229,7 @@ def _had(before: Mapping[str, Entity], xid: str) -> bool:
 
 
 async def _record(
-    connection: Connection, batch: Batch, judgement: Judgement, now: datetime
+    connection: Connection, batch: Batch, judgement: BatchDecision, now: datetime
 ) -> None:
     """What an operator is shown, and the cursor."""
     settled = [f.origin for f in judgement.findings if f.verdict in SETTLED]
@@ -248,8 +250,8 @@ async def _record(
         )
 
 
-def _conflict(finding: Finding, now: datetime) -> Conflict:
-    return Conflict(
+def _conflict(finding: CopyFinding, now: datetime) -> LinkConflict:
+    return LinkConflict(
         origin=finding.origin,
         xid=finding.xid,
         epoch=finding.epoch,

@@ -13,7 +13,7 @@ from catalog.model.errors import MalformedXref
 from catalog.model.schema import STRICT_NAME, GroupType, Model
 from catalog.model.xid import Xid, depth, is_valid_id
 from catalog.writing.crossreferences import check_xref
-from replication.decide import CONFLICTS, Copy, Place, Policy, Verdict, decide
+from replication.decide import CONFLICTS, Copy, LocalState, Policy, Verdict, decide
 
 _MOST_EPOCH = 2**62
 _MOST_AUTHORITY = 1024
@@ -32,7 +32,7 @@ _ALWAYS_THERE = frozenset({"ancestorid", *_STORED_OF_RESOURCE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Malformed:
+class MalformedCopy:
     """What came in the place of a copy, with as much of its identity as could be read."""
 
     authority: str
@@ -42,11 +42,11 @@ class Malformed:
     reason: str
 
 
-Incoming = Entity | Tombstone | Malformed
+Incoming = Entity | Tombstone | MalformedCopy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CopyFinding:
     """One copy with its verdict; `detail` says why, where that is not plain."""
 
     origin: Origin
@@ -56,7 +56,7 @@ class Finding:
     detail: str = ""
 
 
-class Holdings:
+class HeldEntities:
     """What a node holds of everything that a batch touches, as it changes while it is judged.
 
     Args:
@@ -75,13 +75,13 @@ class Holdings:
         for xid in entities:
             self._children[_parent(xid)].add(xid)
 
-    def place_of(self, copy: Copy) -> Place:
+    def place_of(self, copy: Copy) -> LocalState:
         origin = origin_of(copy)
         held = self._by_origin.get(origin) or self.tombstones.get(origin)
         occupant = self.entities.get(self._by_place.get(copy.xid.lower(), ""))
         if occupant is not None and origin_of(occupant) == origin:
             occupant = None
-        return Place(held=held, occupant=occupant, parent=self.entities.get(_parent(copy.xid)))
+        return LocalState(held=held, occupant=occupant, parent=self.entities.get(_parent(copy.xid)))
 
     def put(self, entity: Entity) -> None:
         """Hold an entity; it stays where its origin is held already."""
@@ -108,7 +108,7 @@ class Holdings:
 
 
 @dataclass(slots=True, kw_only=True)
-class Judgement:
+class BatchDecision:
     """What a batch comes to.
 
     `written` are the new states of entities; `deleted` the tombstones of those that were
@@ -116,7 +116,7 @@ class Judgement:
     their own tombstones are still to come; `revived` are origins whose tombstones go.
     """
 
-    findings: list[Finding]
+    findings: list[CopyFinding]
     written: list[Entity] = field(default_factory=list)
     deleted: list[Tombstone] = field(default_factory=list)
     remembered: list[Tombstone] = field(default_factory=list)
@@ -133,7 +133,7 @@ class Judgement:
         return Counter(finding.verdict for finding in self.findings)
 
     @property
-    def conflicts(self) -> list[Finding]:
+    def conflicts(self) -> list[CopyFinding]:
         return [finding for finding in self.findings if finding.verdict in CONFLICTS]
 
 
@@ -141,8 +141,8 @@ def sift(copies: Iterable[Incoming], model: Model) -> list[Incoming]:
     """The same copies; those that can't be true, whatever is held, are malformed now."""
     sifted: list[Incoming] = []
     for copy in copies:
-        if not isinstance(copy, Malformed) and (fault := why_invalid(copy, model)):
-            copy = Malformed(
+        if not isinstance(copy, MalformedCopy) and (fault := why_invalid(copy, model)):
+            copy = MalformedCopy(
                 authority=copy.authority[:_MOST_SHOWN].replace("\0", ""),
                 origin=copy.origin[:_MOST_SHOWN].replace("\0", ""),
                 xid=copy.xid[:_MOST_SHOWN].replace("\0", ""),
@@ -153,24 +153,24 @@ def sift(copies: Iterable[Incoming], model: Model) -> list[Incoming]:
     return sifted
 
 
-def judge(
+def decide_batch(
     batch: Iterable[Incoming],
     entities: Mapping[str, Entity],
     tombstones: Mapping[Origin, Tombstone],
     policy: Policy,
-) -> Judgement:
+) -> BatchDecision:
     """Decide about every copy of a sifted batch, as if they came one after the other.
 
     Deletions are taken first, the deepest first, then entities, parents first: the order
     in which a page has them does not matter. A repeated origin counts by its epoch.
     """
-    holdings = Holdings(entities, tombstones)
+    holdings = HeldEntities(entities, tombstones)
     touched: dict[Origin, None] = {}
     findings = []
     for copy in sorted(batch, key=_turn):
         finding = _judge_one(copy, holdings, policy)
         findings.append(finding)
-        if finding.verdict is Verdict.APPLY and not isinstance(copy, Malformed):
+        if finding.verdict is Verdict.APPLY and not isinstance(copy, MalformedCopy):
             touched[finding.origin] = None
             if isinstance(copy, Tombstone):
                 holdings.bury(copy)
@@ -180,7 +180,7 @@ def judge(
 
 
 def changes_of(
-    judgement: Judgement, before: Mapping[str, Entity], registry: Entity | None, model: Model
+    judgement: BatchDecision, before: Mapping[str, Entity], registry: Entity | None, model: Model
 ) -> list[Change]:
     """The change rows of a judgement; none if nothing is new.
 
@@ -213,7 +213,7 @@ def _end_of(tombstone: Tombstone) -> Change:
 
 
 def raised_registry(
-    registry: Entity, judgement: Judgement, before: Mapping[str, Entity], at: datetime
+    registry: Entity, judgement: BatchDecision, before: Mapping[str, Entity], at: datetime
 ) -> Entity | None:
     """The registry with its next epoch if groups come or go (core/spec.md, "epoch Attribute")."""
     comes = any(e.kind == "group" and e.xid not in before for e in judgement.written)
@@ -241,18 +241,18 @@ def _turn(copy: Incoming) -> tuple[int, int, str, int]:
             return 0, -depth(copy.xid), copy.xid, copy.epoch
         case Entity():
             return 1, depth(copy.xid), copy.xid, copy.epoch
-        case Malformed():
+        case MalformedCopy():
             return 2, 0, copy.origin, copy.epoch
 
 
-def _judge_one(copy: Incoming, holdings: Holdings, policy: Policy) -> Finding:
-    if isinstance(copy, Malformed):
+def _judge_one(copy: Incoming, holdings: HeldEntities, policy: Policy) -> CopyFinding:
+    if isinstance(copy, MalformedCopy):
         verdict, detail = Verdict.INVALID, copy.reason
     else:
         place = holdings.place_of(copy)
         verdict = _decide(place, copy, policy)
         detail = _explain(verdict, place, copy) if verdict in CONFLICTS else ""
-    return Finding(
+    return CopyFinding(
         origin=Origin(copy.authority, copy.origin),
         xid=copy.xid,
         epoch=copy.epoch,
@@ -261,7 +261,7 @@ def _judge_one(copy: Incoming, holdings: Holdings, policy: Policy) -> Finding:
     )
 
 
-def _decide(place: Place, copy: Copy, policy: Policy) -> Verdict:
+def _decide(place: LocalState, copy: Copy, policy: Policy) -> Verdict:
     try:
         return decide(place, copy, policy)
     except ValueError:
@@ -331,7 +331,7 @@ def _names_kept_back(group: GroupType, path: Xid) -> tuple[frozenset[str], Mappi
     return kind.meta_managed, _STORED_OF_RESOURCE
 
 
-def _explain(verdict: Verdict, place: Place, copy: Copy) -> str:
+def _explain(verdict: Verdict, place: LocalState, copy: Copy) -> str:
     if verdict is Verdict.COLLIDED:
         holder = place.occupant or place.parent
         assert holder is not None
@@ -345,14 +345,14 @@ def _explain(verdict: Verdict, place: Place, copy: Copy) -> str:
 
 
 def _conclude(
-    findings: Sequence[Finding],
+    findings: Sequence[CopyFinding],
     touched: Iterable[Origin],
     entities: Mapping[str, Entity],
     tombstones: Mapping[Origin, Tombstone],
-    holdings: Holdings,
-) -> Judgement:
+    holdings: HeldEntities,
+) -> BatchDecision:
     """Compare what is held in the end with what was held in the beginning."""
-    judgement = Judgement(findings=list(findings))
+    judgement = BatchDecision(findings=list(findings))
     live = {origin_of(e): e.xid for e in entities.values()}
     buried = set()
     for origin in touched:

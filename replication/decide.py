@@ -74,7 +74,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class LocalState:
     """What this node holds where an incoming copy belongs.
 
     Args:
@@ -88,7 +88,7 @@ class Place:
     parent: Entity | None = None
 
 
-NOWHERE = Place()
+NOWHERE = LocalState()
 
 
 def is_in_scope(xid: str, scope: tuple[str, ...]) -> bool:
@@ -101,7 +101,7 @@ def is_in_scope(xid: str, scope: tuple[str, ...]) -> bool:
     )
 
 
-def decide(place: Place, incoming: Copy, policy: Policy) -> Verdict:
+def decide(place: LocalState, incoming: Copy, policy: Policy) -> Verdict:
     """Say what to do with `incoming`: design, section 6."""
     if incoming.authority == policy.own and not policy.is_recovering:
         return Verdict.OWN
@@ -138,7 +138,7 @@ def _decide_update(held: Entity, incoming: Entity, policy: Policy) -> Verdict:
     return Verdict.APPLY if policy.has_a_say(incoming) else Verdict.DIVERGED
 
 
-def _decide_arrival(place: Place, incoming: Entity) -> Verdict:
+def _decide_arrival(place: LocalState, incoming: Entity) -> Verdict:
     """An entity that is not here yet needs a free place below its authority's own parent."""
     if place.occupant is not None:
         return Verdict.COLLIDED

@@ -15,7 +15,7 @@ from catalog.model.errors import BadRequest
 from catalog.store import digests
 from catalog.store.changes import read_head
 from catalog.store.database import Connection
-from catalog.store.digests import DigestRow
+from catalog.store.digests import StoredDigest
 from replication.feed import cursor_at, limited_streams, read_number, write_chunks
 
 _COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
@@ -79,7 +79,7 @@ async def _computed_lines(connection: Connection, start: int, stop: int) -> Asyn
         yield _csv_line(row)
 
 
-def _csv_line(row: DigestRow) -> bytes:
+def _csv_line(row: StoredDigest) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(
         (

@@ -12,7 +12,7 @@ import orjson
 
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.timestamps import format_time, parse_time
-from replication.batch import Incoming, Malformed
+from replication.batch import Incoming, MalformedCopy
 
 MEDIA_TYPE = "application/x-ndjson"
 _MOST_DEPTH = 100
@@ -144,12 +144,12 @@ def _check_storable(value: Any, level: int) -> None:
                 _check_storable(item, level + 1)
 
 
-def _malformed(data: dict[str, Any], reason: str) -> Malformed:
+def _malformed(data: dict[str, Any], reason: str) -> MalformedCopy:
     texts = {name: _short(data.get(name)) for name in ("authority", "origin", "xid")}
     epoch = data.get("epoch")
     if type(epoch) is not int or not 0 <= epoch < 2**62:
         epoch = 0
-    return Malformed(**texts, epoch=epoch, reason=_short(reason))
+    return MalformedCopy(**texts, epoch=epoch, reason=_short(reason))
 
 
 def _short(value: Any) -> str:

@@ -36,7 +36,7 @@ _SHORTEST_POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class LinkTiming:
     """Where runners get the passing of time and chance from."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -44,13 +44,13 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class LinkResources:
     """What all runners of a process share."""
 
     context: Context
     session: aiohttp.ClientSession
     gate: asyncio.Semaphore
-    timing: Timing
+    timing: LinkTiming
 
     @property
     def backoff(self) -> Backoff:
@@ -73,7 +73,7 @@ class Runner:
     `subscription` is the one at the source that wakes the link, if there is one.
     """
 
-    def __init__(self, link: Link, means: Means) -> None:
+    def __init__(self, link: Link, means: LinkResources) -> None:
         self.link = link
         self.bell = Wakeup()
         self.subscription = link.subscription

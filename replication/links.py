@@ -19,7 +19,7 @@ from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, InvalidAttribute, NotFound
 from catalog.model.timestamps import format_time
 from catalog.store import links
-from catalog.store.links import Conflict, Definition, Link
+from catalog.store.links import Link, LinkConflict, LinkDefinition
 from replication.probe import probe
 from replication.repair import repair
 from replication.wire import LinkBody, OriginsBody, read_as
@@ -115,7 +115,7 @@ async def post_repair(request: web.Request) -> web.Response:
     )
 
 
-def _checked(context: Context, definition: Definition, subject: str) -> Definition:
+def _checked(context: Context, definition: LinkDefinition, subject: str) -> LinkDefinition:
     refusal = why_refused(
         definition.source,
         allows_private_addresses=context.settings.allows_private_addresses,
@@ -164,7 +164,7 @@ def _show(link: Link) -> dict[str, Any]:
     }
 
 
-def _show_conflict(conflict: Conflict) -> dict[str, Any]:
+def _show_conflict(conflict: LinkConflict) -> dict[str, Any]:
     return {
         "authority": conflict.origin.authority,
         "origin": conflict.origin.xid,

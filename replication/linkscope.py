@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from catalog.model.entity import Origin
-from catalog.store.links import RELAY, Definition
+from catalog.store.links import RELAY, LinkDefinition
 from replication.decide import Policy, is_in_scope
 
 
-def policy_of(definition: Definition, *, own: str, source: str) -> Policy:
+def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
     """What the link lets in.
 
     A source speaks for itself unless the link says that it relays for others.
@@ -25,21 +25,21 @@ def policy_of(definition: Definition, *, own: str, source: str) -> Policy:
     )
 
 
-def filters_of(definition: Definition, source: str) -> list[tuple[str, str]]:
+def filters_of(definition: LinkDefinition, source: str) -> list[tuple[str, str]]:
     """The query parameters that keep a source from sending what would be refused."""
     authorities = _authorities(definition, source)
     named = [] if authorities is None else sorted(authorities)
     return [("authority", a) for a in named] + [("scope", path) for path in definition.scope]
 
 
-def may_bring(definition: Definition, source: str | None, origin: Origin) -> bool:
+def may_bring(definition: LinkDefinition, source: str | None, origin: Origin) -> bool:
     """Whether an origin can come by this link; `source` is `None` if it was never met."""
     authorities = _authorities(definition, source or definition.source)
     by_authority = authorities is None or origin.authority in authorities
     return by_authority and is_in_scope(origin.xid, definition.scope)
 
 
-def _authorities(definition: Definition, source: str) -> frozenset[str] | None:
+def _authorities(definition: LinkDefinition, source: str) -> frozenset[str] | None:
     if definition.authorities == RELAY:
         return None
     return frozenset(definition.authorities or (source,))

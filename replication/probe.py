@@ -14,7 +14,7 @@ _FORCE = "If it is going to be there later, add the link with `?force` (`--force
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ProbedSource:
     """A Concord node that can be followed. `entities` is `None` where it does not count them."""
 
     authority: str
@@ -23,7 +23,7 @@ class Found:
     entities: int | None
 
 
-async def probe(context: Context, source: str, subject: str) -> Found:
+async def probe(context: Context, source: str, subject: str) -> ProbedSource:
     """Find out whether a source can be followed.
 
     Args:
@@ -44,7 +44,7 @@ async def probe(context: Context, source: str, subject: str) -> Found:
             ) from error
     if fault := why_own(context, known):
         raise SourceUnusable(subject, source=source, error_detail=fault)
-    return Found(
+    return ProbedSource(
         authority=known.authority,
         software=known.software,
         digestversion=known.digestversion,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from catalog.context import Context
 from catalog.store.links import Link
-from replication.apply import Applied, Batch, apply_batch
+from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import Incoming
 from replication.decide import Policy, Verdict
 from replication.feedlines import End, read_line
@@ -88,7 +88,7 @@ async def bootstrap(flow: Flow) -> Brought:
 async def _bring(
     flow: Flow, lines: AsyncGenerator[bytes], *, is_bulk: bool, known: str | None
 ) -> Brought:
-    async def apply(copies: list[Incoming], cursor: str | None) -> Applied:
+    async def apply(copies: list[Incoming], cursor: str | None) -> AppliedBatch:
         return await apply_by(flow, copies, cursor, is_bulk=is_bulk)
 
     brought = await apply_lines(lines, apply, known=known)
@@ -99,7 +99,7 @@ async def _bring(
 
 async def apply_by(
     flow: Flow, copies: list[Incoming], cursor: str | None, *, is_bulk: bool = False
-) -> Applied:
+) -> AppliedBatch:
     """Apply a batch that came by a link, when it is the link's turn."""
     batch = Batch(copies=copies, policy=flow.policy, link=flow.link, cursor=cursor, is_bulk=is_bulk)
     async with flow.gate:
@@ -108,7 +108,7 @@ async def apply_by(
 
 async def apply_lines(
     lines: AsyncGenerator[bytes],
-    apply: Callable[[list[Incoming], str | None], Awaitable[Applied]],
+    apply: Callable[[list[Incoming], str | None], Awaitable[AppliedBatch]],
     *,
     known: str | None = None,
 ) -> Brought | None:
@@ -146,7 +146,7 @@ async def apply_lines(
     return brought
 
 
-def _add(brought: Brought, applied: Applied) -> None:
+def _add(brought: Brought, applied: AppliedBatch) -> None:
     brought.copies += len(applied.findings)
     brought.changes += applied.changes
     brought.verdicts.update(finding.verdict for finding in applied.findings)

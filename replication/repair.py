@@ -11,8 +11,8 @@ from catalog.http.outbound import open_session
 from catalog.model.entity import Origin
 from catalog.store import links
 from catalog.store.links import Link
-from replication.apply import Applied, Batch, apply_batch
-from replication.batch import Finding, Incoming
+from replication.apply import AppliedBatch, Batch, apply_batch
+from replication.batch import CopyFinding, Incoming
 from replication.decide import Verdict
 from replication.linkscope import may_bring, policy_of
 from replication.pull import apply_lines
@@ -32,7 +32,7 @@ _REASONS = {
 class Repaired:
     """The verdict of each copy that came, by origin, and why the others were not mended."""
 
-    findings: dict[Origin, Finding] = field(default_factory=dict)
+    findings: dict[Origin, CopyFinding] = field(default_factory=dict)
     unresolved: dict[Origin, str] = field(default_factory=dict)
 
     @property
@@ -92,14 +92,14 @@ async def _repair_from(
 
 async def _fetch(
     context: Context, link: Link, remote: Remote, wanted: list[Origin]
-) -> dict[Origin, Finding]:
+) -> dict[Origin, CopyFinding]:
     source = await remote.handshake()
     policy = policy_of(
         link.definition, own=context.database.node.authority, source=source.authority
     )
-    found: dict[Origin, Finding] = {}
+    found: dict[Origin, CopyFinding] = {}
 
-    async def apply(copies: list[Incoming], _: str | None) -> Applied:
+    async def apply(copies: list[Incoming], _: str | None) -> AppliedBatch:
         batch = Batch(copies=copies, policy=replace(policy, is_trusted=True), is_repair=True)
         applied = await apply_batch(context, batch)
         found.update({finding.origin: finding for finding in applied.findings})

@@ -14,7 +14,7 @@ from catalog.store import configuration, links
 from catalog.store.database import Connection, Signal, wait_for
 from catalog.store.leadership import listening, run_beats, take_over
 from catalog.store.links import Link
-from replication.linkrunner import Means, Runner, Timing
+from replication.linkrunner import LinkResources, LinkTiming, Runner
 from replication.notifications import forget_subscription
 from replication.remote import RemoteError
 
@@ -27,13 +27,13 @@ _FAREWELL_SECONDS = 10.0
 _MOST_AT_ONCE = 3
 
 
-async def run_links(context: Context, *, timing: Timing | None = None) -> None:
+async def run_links(context: Context, *, timing: LinkTiming | None = None) -> None:
     """Run every link of this node, for ever.
 
     Of several processes of one node the first runs them; the others try every few seconds
     to take its place, which they can when its database connection has ended.
     """
-    timing = timing or Timing()
+    timing = timing or LinkTiming()
     while True:
         pause = _TAKE_OVER_SECONDS * (1 + timing.random.random())
         try:
@@ -47,7 +47,7 @@ async def run_links(context: Context, *, timing: Timing | None = None) -> None:
         await timing.sleep(pause)
 
 
-async def serve_once(context: Context, *, timing: Timing) -> None:
+async def serve_once(context: Context, *, timing: LinkTiming) -> None:
     """Run the links until something fails, or return at once while another process does."""
     async with (
         context.database.pool.acquire(timeout=30) as connection,
@@ -57,10 +57,10 @@ async def serve_once(context: Context, *, timing: Timing) -> None:
             await _serve(context, connection, timing)
 
 
-async def _serve(context: Context, connection: Connection, timing: Timing) -> None:
+async def _serve(context: Context, connection: Connection, timing: LinkTiming) -> None:
     signal = Signal()
     async with open_session(context.settings) as session, asyncio.TaskGroup() as group:
-        means = Means(
+        means = LinkResources(
             context=context,
             session=session,
             gate=asyncio.Semaphore(_MOST_AT_ONCE),
@@ -91,7 +91,7 @@ class _Running:
 class _Roster:
     """Keeps exactly one runner for each link."""
 
-    def __init__(self, means: Means, group: asyncio.TaskGroup) -> None:
+    def __init__(self, means: LinkResources, group: asyncio.TaskGroup) -> None:
         self._means = means
         self._group = group
         self._running: dict[str, _Running] = {}

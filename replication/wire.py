@@ -16,7 +16,7 @@ from catalog.model.errors import (
     XRegistryError,
     with_violations,
 )
-from catalog.store.links import RELAY, Definition
+from catalog.store.links import RELAY, LinkDefinition
 
 MOST_ORIGINS = 1000
 _MOST_NAMED = 100
@@ -76,8 +76,8 @@ class LinkBody(_Body):
         list[Annotated[_Text, AfterValidator(_check_scope)]], Field(max_length=_MOST_NAMED)
     ] = Field(default_factory=list)
 
-    def to_definition(self) -> Definition:
-        return Definition(
+    def to_definition(self) -> LinkDefinition:
+        return LinkDefinition(
             source=self.source,
             mode=self.mode,
             authorities=tuple(self.authorities),

@@ -23,7 +23,7 @@ from catalog.model.change import Change
 from catalog.model.xid import Xid
 from catalog.store import recentwrites
 from catalog.store.database import Connection, Database
-from catalog.store.recentwrites import Written
+from catalog.store.recentwrites import RecentWrites
 
 _MOST_ANSWERS = 10_000
 _MOST_ENDINGS = 50_000
@@ -35,7 +35,7 @@ Key: TypeAlias = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CachedAnswer:
     """What a GET was answered with; `place` is where it is kept."""
 
     place: str
@@ -54,7 +54,7 @@ class AnswerCache:
     def __init__(self, database: Database, staleness_seconds: float) -> None:
         self._database = database
         self._staleness = staleness_seconds
-        self._answers: OrderedDict[Key, Answer] = OrderedDict()
+        self._answers: OrderedDict[Key, CachedAnswer] = OrderedDict()
         self._places: dict[str, set[Key]] = {}
         # When each place was last written, as a count of writes; before that, `_floor`.
         self._written: OrderedDict[str, int] = OrderedDict()
@@ -69,7 +69,7 @@ class AnswerCache:
         """Take it before reading what an answer will be made of."""
         return self._writes
 
-    async def get(self, key: Key) -> Answer | None:
+    async def get(self, key: Key) -> CachedAnswer | None:
         """An answer that was good a moment ago, as long as the bound allows.
 
         Raises:
@@ -84,19 +84,19 @@ class AnswerCache:
                         await self._confirm(connection)
         return self._use(key)
 
-    async def get_confirmed(self, key: Key, connection: Connection) -> Answer | None:
+    async def get_confirmed(self, key: Key, connection: Connection) -> CachedAnswer | None:
         """An answer that is good at this moment; the connection is in no transaction."""
         if key in self._answers:
             await self._confirm(connection)
         return self._use(key)
 
-    def _use(self, key: Key) -> Answer | None:
+    def _use(self, key: Key) -> CachedAnswer | None:
         answer = self._answers.get(key)
         if answer is not None:
             self._answers.move_to_end(key)
         return answer
 
-    def put(self, key: Key, answer: Answer, ticket: int) -> None:
+    def put(self, key: Key, answer: CachedAnswer, ticket: int) -> None:
         """Keep an answer, unless its place was written since it took its ticket."""
         written = max(self._written.get(answer.place, 0), self._floor)
         if written > ticket or len(answer.body) > _LARGEST_BODY:
@@ -109,7 +109,7 @@ class AnswerCache:
 
     def end_changed(self, changes: Iterable[Change]) -> None:
         """End what this process has just changed."""
-        self._end([Written(xid=c.xid, kind=c.kind, action=c.action) for c in changes])
+        self._end([RecentWrites(xid=c.xid, kind=c.kind, action=c.action) for c in changes])
 
     def clear(self) -> None:
         """End everything, and what is being read as well."""
@@ -137,7 +137,7 @@ class AnswerCache:
         self._snapshot = found.snapshot
         self._confirmed_at = begun
 
-    def _end(self, written: Sequence[Written]) -> None:
+    def _end(self, written: Sequence[RecentWrites]) -> None:
         self._writes += 1
         for place in {place for one in written for place in places_of(one.xid)}:
             self._end_at(place)

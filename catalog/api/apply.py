@@ -14,7 +14,7 @@ from catalog.http.deadline import in_bounded_time
 from catalog.http.etag import READING
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import json_response
-from catalog.model.difference import Difference, ValueChange, differences_between
+from catalog.model.difference import EntityDifference, ValueChange, differences_between
 from catalog.model.errors import ActionNotSupported, BadFlag, BadRequest, MalformedXid
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
@@ -148,7 +148,7 @@ async def _shown(
     }
 
 
-def _difference(difference: Difference) -> Mapping[str, Any]:
+def _difference(difference: EntityDifference) -> Mapping[str, Any]:
     shown: dict[str, Any] = {"xid": difference.xid, "action": difference.action}
     if difference.action == "updated":
         shown["changed"] = difference.changed

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from catalog.api.answercache import ANSWERS, Answer, Key
+from catalog.api.answercache import ANSWERS, CachedAnswer, Key
 from catalog.api.inline import inlines
-from catalog.api.scope import EVERYTHING, Scope
+from catalog.api.scope import UNFILTERED, Scope
 from catalog.api.treewriter import TreeWriter
 from catalog.api.view import View
 from catalog.http.deadline import in_search_time
@@ -54,7 +54,7 @@ async def answer_collection(view: View) -> web.StreamResponse:
             page, scope = await _find(connection, view, limit, count)
             page = await _with_entities(connection, view, page)
         else:
-            page, scope = await _read(connection, view, limit, count), EVERYTHING
+            page, scope = await _read(connection, view, limit, count), UNFILTERED
         return await _answer_page(connection, view, page, scope)
 
 
@@ -101,7 +101,7 @@ async def _answer_page(
 
 async def _answer_tree(view: View, snapshot: Snapshot, limit: int | None) -> web.StreamResponse:
     """Groups or resources with what is below them, or more than a page could have."""
-    connection, page, scope = snapshot.connection, Page(), EVERYTHING
+    connection, page, scope = snapshot.connection, Page(), UNFILTERED
     if _is_found(view):
         page, scope = await _find(connection, view, limit)
     elif limit is not None:
@@ -224,6 +224,6 @@ async def count_remembered(view: View, connection: Connection, collection: str) 
     ticket = answers.ticket()
     count = await count_all(connection, collection)
     place, body = view.target.place, str(count).encode()
-    answer = Answer(place=place, status=200, headers=CIMultiDict(), body=body)
+    answer = CachedAnswer(place=place, status=200, headers=CIMultiDict(), body=body)
     answers.put(key, answer, ticket)
     return count

@@ -13,7 +13,7 @@ from catalog.context import CONTEXT, Context
 from catalog.http.deadline import in_bounded_time
 from catalog.http.problems import errors_of
 from catalog.model.errors import NotFound
-from catalog.model.shortself import key_in
+from catalog.model.shortpath import key_in
 from catalog.store.entities import find_by_key
 
 

@@ -14,7 +14,7 @@ from catalog.model.schema import Attribute, Model, ResourceType
 # What to inline, by attribute name; `*` stands for everything from there on.
 Inline: TypeAlias = Mapping[str, "Inline"]
 
-EVERYTHING: Inline = {"*": {}}
+INLINE_ALL: Inline = {"*": {}}
 _MOST_PATHS = 100
 # What has nothing below that could be inlined, as it is no collection.
 _LEAF: Inline = MappingProxyType({})
@@ -24,7 +24,7 @@ _CONFIGURATION = ("capabilities", "model", "modelsource")
 def inlines(inline: Inline, name: str) -> Inline | None:
     """What to inline inside `name`, or `None` where `name` itself is not to be inlined."""
     if "*" in inline:
-        return EVERYTHING
+        return INLINE_ALL
     return inline.get(name)
 
 

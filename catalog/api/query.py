@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from catalog.api.inline import EVERYTHING, Inline, parse_inline
+from catalog.api.inline import INLINE_ALL, Inline, parse_inline
 from catalog.api.target import Target
 from catalog.http.flags import Flags
 from catalog.http.paging import number_above_zero, read_after
@@ -98,7 +98,7 @@ def _read_shape(flags: Flags, target: Target, model: Model, default: Inline) -> 
     if collections and target.kind not in ("registry", "group"):
         raise BadFlag(flags.path, flag="collections", detail=_ONLY_OWNERS)
     return Query(
-        inline=EVERYTHING if collections else inline or default,
+        inline=INLINE_ALL if collections else inline or default,
         doc=flags.is_set("doc"),
         binary=flags.is_set("binary"),
         collections=collections,

@@ -8,13 +8,13 @@ from typing import Any
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from catalog.api.answercache import ANSWERS, Answer
+from catalog.api.answercache import ANSWERS, CachedAnswer
 from catalog.api.collection import answer_collection
 from catalog.api.inline import inlines
 from catalog.api.metadataheaders import headers_of
 from catalog.api.query import read_query
 from catalog.api.renderer import Renderer
-from catalog.api.scope import EVERYTHING
+from catalog.api.scope import UNFILTERED
 from catalog.api.target import Target
 from catalog.api.treewriter import TreeWriter
 from catalog.api.view import View
@@ -53,7 +53,7 @@ async def answer_read(request: web.Request, context: Context, target: Target) ->
         and request.method == hdrs.METH_GET
     ):
         tag(response)
-        answer = Answer(
+        answer = CachedAnswer(
             place=target.place,
             status=response.status,
             headers=response.headers.copy(),
@@ -97,7 +97,7 @@ async def answer_owner(
 async def _answer_one(view: View) -> web.Response:
     if view.query.filters is None:
         async with view.context.database.pool.acquire() as connection:
-            known, scope = await read_one(connection, view), EVERYTHING
+            known, scope = await read_one(connection, view), UNFILTERED
     else:
         async with view.snapshot() as snapshot:
             scope = await view.scope(snapshot.connection)

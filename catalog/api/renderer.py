@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.api.inline import Inline, inlines
-from catalog.api.scope import EVERYTHING, Scope
+from catalog.api.scope import UNFILTERED, Scope
 from catalog.model.capabilities import SPECVERSION
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.schema import ResourceType
-from catalog.model.shortself import short_path
+from catalog.model.shortpath import short_path
 from catalog.model.xid import Xid
 from catalog.reading.loaded import Loaded
 from catalog.writing.documentforms import document_names, show_document
@@ -53,7 +53,7 @@ class Renderer:
         authority: str,
         root: str | None = None,
         is_binary: bool = False,
-        scope: Scope = EVERYTHING,
+        scope: Scope = UNFILTERED,
     ) -> None:
         self.configuration = configuration
         self.model = configuration.model

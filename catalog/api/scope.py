@@ -48,4 +48,4 @@ class Scope:
         return f"?{filters}" if filters else ""
 
 
-EVERYTHING = Scope()
+UNFILTERED = Scope()

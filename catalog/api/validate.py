@@ -17,9 +17,9 @@ from catalog.http.deadline import in_bounded_time
 from catalog.http.responses import json_response
 from catalog.messages import (
     BASES,
-    Definition,
-    Findings,
     Message,
+    MessageDefinition,
+    Violations,
     check_metadata,
     combine,
     is_binary_event,
@@ -46,7 +46,7 @@ async def post_message(request: web.Request) -> web.Response:
     async with in_bounded_time(request, context.settings.request_timeout_seconds):
         xid = _target(request, context.model)
         body = await read_body(request)
-        inherited = Findings()
+        inherited = Violations()
         async with context.database.snapshot() as connection:
             bases = [context.base_url(request), context.public_base]
             reader = Reader(connection=connection, model=context.model, bases=bases)
@@ -73,7 +73,7 @@ def _target(request: web.Request, model: Model) -> Xid:
     return parse_path(request.rel_url.raw_path.removeprefix(_ROOT), model).xid
 
 
-def _read_message(request: web.Request, body: bytes, definition: Definition) -> Message:
+def _read_message(request: web.Request, body: bytes, definition: MessageDefinition) -> Message:
     """The message that a request is (binary mode) or has (JSON).
 
     Raises:
@@ -95,9 +95,9 @@ def _read_message(request: web.Request, body: bytes, definition: Definition) -> 
 async def _check_payload(
     context: Context,
     message: Message,
-    definition: Definition,
+    definition: MessageDefinition,
     schema: Schema,
-    findings: Findings,
+    findings: Violations,
 ) -> None:
     """Hold the payload against its schema. A message without one cannot conform to it."""
     data = message.data
@@ -119,7 +119,7 @@ async def _check_payload(
             findings.object(data.pointer, "payload", fault)
 
 
-def _implied(definition: Definition, content: Any) -> str:
+def _implied(definition: MessageDefinition, content: Any) -> str:
     """What a payload is whose message does not say so."""
     if definition.datacontenttype and not definition.datacontenttype.lower().startswith(
         "application/cloudevents"
@@ -128,7 +128,7 @@ def _implied(definition: Definition, content: Any) -> str:
     return "" if isinstance(content, str | bytes) else "application/json"
 
 
-def _answer(used: str, findings: Findings) -> dict[str, Any]:
+def _answer(used: str, findings: Violations) -> dict[str, Any]:
     return {
         "valid": not findings.violations,
         "definition": used,
@@ -167,7 +167,7 @@ class Reader:
     model: Model
     bases: Sequence[str]
 
-    async def definition(self, xid: Xid, findings: Findings) -> tuple[Definition, str]:
+    async def definition(self, xid: Xid, findings: Violations) -> tuple[MessageDefinition, str]:
         """A message's definition with all that it inherits, and the xid of the version used.
 
         Raises:
@@ -180,7 +180,7 @@ class Reader:
         chain = await self._chain(version, findings)
         return combine(chain, group[str(xid.group)].attributes), version.xid
 
-    async def _chain(self, version: Entity, findings: Findings) -> list[Mapping[str, Any]]:
+    async def _chain(self, version: Entity, findings: Violations) -> list[Mapping[str, Any]]:
         """Attributes of a message, of its base, of that one's base and so on, as far as it goes.
 
         A base that is not here is no error (message/spec.md, "basemessage").
@@ -203,7 +203,7 @@ class Reader:
             chain.append(base.attributes)
         return chain
 
-    async def schema(self, definition: Definition, findings: Findings) -> Schema | None:
+    async def schema(self, definition: MessageDefinition, findings: Violations) -> Schema | None:
         """The schema of the payload; `None` if there is none, or none that can be used here."""
         if definition.dataschema is not None:
             document = _inline(definition.dataschema)
@@ -223,13 +223,18 @@ class Reader:
             findings.leave("dataschema", "there is no such schema", reference)
         return None
 
-    def _part(self, definition: Definition) -> str:
+    def _part(self, definition: MessageDefinition) -> str:
         """An xid has no room for a part, which the URI beside it may have."""
         found = places(definition.dataschemauri, self.bases) if definition.dataschemaxid else []
         return next((place.part for place in found if place.part), "")
 
     async def _schema(
-        self, known: Loaded, version: Entity, part: str, definition: Definition, findings: Findings
+        self,
+        known: Loaded,
+        version: Entity,
+        part: str,
+        definition: MessageDefinition,
+        findings: Violations,
     ) -> Schema | None:
         path = version.path
         kind = self.model.resource_type(path.groups, path.resources)

@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 
 from catalog.api.query import Query
 from catalog.api.renderer import Renderer
-from catalog.api.scope import EVERYTHING, Scope
+from catalog.api.scope import UNFILTERED, Scope
 from catalog.api.target import Target
 from catalog.api.treewriter import TreeWriter
 from catalog.context import Context
@@ -56,7 +56,7 @@ class View:
     def _is_read(self) -> bool:
         return self.request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
 
-    def renderer(self, known: Loaded, scope: Scope = EVERYTHING) -> Renderer:
+    def renderer(self, known: Loaded, scope: Scope = UNFILTERED) -> Renderer:
         self.note(known)
         return Renderer(
             self.configuration,
@@ -89,7 +89,7 @@ class View:
         """
         filters = self.query.filters
         if filters is None:
-            return EVERYTHING
+            return UNFILTERED
         # What was written is done, however long it takes to say what of it is to be shown.
         bound = in_search_time(self.request) if self._is_read else contextlib.nullcontext()
         async with bound:

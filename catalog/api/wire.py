@@ -30,7 +30,13 @@ from catalog.model.errors import (
     with_violations,
 )
 from catalog.model.timestamps import format_time
-from catalog.store.subscriptions import ContentMode, Credential, Definition, Protocol, Subscription
+from catalog.store.subscriptions import (
+    ContentMode,
+    Credential,
+    Protocol,
+    Subscription,
+    SubscriptionDefinition,
+)
 
 _PROTOCOLS = ("HTTP", "HTTPS")
 _MOST_HEADERS = 32
@@ -179,8 +185,8 @@ class SubscriptionRequest(_Body):
             return {name: value for name, value in data.items() if name != "protocolsettings"}
         return data
 
-    def to_definition(self) -> Definition:
-        return Definition(
+    def to_definition(self) -> SubscriptionDefinition:
+        return SubscriptionDefinition(
             sink=self.sink,
             protocol=self.protocol,
             source=self.source,

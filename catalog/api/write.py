@@ -23,7 +23,7 @@ from catalog.http.responses import json_response
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import ExtraXregistryHeader, NotFound
-from catalog.model.interaction import Document, Interaction
+from catalog.model.interaction import Interaction, VersionDocument
 from catalog.model.schema import Model
 from catalog.store import entities as store
 from catalog.store.database import Connection
@@ -132,7 +132,7 @@ async def _read_document(
             name=f"xRegistry-{kind.singular}url",
             error_detail="the body needs to be empty when the document is elsewhere",
         )
-    document, xid = Document(body=content), target.xid
+    document, xid = VersionDocument(body=content), target.xid
     if request.method == hdrs.METH_POST:
         interaction.post_version(model, xid, body, document=document)
     elif xid.vid:

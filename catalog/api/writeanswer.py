@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 
 from catalog.api.notes import notes_on
 from catalog.api.read import answer_document, answer_owner, read_one, shown, version_shown
-from catalog.api.scope import EVERYTHING, Scope
+from catalog.api.scope import UNFILTERED, Scope
 from catalog.api.target import Target
 from catalog.api.treewriter import TreeWriter
 from catalog.api.view import View
@@ -53,7 +53,7 @@ async def answer_written(
 async def _scope_of_one(view: View) -> Scope:
     """What filters leave over below an entity that was written; below versions nothing is."""
     if view.query.filters is None or view.target.kind in ("version", "meta"):
-        return EVERYTHING
+        return UNFILTERED
     async with view.context.database.pool.acquire() as connection:
         return await view.scope(connection)
 
@@ -107,7 +107,7 @@ async def _asked_for(
         for xids in listed.values():
             xids[:] = await put_in_order(connection, view.xid, target.plural, xids, query.sort)
     if query.filters is None:
-        return listed, EVERYTHING
+        return listed, UNFILTERED
     if target.kind != "collection":
         scope = await view.scope(connection)
     else:

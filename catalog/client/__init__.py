@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from catalog.client.client import Client
 from catalog.client.connection import Answer, JsonObject, Params
-from catalog.client.documents import Document
+from catalog.client.documentcalls import Document
 from catalog.client.entities import is_replica
 from catalog.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from catalog.client.problem import Problem, Violation

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from catalog.client.connection import JsonObject
-from catalog.client.documents import DocumentCalls
+from catalog.client.documentcalls import DocumentCalls
 from catalog.client.exports import ExportCalls
 from catalog.client.replication import ReplicationCalls
 from catalog.client.subscriptions import SubscriptionCalls

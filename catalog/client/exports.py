@@ -8,7 +8,7 @@ from typing import Any
 from catalog.client.connection import JsonObject
 from catalog.client.entities import EntityCalls, is_replica
 from catalog.client.errors import ClientError
-from catalog.client.parts import Part
+from catalog.client.parts import ExportPart
 
 # They say that names are to be read as those of the newest edition (documents/editions.py).
 _ITSELF = ("specversion", "xid")
@@ -37,13 +37,13 @@ class ExportCalls(EntityCalls):
             Refused: there is nothing at one of the paths.
             ClientError: one of them is no such path, or of another authority although `own`.
         """
-        parts = list(_uncovered(Part.parse(path) for path in paths or ["/"]))
+        parts = list(_uncovered(ExportPart.parse(path) for path in paths or ["/"]))
         is_whole = not parts[0].names
         if is_whole and not own:
             return await self._unbounded("/export")
         model = await self.get("/model")
         if is_whole:
-            parts = [Part((plural,)) for plural in model["groups"]]
+            parts = [ExportPart((plural,)) for plural in model["groups"]]
         for part in parts:
             if part.plural not in model["groups"]:
                 await self.get(part.path)  # The node says what is wrong with it.
@@ -75,7 +75,7 @@ class ExportCalls(EntityCalls):
         flags = [("ignore", "epoch")] if overwrite else []
         return await self.post("/apply", groups, [*flags, ("dryrun", "")] if dry_run else flags)
 
-    async def _own(self, parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
+    async def _own(self, parts: Sequence[ExportPart]) -> tuple[list[ExportPart], list[ExportPart]]:
         """The parts to export, and the parts to read for that.
 
         A type is read as a whole if most of its groups are wanted, else group by group.
@@ -83,11 +83,13 @@ class ExportCalls(EntityCalls):
         Raises:
             ClientError: one that is named belongs to another authority.
         """
-        wanted: list[Part] = []
-        asked: list[Part] = []
+        wanted: list[ExportPart] = []
+        asked: list[ExportPart] = []
         for part in parts:
             if len(part.names) == 1:
-                found = [(Part((part.plural, id)), g) async for id, g in self.items(part.path)]
+                found = [
+                    (ExportPart((part.plural, id)), g) async for id, g in self.items(part.path)
+                ]
                 own = [each for each, group in found if not is_replica(group)]
                 wanted += own
                 asked += [part] if 2 * len(own) > len(found) else own
@@ -102,7 +104,9 @@ class ExportCalls(EntityCalls):
             asked.append(part)
         return wanted, asked
 
-    async def _read_parts(self, parts: Sequence[Part], model: Mapping[str, Any]) -> JsonObject:
+    async def _read_parts(
+        self, parts: Sequence[ExportPart], model: Mapping[str, Any]
+    ) -> JsonObject:
         """The document view of the registry with these parts, and a few more at most."""
         plurals = dict.fromkeys(part.plural for part in parts)
         return await self._unbounded(
@@ -117,27 +121,29 @@ class ExportCalls(EntityCalls):
     async def _unbounded(self, path: str, params: Sequence[tuple[str, str]] = ()) -> JsonObject:
         return await self._json("GET", path, params=params, largest=None)
 
-    async def _explain(self, part: Part) -> None:
+    async def _explain(self, part: ExportPart) -> None:
         """Let the node say why there is nothing at a path."""
         await self.get(f"{part.path}/meta" if len(part.names) == 4 else part.path)
         raise ClientError(f"{part.path} came and went meanwhile.", "Export it again.")
 
 
-def _uncovered(parts: Iterable[Part]) -> Iterator[Part]:
+def _uncovered(parts: Iterable[ExportPart]) -> Iterator[ExportPart]:
     """The parts that are not within another one of them."""
-    last: Part | None = None
+    last: ExportPart | None = None
     for part in sorted(set(parts), key=lambda part: part.names):
         if last is None or not last.covers(part):
             last = part
             yield part
 
 
-def _requests(parts: Sequence[Part], model: Mapping[str, Any]) -> Iterator[Sequence[Part]]:
+def _requests(
+    parts: Sequence[ExportPart], model: Mapping[str, Any]
+) -> Iterator[Sequence[ExportPart]]:
     """Parts that can be read together: whole types, which need no filter, or some others."""
     types = [part for part in parts if len(part.names) == 1]
     if types:
         yield types
-    batch: list[Part] = []
+    batch: list[ExportPart] = []
     room = _LONGEST_FILTERS
     for part in parts:
         if len(part.names) > 1:

@@ -13,7 +13,7 @@ _MOST_NAMES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExportPart:
     """Groups of a type, a group, its resources of a type, or one of these: names of a path."""
 
     names: tuple[str, ...]
@@ -40,7 +40,7 @@ class Part:
     def plural(self) -> str:
         return self.names[0]
 
-    def covers(self, other: Part) -> bool:
+    def covers(self, other: ExportPart) -> bool:
         return other.names[: len(self.names)] == self.names
 
     def condition(self, model: Mapping[str, Any]) -> str:

@@ -30,8 +30,8 @@ from catalog.commands.documentpaths import DocumentPathError, NoDocuments, docum
 
 if TYPE_CHECKING:
     from catalog.client import Client
-    from catalog.commands.applyrun import Applied, Asked, Request
-    from catalog.commands.documentfile import Document
+    from catalog.commands.applyrun import ApplyResult, Asked, Request
+    from catalog.commands.documentfile import DocumentFile
 
 app = typer.Typer()
 
@@ -171,7 +171,7 @@ def _asked(
 
 def _read(
     arguments: list[str], *, migrate: bool, keep_unknown: bool, allow_empty: bool
-) -> list[Document]:
+) -> list[DocumentFile]:
     from catalog.commands.documentfile import DocumentError, read_document
 
     try:
@@ -186,7 +186,7 @@ def _read(
     return documents
 
 
-def _refuse_losses(documents: list[Document]) -> None:
+def _refuse_losses(documents: list[DocumentFile]) -> None:
     """End the command if a catalog would overlook or misread something of the documents."""
     lossy = [document for document in documents if document.losses]
     for document in lossy:
@@ -210,7 +210,7 @@ def _files(arguments: list[str], *, allow_empty: bool) -> Iterator[Path]:
     yield from found
 
 
-async def _foretell(url: str, documents: list[Document], asked: Asked) -> Applied:
+async def _foretell(url: str, documents: list[DocumentFile], asked: Asked) -> ApplyResult:
     from catalog.client import Client
     from catalog.commands.applyrun import send_all
 
@@ -221,8 +221,8 @@ async def _foretell(url: str, documents: list[Document], asked: Asked) -> Applie
 
 
 async def _apply(
-    url: str, documents: list[Document], asked: Asked, *, is_agreed: bool, verbose: bool
-) -> Applied:
+    url: str, documents: list[DocumentFile], asked: Asked, *, is_agreed: bool, verbose: bool
+) -> ApplyResult:
     from catalog.client import Client
     from catalog.commands.applyrun import send_all
 
@@ -238,7 +238,7 @@ async def _apply(
             return await send_all(client, requests, dry_run=False, tell=tell)
 
 
-async def _requests(client: Client, documents: list[Document], asked: Asked) -> list[Request]:
+async def _requests(client: Client, documents: list[DocumentFile], asked: Asked) -> list[Request]:
     from catalog.commands.applyrun import desired_by, requests_for
     from catalog.commands.portions import PortionTooLarge
 
@@ -266,7 +266,7 @@ def _progress(what: str, requests: list[Request]) -> Iterator[Any]:
         yield tell
 
 
-def _end_diff(foretold: Applied, *, quiet: bool, verbose: bool, as_json: bool) -> NoReturn:
+def _end_diff(foretold: ApplyResult, *, quiet: bool, verbose: bool, as_json: bool) -> NoReturn:
     show_applied(foretold, quiet=quiet, verbose=verbose, as_json=as_json)
     if foretold.failure is not None:
         raise typer.Exit(CANNOT)

@@ -10,13 +10,13 @@ import typer
 from catalog.commands.console import cell, err, fail, out, print_json
 
 if TYPE_CHECKING:
-    from catalog.commands.applyrun import Applied
+    from catalog.commands.applyrun import ApplyResult
     from catalog.commands.desired import Contradiction
 
 MOST_LISTED = 20
 
 
-def show_applied(done: Applied, *, quiet: bool, verbose: bool, as_json: bool) -> None:
+def show_applied(done: ApplyResult, *, quiet: bool, verbose: bool, as_json: bool) -> None:
     """Print the changes that were or would be made, and the failure if there is one."""
     from catalog.commands.changetree import MOST_LINES, change_tree, summary
 
@@ -33,7 +33,7 @@ def show_applied(done: Applied, *, quiet: bool, verbose: bool, as_json: bool) ->
         _show_failure(done)
 
 
-def _show_left_alone(done: Applied, *, verbose: bool) -> None:
+def _show_left_alone(done: ApplyResult, *, verbose: bool) -> None:
     lists = {
         "leftalone": "Left alone, since it belongs to another catalog",
         "kept": "Kept, since it holds what these documents do not own",
@@ -46,7 +46,7 @@ def _show_left_alone(done: Applied, *, verbose: bool) -> None:
             out.print(f"{what}: {cell(', '.join(shown))}{more}.")
 
 
-def _show_notes(done: Applied, *, verbose: bool) -> None:
+def _show_notes(done: ApplyResult, *, verbose: bool) -> None:
     shown = done.notes if verbose else done.notes[:MOST_LISTED]
     for note in shown:
         where = note["subject"] + note["pointer"]
@@ -55,7 +55,7 @@ def _show_notes(done: Applied, *, verbose: bool) -> None:
         out.print(f"… and {more:,} more notes; `concord lint` lists them with their lines.")
 
 
-def _show_failure(done: Applied) -> None:
+def _show_failure(done: ApplyResult) -> None:
     from catalog.client import Refused
     from catalog.commands.applyrun import MOST_NAMED
 
@@ -88,7 +88,7 @@ def _show_failure(done: Applied) -> None:
         err.print("It is safe to run this again: what was done is not written twice.")
 
 
-def agree_on_deletions(foretold: Applied, *, verbose: bool) -> None:
+def agree_on_deletions(foretold: ApplyResult, *, verbose: bool) -> None:
     """Show the deletions, and end the command unless whoever runs it wants them."""
     from catalog.commands.changetree import MOST_LINES, change_tree, summary
 

@@ -74,7 +74,7 @@ def requests_for(desired: Desired, asked: Asked, limit: int) -> list[Request]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Applied:
+class ApplyResult:
     """The answers to the requests of an apply, in order, until one failed.
 
     `failure` is why `failed` brought no answer; whether it was carried out is then in doubt,
@@ -152,14 +152,14 @@ async def send_all(
     *,
     dry_run: bool,
     tell: Callable[[int, Request], None] = lambda *_: None,
-) -> Applied:
+) -> ApplyResult:
     """Send the requests until one fails.
 
     Args:
         dry_run: have the node decide and check everything, and write nothing.
         tell: is called before each, with its place.
     """
-    done = Applied(is_dry=dry_run)
+    done = ApplyResult(is_dry=dry_run)
     for place, request in enumerate(requests):
         tell(place, request)
         params = request.params + ([("dryrun", "")] if dry_run else [])

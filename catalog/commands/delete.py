@@ -30,25 +30,25 @@ app = typer.Typer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class DeletionTarget:
     """An entity to delete; `epoch` is the one that it must have, if that is given."""
 
     xid: Xid
     epoch: int | None
 
-    def covers(self, other: Target) -> bool:
+    def covers(self, other: DeletionTarget) -> bool:
         return f"{other.xid}/".startswith(f"{self.xid}/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundTarget:
     """A target as it is now.
 
     `holds` is how many entities of each kind lie right below it. `authority` is empty unless it
     is a replica; `origin` is its xid there.
     """
 
-    target: Target
+    target: DeletionTarget
     epoch: int | None
     holds: Mapping[str, int]
     is_only_version: bool
@@ -101,12 +101,12 @@ def delete(
     run(lambda: _delete_all(targets, url, is_agreed=yes, as_json=as_json))
 
 
-def _parse_all(texts: Sequence[str], epoch: int | None) -> list[Target]:
+def _parse_all(texts: Sequence[str], epoch: int | None) -> list[DeletionTarget]:
     targets = [_parse(text) for text in texts]
     if epoch is not None:
         if len(targets) > 1 or targets[0].epoch is not None:
             fail("--epoch goes with one XID.", "Give each its own like this: XID=EPOCH.")
-        return [Target(xid=targets[0].xid, epoch=epoch)]
+        return [DeletionTarget(xid=targets[0].xid, epoch=epoch)]
     for place, one in enumerate(targets):
         for other in targets[place + 1 :]:
             if one.covers(other) or other.covers(one):
@@ -114,7 +114,7 @@ def _parse_all(texts: Sequence[str], epoch: int | None) -> list[Target]:
     return targets
 
 
-def _parse(text: str) -> Target:
+def _parse(text: str) -> DeletionTarget:
     path, equals, number = text.partition("=")
     try:
         xid = Xid.parse(path)
@@ -124,11 +124,11 @@ def _parse(text: str) -> Target:
         fail(f"{text} is no group, resource or version.", "An xid is like /messagegroups/weather.")
     if equals and not (number.isascii() and number.isdecimal()):
         fail(f"{text} has no epoch after the =.", "An epoch is a number.")
-    return Target(xid=xid, epoch=int(number) if equals else None)
+    return DeletionTarget(xid=xid, epoch=int(number) if equals else None)
 
 
 async def _delete_all(
-    targets: Sequence[Target], url: str, *, is_agreed: bool, as_json: bool
+    targets: Sequence[DeletionTarget], url: str, *, is_agreed: bool, as_json: bool
 ) -> None:
     from catalog.client import Client
 
@@ -140,7 +140,7 @@ async def _delete_all(
             if not typer.confirm("Delete?", err=True):
                 err.print("Nothing was deleted.")
                 raise typer.Exit(NO)
-        done: list[Found] = []
+        done: list[FoundTarget] = []
         try:
             for each in found:
                 await _delete(client, each)
@@ -155,7 +155,7 @@ async def _delete_all(
                 err.print(f"Not deleted: {cell(left)}.")
 
 
-async def _look(client: Client, target: Target) -> Found:
+async def _look(client: Client, target: DeletionTarget) -> FoundTarget:
     """The state of a target.
 
     Raises:
@@ -166,7 +166,7 @@ async def _look(client: Client, target: Target) -> Found:
     shown = await client.entity(str(xid), inline=["meta"] if is_resource else [])
     siblings = await client.entity(str(xid.resource)) if xid.vid else {}
     authority = str(shown.get("authority", ""))
-    return Found(
+    return FoundTarget(
         target=target,
         epoch=(shown["meta"] if is_resource else shown).get("epoch"),
         holds={
@@ -180,7 +180,7 @@ async def _look(client: Client, target: Target) -> Found:
     )
 
 
-async def _delete(client: Client, found: Found) -> None:
+async def _delete(client: Client, found: FoundTarget) -> None:
     from catalog.client import Refused
 
     try:
@@ -194,7 +194,7 @@ async def _delete(client: Client, found: Found) -> None:
         fail(refused.message, hint, code=NO)
 
 
-def _described(found: Found) -> str:
+def _described(found: FoundTarget) -> str:
     """A target, its epoch, and what goes with it."""
     below = ", ".join(f"{count} {plural}" for plural, count in found.holds.items() if count)
     text = f"{found.target.xid} (epoch {found.epoch})" + (f" with {below}" if below else "")

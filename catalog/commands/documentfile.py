@@ -32,7 +32,7 @@ class DocumentError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class DocumentFile:
     """A file's groups, by their plural, and the names of what it says of itself.
 
     `migrated` tells its edition, and what was or would be done to bring it to the newest one;
@@ -55,7 +55,7 @@ class Document:
         return self.migrated.older if self.is_strict else ()
 
 
-def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = False) -> Document:
+def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = False) -> DocumentFile:
     """Read a JSON or YAML file of any edition.
 
     Args:
@@ -78,7 +78,7 @@ def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = Fal
             f"{path} holds no groups.", "It should have messagegroups, schemagroups or endpoints."
         )
     left = (name for name in taken if name not in groups and not _is_assigned(name))
-    return Document(
+    return DocumentFile(
         path=path,
         groups=groups,
         not_sent=tuple(sorted(left)),

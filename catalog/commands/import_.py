@@ -21,7 +21,7 @@ from catalog.commands.console import (
 from catalog.commands.importreport import ImportReport
 
 if TYPE_CHECKING:
-    from catalog.commands.documentfile import Document
+    from catalog.commands.documentfile import DocumentFile
 
 app = typer.Typer()
 
@@ -106,7 +106,7 @@ def import_(
         raise typer.Exit(NO)
 
 
-def _read_all(paths: list[str], *, migrate: bool, keep_unknown: bool) -> list[Document]:
+def _read_all(paths: list[str], *, migrate: bool, keep_unknown: bool) -> list[DocumentFile]:
     """All documents, so that a file that is none is found before anything is sent."""
     from catalog.commands.documentfile import DocumentError, read_document
     from catalog.commands.documentpaths import DocumentPathError, document_paths

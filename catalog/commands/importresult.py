@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from catalog.client import Violation
-from catalog.commands.documentfile import Document
+from catalog.commands.documentfile import DocumentFile
 from catalog.commands.documentgroups import SetAside
 from catalog.documents.rewrites import Rewrite
 
@@ -36,7 +36,7 @@ class Imported:
 
     file: str
     state: State
-    document: Document
+    document: DocumentFile
     counts: Mapping[str, int] = field(default_factory=dict)
     written: int = 0
     violations: tuple[Violation, ...] = ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog.client import Client, ClientError, Refused, Violation
 from catalog.commands.console import err
-from catalog.commands.documentfile import Document
+from catalog.commands.documentfile import DocumentFile
 from catalog.commands.documentgroups import DocumentGroups, SetAside
 from catalog.commands.importresult import Imported, State
 
@@ -29,7 +29,7 @@ class Import:
 
 
 async def import_all(
-    documents: Sequence[Document], how: Import, report: ImportReport | None
+    documents: Sequence[DocumentFile], how: Import, report: ImportReport | None
 ) -> tuple[list[Imported], ClientError | None]:
     """Import documents until one cannot be sent, and tell of each when it is done.
 
@@ -63,7 +63,7 @@ async def import_all(
     return results, None
 
 
-def _interrupted(documents: Sequence[Document], error: ClientError) -> Iterator[Imported]:
+def _interrupted(documents: Sequence[DocumentFile], error: ClientError) -> Iterator[Imported]:
     """The document that was being sent, and those after it."""
     states = chain([State.DOUBTFUL if error.is_doubtful else State.REFUSED], repeat(State.UNSENT))
     for document, state in zip(documents, states, strict=False):
@@ -94,7 +94,7 @@ def _progress() -> Progress:
 
 async def import_document(
     client: Client,
-    document: Document,
+    document: DocumentFile,
     *,
     keep_going: bool = False,
     overwrite: bool = False,
@@ -134,7 +134,7 @@ async def import_document(
 class _Attempt:
     """One document, and what was taken out of it so far because the node refused it."""
 
-    def __init__(self, document: Document, groups: DocumentGroups, *, keep_going: bool) -> None:
+    def __init__(self, document: DocumentFile, groups: DocumentGroups, *, keep_going: bool) -> None:
         self.groups = groups
         self.state = State.UNSENT
         self._document = document

@@ -15,8 +15,8 @@ from catalog.commands.documentpaths import DocumentPathError, document_paths
 from catalog.commands.lintreport import show_linted
 
 if TYPE_CHECKING:
-    from catalog.commands.documentfile import Document
-    from catalog.lint.declared import Declared
+    from catalog.commands.documentfile import DocumentFile
+    from catalog.lint.declared import DeclaredEntities
     from catalog.lint.finding import Finding
     from catalog.lint.lint import Base
     from catalog.model.configuration import Configuration
@@ -141,10 +141,10 @@ async def _configuration(model: str | None) -> Configuration:
 
 def _read(
     paths: list[Path], configuration: Configuration, *, migrate: bool
-) -> tuple[list[Declared], list[Finding]]:
+) -> tuple[list[DeclaredEntities], list[Finding]]:
     """The documents, and what is wrong with their files, or with the editions that these are of."""
     from catalog.commands.documentfile import DocumentError, read_document
-    from catalog.lint.declared import Declared
+    from catalog.lint.declared import DeclaredEntities
     from catalog.lint.finding import Finding
 
     documents, findings = [], []
@@ -157,12 +157,12 @@ def _read(
                 Finding(severity="error", rule="no_document", message=message, file=str(path))
             )
             continue
-        documents.append(Declared.of(str(path), read.groups, configuration.model))
+        documents.append(DeclaredEntities.of(str(path), read.groups, configuration.model))
         findings += _of_edition(str(path), read)
     return documents, findings
 
 
-def _of_edition(file: str, document: Document) -> Iterator[Finding]:
+def _of_edition(file: str, document: DocumentFile) -> Iterator[Finding]:
     """What an import would refuse since it would be lost, and what is of an older edition: each
     rule once, where it is first."""
     from catalog.lint.finding import Finding
@@ -190,7 +190,7 @@ def _of_edition(file: str, document: Document) -> Iterator[Finding]:
 
 
 async def _found(
-    documents: list[Declared], configuration: Configuration, base: Base | None
+    documents: list[DeclaredEntities], configuration: Configuration, base: Base | None
 ) -> list[Finding]:
     from catalog.formats import Checker
     from catalog.lint.lint import Lint

@@ -10,7 +10,7 @@ from catalog.client import Client, Refused
 from catalog.commands.documentfile import DocumentError, read_document
 from catalog.commands.gitrevision import documents_at
 from catalog.formats import COMPATIBILITIES, FORMATS
-from catalog.lint.declared import Declared
+from catalog.lint.declared import DeclaredEntities
 from catalog.lint.lint import Base
 from catalog.lint.memory import Memory
 from catalog.lint.surroundings import Known
@@ -52,7 +52,7 @@ def base_at(revision: str, arguments: Sequence[str], configuration: Configuratio
                 groups = read_document(path, migrate=True).groups
             except DocumentError:
                 continue
-            documents.append(Declared.of(path.name, groups, configuration.model))
+            documents.append(DeclaredEntities.of(path.name, groups, configuration.model))
     return Base(name=revision, documents=documents, is_former=True)
 
 
@@ -75,7 +75,7 @@ async def configuration_of(client: Client) -> Configuration:
 
 
 async def base_in(
-    client: Client, documents: Sequence[Declared], configuration: Configuration
+    client: Client, documents: Sequence[DeclaredEntities], configuration: Configuration
 ) -> Base:
     """The groups of a running catalog that documents name or refer to.
 
@@ -97,7 +97,7 @@ async def base_in(
         if group is not None:
             path = Xid.parse(xid)
             held.setdefault(path.groups, {})[path.gid] = group
-    document = Declared.of(client.url, held, configuration.model)
+    document = DeclaredEntities.of(client.url, held, configuration.model)
     return Base(
         name=client.url,
         documents=[document],
@@ -124,13 +124,15 @@ async def _group(client: Client, xid: str) -> dict[str, Any] | None:
     return group
 
 
-def _authorities(document: Declared) -> dict[str, str]:
+def _authorities(document: DeclaredEntities) -> dict[str, str]:
     """Who controls what is a replica where the document is from."""
     found = ((xid, body.get("authority")) for xid, body in document.bodies.items())
     return {xid: authority for xid, authority in found if isinstance(authority, str)}
 
 
-def _groups(documents: Iterable[Declared], configuration: Configuration, url: str) -> set[str]:
+def _groups(
+    documents: Iterable[DeclaredEntities], configuration: Configuration, url: str
+) -> set[str]:
     """The groups that documents name, and those that they refer to."""
     around = Known(memory=Memory(), declared=(), groups=frozenset(), bases=(url,))
     found: set[str] = set()

@@ -11,9 +11,9 @@ from catalog.model.capabilities import Capabilities
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.store import configuration as store
-from catalog.store.configuration import Stored
+from catalog.store.configuration import StoredConfiguration
 from catalog.store.database import Connection
-from catalog.writing.formatcheck import Checker
+from catalog.writing.formatcheck import DocumentChecker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class ConfigurationChange:
         connection: Connection,
         before: Configuration,
         *,
-        checker: Checker,
+        checker: DocumentChecker,
         interaction: str,
         now: datetime,
     ) -> None:
@@ -73,7 +73,7 @@ class ConfigurationChange:
         await revalidation.run()
         await store.save(
             connection,
-            Stored(
+            StoredConfiguration(
                 modelsource=after.model.source,
                 resolved=after.resolved,
                 capabilities=None if able == self.offered.initially else able.as_json(),

@@ -34,7 +34,7 @@ from catalog.store.database import Connection
 from catalog.store.writes import Write, write
 from catalog.writing.checks import Checks
 from catalog.writing.content import StoredContent
-from catalog.writing.formatcheck import Checker
+from catalog.writing.formatcheck import DocumentChecker
 from catalog.writing.plan import Plan
 from catalog.writing.resourceplan import ResourcePlan
 
@@ -61,7 +61,7 @@ class Revalidation:
     before: Configuration
     after: Configuration
     authority: str
-    checker: Checker
+    checker: DocumentChecker
     interaction: str
     now: datetime
     violations: list[XRegistryError] = field(default_factory=list)

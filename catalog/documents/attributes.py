@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from catalog.documents.rewrites import Part, Rule
+from catalog.documents.rewrites import DocumentPart, RewriteRule
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _RENAMED = {
@@ -37,17 +37,17 @@ _PEOPLE = ("createdBy", "createdby", "modifiedBy", "modifiedby")
 
 _NAMED_ANEW = frozenset({*_RENAMED, *_PEOPLE, "definitionGroups", "schemaUrl"})
 
-_RENAME = Rule("attributes have other names now", "0.5")
-_ID = Rule("an id is named after its type", "0.5")
-_TYPE = Rule("where an entity is tells its type", "0.5")
-_CASE = Rule("names are in lower case", "0.5")
-_LABELS = Rule("names of labels are in lower case")
-_LINK = Rule("documentation is a URL")
-_BLANKS = Rule("there are no blanks around a URL")
-_LARGE = Rule("integers that JSON does not carry exactly are text")
+_RENAME = RewriteRule("attributes have other names now", "0.5")
+_ID = RewriteRule("an id is named after its type", "0.5")
+_TYPE = RewriteRule("where an entity is tells its type", "0.5")
+_CASE = RewriteRule("names are in lower case", "0.5")
+_LABELS = RewriteRule("names of labels are in lower case")
+_LINK = RewriteRule("documentation is a URL")
+_BLANKS = RewriteRule("there are no blanks around a URL")
+_LARGE = RewriteRule("integers that JSON does not carry exactly are text")
 
 
-def lower_names(part: Part) -> None:
+def lower_names(part: DocumentPart) -> None:
     """Put names into lower case, but for those that have other names now."""
     for name in list(part.members):
         if _NAME.fullmatch(name) or name in _NAMED_ANEW:
@@ -56,7 +56,7 @@ def lower_names(part: Part) -> None:
             part.rename(name, name.lower(), _CASE)
 
 
-def rewrite_entity(part: Part, key: str, singular: str) -> None:
+def rewrite_entity(part: DocumentPart, key: str, singular: str) -> None:
     """Rewrite what any entity has.
 
     Args:
@@ -79,7 +79,7 @@ def rewrite_entity(part: Part, key: str, singular: str) -> None:
             part.leave_out(name, "names consist of lower-case letters, digits and _")
 
 
-def trim_urls(part: Part) -> None:
+def trim_urls(part: DocumentPart) -> None:
     """Take the blanks away that are around the URLs of an entity."""
     for name, value in list(part.members.items()):
         if name not in _CONTENT:
@@ -96,7 +96,7 @@ def _trimmed(name: str, value: Any) -> Any:
     return value
 
 
-def rewrite_description(part: Part) -> None:
+def rewrite_description(part: DocumentPart) -> None:
     """Rewrite what any entity and the registry say of themselves."""
     for old, new in _RENAMED.items():
         part.rename(old, new, _RENAME)
@@ -106,13 +106,13 @@ def rewrite_description(part: Part) -> None:
         part.set("documentation", documentation["url"], _LINK)
 
 
-def leave_out_other_id(part: Part, key: str, name: str) -> None:
+def leave_out_other_id(part: DocumentPart, key: str, name: str) -> None:
     """An entity is where its key says; a member that says something else has no place."""
     if key and part.members.get(name) not in (None, key):
         part.leave_out(name, f'the entity is at "{key}", which is its id')
 
 
-def _rewrite_id(part: Part, key: str, name: str) -> None:
+def _rewrite_id(part: DocumentPart, key: str, name: str) -> None:
     if "id" not in part.members:
         return
     if part.members["id"] != key:
@@ -121,7 +121,7 @@ def _rewrite_id(part: Part, key: str, name: str) -> None:
         part.rename("id", name, _ID)
 
 
-def lower_keys(part: Part, name: str, rule: Rule) -> None:
+def lower_keys(part: DocumentPart, name: str, rule: RewriteRule) -> None:
     """Put the keys of a map into lower case."""
     if (map_ := part.inside(name)) is not None:
         for key in list(map_.members):

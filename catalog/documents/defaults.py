@@ -5,24 +5,24 @@ from __future__ import annotations
 from itertools import pairwise
 
 from catalog.documents.losses import default_version
-from catalog.documents.rewrites import EXACT, KEPT, Part, Rule
+from catalog.documents.rewrites import EXACT, KEPT, DocumentPart, RewriteRule
 
 _ASSIGNED = frozenset(
     {"meta", "metaurl", "self", "shortself", "versions", "versionscount", "versionsurl", "xid"}
     | {"messageid", "schemaid", "versionid", "epoch", "isdefault", EXACT}
 )
-_META = Rule("the default version is an attribute of meta", "0.5", is_evidence=False)
-_ONLY = Rule("the only version is the default version", "0.5", is_evidence=False)
-_STICKY = Rule("a default version that is not the newest has to stick")
-_LINE = Rule("versions whose ids are numbers follow each other in the order of these", "0.5")
+_META = RewriteRule("the default version is an attribute of meta", "0.5", is_evidence=False)
+_ONLY = RewriteRule("the only version is the default version", "0.5", is_evidence=False)
+_STICKY = RewriteRule("a default version that is not the newest has to stick")
+_LINE = RewriteRule("versions whose ids are numbers follow each other in the order of these", "0.5")
 # Of these, a version has one.
 _DOCUMENTS = frozenset({"schema", "schemabase64", "schemaurl"})
-_OWN = Rule("what a resource says of itself belongs to its default version")
-_LIFE = Rule("when a resource was made and changed is an attribute of meta")
+_OWN = RewriteRule("what a resource says of itself belongs to its default version")
+_LIFE = RewriteRule("when a resource was made and changed is an attribute of meta")
 _TIMES = frozenset({"createdat", "modifiedat"})
 
 
-def rewrite_default_version(part: Part) -> None:
+def rewrite_default_version(part: DocumentPart) -> None:
     """Rewrite which version is the default, and give it what was said beside it."""
     versions = part.inside("versions")
     if versions is None or not versions.members:
@@ -40,7 +40,7 @@ def rewrite_default_version(part: Part) -> None:
             _move_own(part, default, name, is_only=len(versions.members) == 1)
 
 
-def _move_own(part: Part, default: Part, name: str, *, is_only: bool) -> None:
+def _move_own(part: DocumentPart, default: DocumentPart, name: str, *, is_only: bool) -> None:
     if name in default.members or _is_elsewhere(name, default):
         part.leave_out(name, "its default version has another")
     elif name not in _TIMES or is_only:
@@ -50,7 +50,7 @@ def _move_own(part: Part, default: Part, name: str, *, is_only: bool) -> None:
         part.move(name, meta, name, _LIFE)
 
 
-def _move_default(part: Part, versions: Part, id: object) -> None:
+def _move_default(part: DocumentPart, versions: DocumentPart, id: object) -> None:
     if len(versions.members) == 1 and not part.members.get("defaultversionsticky"):
         part.drop("defaultversionid", _ONLY)
         part.drop("defaultversionsticky", _ONLY)
@@ -61,7 +61,7 @@ def _move_default(part: Part, versions: Part, id: object) -> None:
             meta.set("defaultversionsticky", True, _META)
 
 
-def _default_id(part: Part, versions: Part) -> str:
+def _default_id(part: DocumentPart, versions: DocumentPart) -> str:
     """The default version: as it says, else the newest."""
     meta = part.inside("meta")
     stated = meta.members.get("defaultversionid") if meta is not None else None
@@ -73,7 +73,7 @@ def _default_id(part: Part, versions: Part) -> str:
     return default
 
 
-def _follow_numbers(versions: Part) -> None:
+def _follow_numbers(versions: DocumentPart) -> None:
     """In early editions the greatest number is the latest (0.4, "Resource: schemas")."""
     line = sorted(versions.members, key=lambda id: (len(id), id))
     found = [version for _, version in versions.parts()]
@@ -85,7 +85,7 @@ def _follow_numbers(versions: Part) -> None:
                 version.set("ancestorid", id, _LINE)
 
 
-def _move_kept(part: Part, default: Part) -> None:
+def _move_kept(part: DocumentPart, default: DocumentPart) -> None:
     """What was kept aside of the resource is kept of its default version."""
     kept = part.members.pop(KEPT, None)
     if kept is not None:
@@ -98,6 +98,6 @@ def _merged(older: object, own: object) -> object:
     return older if own is None else own
 
 
-def _is_elsewhere(name: str, default: Part) -> bool:
+def _is_elsewhere(name: str, default: DocumentPart) -> bool:
     """A document of the resource, where its default version has one already."""
     return name in _DOCUMENTS and not _DOCUMENTS.isdisjoint(default.members)

@@ -11,7 +11,7 @@ from catalog.documents.editions import NEWEST, SPECVERSIONS
 from catalog.documents.messages import rewrite_message
 from catalog.documents.migrate import rewrite_group_itself
 from catalog.documents.olderforms import older_endpoint, older_entity, older_message
-from catalog.documents.rewrites import EXACT, Part, Rewriter
+from catalog.documents.rewrites import EXACT, DocumentPart, Rewriter
 from catalog.documents.schemas import rewrite_schema
 
 _RESOURCES = {"endpoints": "messages", "messagegroups": "messages", "schemagroups": "schemas"}
@@ -140,8 +140,8 @@ def _older(plural: str, members: Members, singular: str, edition: str) -> Member
     return written
 
 
-def _part(members: Members) -> Part:
-    return Part(orjson.loads(orjson.dumps(members)), "", Rewriter())
+def _part(members: Members) -> DocumentPart:
+    return DocumentPart(orjson.loads(orjson.dumps(members)), "", Rewriter())
 
 
 def _keep_exact(written: Members, back: Members, own: Members) -> None:

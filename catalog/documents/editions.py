@@ -21,7 +21,7 @@ SPECVERSIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StatedEdition:
     """The edition that a document is of, and how one can tell."""
 
     edition: str

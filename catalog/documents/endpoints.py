@@ -7,7 +7,7 @@ from typing import Any
 from catalog.documents.attributes import rewrite_entity, trim_urls
 from catalog.documents.formats import family, rewrite_format, rewrite_protocol
 from catalog.documents.references import is_message_xid, message_xid, rewrite_references
-from catalog.documents.rewrites import Part, Rule
+from catalog.documents.rewrites import DocumentPart, RewriteRule
 
 _AMQP_DASHES = frozenset(
     {"link-properties", "connection-properties", "distribution-mode", "connection-capabilities"}
@@ -28,21 +28,21 @@ _OPTIONS = {
     "kafka": {"consumer-group": "consumergroup"},
 }
 
-_USAGE = Rule("usage is an array", "rc1")
-_GROUPS = Rule("definition groups are called message groups", "0.5")
-_CONFIG = Rule("the configuration of an endpoint is its protocol and protocoloptions", "0.5")
-_STRICT = Rule("strict is called deployed", "0.5")
-_DEPLOYED = Rule("an endpoint is deployed unless it says otherwise; it was not", "0.5")
-_ADDRESS = Rule("each address of an endpoint is an object with a uri", "0.5")
-_INSIDE = Rule("addresses, options and deployed belong to protocoloptions", "rc3")
-_NESTED = Rule("options are members of protocoloptions", "rc3")
-_AUTHORIZATION = Rule("authorization is an array", "rc3")
-_NAMES = Rule("protocol options have the names of the standard", "rc3")
-_WILL = Rule("a will is a message of this catalog, named by its xid", "0.5")
-_CLEAN = Rule("what MQTT 5 calls clean start is called cleanstart", "rc3")
+_USAGE = RewriteRule("usage is an array", "rc1")
+_GROUPS = RewriteRule("definition groups are called message groups", "0.5")
+_CONFIG = RewriteRule("the configuration of an endpoint is its protocol and protocoloptions", "0.5")
+_STRICT = RewriteRule("strict is called deployed", "0.5")
+_DEPLOYED = RewriteRule("an endpoint is deployed unless it says otherwise; it was not", "0.5")
+_ADDRESS = RewriteRule("each address of an endpoint is an object with a uri", "0.5")
+_INSIDE = RewriteRule("addresses, options and deployed belong to protocoloptions", "rc3")
+_NESTED = RewriteRule("options are members of protocoloptions", "rc3")
+_AUTHORIZATION = RewriteRule("authorization is an array", "rc3")
+_NAMES = RewriteRule("protocol options have the names of the standard", "rc3")
+_WILL = RewriteRule("a will is a message of this catalog, named by its xid", "0.5")
+_CLEAN = RewriteRule("what MQTT 5 calls clean start is called cleanstart", "rc3")
 
 
-def rewrite_endpoint(part: Part, key: str) -> None:
+def rewrite_endpoint(part: DocumentPart, key: str) -> None:
     """Rewrite an endpoint without its messages."""
     trim_urls(part)
     if isinstance(usage := part.members.get("usage"), str):
@@ -58,7 +58,7 @@ def rewrite_endpoint(part: Part, key: str) -> None:
     rewrite_entity(part, key, "endpoint")
 
 
-def _rewrite_config(part: Part) -> None:
+def _rewrite_config(part: DocumentPart) -> None:
     config = part.inside("config")
     options = part.opened("protocoloptions") if config is not None else None
     if config is None or options is None:
@@ -80,7 +80,7 @@ def _rewrite_config(part: Part) -> None:
         part.leave_out("config", "something in it is at its new place already")
 
 
-def _rewrite_outside(part: Part) -> None:
+def _rewrite_outside(part: DocumentPart) -> None:
     """Some wrote what belongs to the protocol into the endpoint itself."""
     found = {"endpoints": list, "deployed": bool}
     names = [name for name, kind in found.items() if isinstance(part.members.get(name), kind)]
@@ -89,7 +89,7 @@ def _rewrite_outside(part: Part) -> None:
             part.move(name, options, name, _INSIDE)
 
 
-def _rewrite_options(options: Part, protocol: Any) -> None:
+def _rewrite_options(options: DocumentPart, protocol: Any) -> None:
     _flatten(options, options, _NESTED)
     if isinstance(addresses := options.members.get("endpoints"), list):
         options.set("endpoints", [_address(item) for item in addresses], _ADDRESS)
@@ -103,14 +103,14 @@ def _rewrite_options(options: Part, protocol: Any) -> None:
         _rewrite_will(options)
 
 
-def _rewrite_will(options: Part) -> None:
+def _rewrite_will(options: DocumentPart) -> None:
     """Early editions have a JSON pointer, or a URI of anywhere."""
     options.set("willmessage", message_xid(options.members["willmessage"]), _WILL)
     if not is_message_xid(options.members["willmessage"]):
         options.leave_out("willmessage", "a will has to be a message of this catalog")
 
 
-def _flatten(holder: Part, options: Part, rule: Rule) -> None:
+def _flatten(holder: DocumentPart, options: DocumentPart, rule: RewriteRule) -> None:
     nested = holder.inside("options")
     if nested is None:
         return

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from catalog.documents.rewrites import EXACT, Part, Rule
+from catalog.documents.rewrites import EXACT, DocumentPart, RewriteRule
 
-_RULE = Rule("what the older edition cannot express is what its extension says")
+_RULE = RewriteRule("what the older edition cannot express is what its extension says")
 
 
-def restore_exact(entity: Part) -> None:
+def restore_exact(entity: DocumentPart) -> None:
     """Give an entity the attributes that a document was written to preserve."""
     exact = entity.members.get(EXACT)
     if not isinstance(exact, dict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog.documents.rewrites import Part, Rule
+from catalog.documents.rewrites import DocumentPart, RewriteRule
 
 _PROTOCOLS = {
     "amqp": "AMQP/1.0",
@@ -13,11 +13,11 @@ _PROTOCOLS = {
     "mqtt": "MQTT/5.0",
 }
 _FAMILIES = frozenset({"amqp", "http", "kafka", "mqtt", "nats"})
-_FORMAT = Rule("the format of a message is its envelope, or its protocol", "0.5")
-_PROTOCOL = Rule("protocols have the names of the standard", "0.5")
+_FORMAT = RewriteRule("the format of a message is its envelope, or its protocol", "0.5")
+_PROTOCOL = RewriteRule("protocols have the names of the standard", "0.5")
 
 
-def rewrite_format(part: Part) -> None:
+def rewrite_format(part: DocumentPart) -> None:
     """Rewrite the `format` of an endpoint, message group or message."""
     value = part.members.get("format")
     if not isinstance(value, str):
@@ -30,7 +30,7 @@ def rewrite_format(part: Part) -> None:
             rewrite_protocol(part)
 
 
-def rewrite_protocol(part: Part) -> None:
+def rewrite_protocol(part: DocumentPart) -> None:
     """Give a protocol the name that its options are defined for."""
     value = part.members.get("protocol")
     if isinstance(value, str):

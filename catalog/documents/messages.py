@@ -7,16 +7,16 @@ from catalog.documents.defaults import rewrite_default_version
 from catalog.documents.formats import rewrite_format
 from catalog.documents.protocols import rewrite_message_options
 from catalog.documents.references import newer_reference, rewrite_references
-from catalog.documents.rewrites import Part, Rule
+from catalog.documents.rewrites import DocumentPart, RewriteRule
 from catalog.documents.valuetypes import rewrite_envelope_types
 
 _RENAMED = {
-    "basemessageurl": Rule("the base message is called basemessage", "rc2"),
-    "schemaformat": Rule("the schema of a message is its dataschema", "0.5"),
-    "schema": Rule("the schema of a message is its dataschema", "0.5"),
-    "schemauri": Rule("the schema of a message is its dataschema", "0.5"),
-    "schemaurl": Rule("the schema of a message is its dataschema", "0.5"),
-    "dataschemaurl": Rule("the address of a schema is its dataschemauri", "rc2"),
+    "basemessageurl": RewriteRule("the base message is called basemessage", "rc2"),
+    "schemaformat": RewriteRule("the schema of a message is its dataschema", "0.5"),
+    "schema": RewriteRule("the schema of a message is its dataschema", "0.5"),
+    "schemauri": RewriteRule("the schema of a message is its dataschema", "0.5"),
+    "schemaurl": RewriteRule("the schema of a message is its dataschema", "0.5"),
+    "dataschemaurl": RewriteRule("the address of a schema is its dataschemauri", "rc2"),
 }
 _NEW_NAMES = {
     "basemessageurl": "basemessage",
@@ -27,14 +27,14 @@ _NEW_NAMES = {
     "dataschemaurl": "dataschemauri",
 }
 _REFERENCES = ("basemessage", "basemessageuri", "dataschemauri")
-_METADATA = Rule("metadata is that of the envelope, or the options of the protocol", "0.5")
-_WRAPPED = Rule("the attributes of an event are members of envelopemetadata", "0.5")
-_PROTOCOL_METADATA = Rule("the metadata of a protocol is called protocoloptions", "rc2")
-_NAME = Rule("the name of an attribute of an event is its key", "0.5")
-_XREF = Rule("a message that is defined elsewhere is a cross reference", "0.5")
+_METADATA = RewriteRule("metadata is that of the envelope, or the options of the protocol", "0.5")
+_WRAPPED = RewriteRule("the attributes of an event are members of envelopemetadata", "0.5")
+_PROTOCOL_METADATA = RewriteRule("the metadata of a protocol is called protocoloptions", "rc2")
+_NAME = RewriteRule("the name of an attribute of an event is its key", "0.5")
+_XREF = RewriteRule("a message that is defined elsewhere is a cross reference", "0.5")
 
 
-def rewrite_message(part: Part, key: str) -> None:
+def rewrite_message(part: DocumentPart, key: str) -> None:
     """Rewrite a message definition with its versions."""
     lower_names(part)
     _rewrite_content(part)
@@ -50,7 +50,7 @@ def rewrite_message(part: Part, key: str) -> None:
     _rewrite_xref(part)
 
 
-def _rewrite_content(part: Part) -> None:
+def _rewrite_content(part: DocumentPart) -> None:
     trim_urls(part)
     rewrite_format(part)
     _rewrite_metadata(part)
@@ -64,7 +64,7 @@ def _rewrite_content(part: Part) -> None:
     rewrite_message_options(part)
 
 
-def _rewrite_metadata(part: Part) -> None:
+def _rewrite_metadata(part: DocumentPart) -> None:
     metadata = part.inside("metadata")
     if metadata is not None:
         is_event = "attributes" in metadata.members or "protocol" not in part.members
@@ -79,7 +79,7 @@ def _rewrite_metadata(part: Part) -> None:
         envelope.drop("attributes", _WRAPPED)
 
 
-def _wrapped(envelope: Part) -> Part | None:
+def _wrapped(envelope: DocumentPart) -> DocumentPart | None:
     """The attributes of an event, unless there is an attribute of that name."""
     attributes = envelope.inside("attributes")
     if attributes is None or not attributes.members or len(envelope.members) > 1:
@@ -88,7 +88,7 @@ def _wrapped(envelope: Part) -> Part | None:
     return attributes if is_wrapper else None
 
 
-def _rewrite_name(attribute: Part, key: str) -> None:
+def _rewrite_name(attribute: DocumentPart, key: str) -> None:
     """The name beside a key says nothing, or something that has no place."""
     if attribute.members.get("name") == key:
         attribute.drop("name", _NAME)
@@ -96,7 +96,7 @@ def _rewrite_name(attribute: Part, key: str) -> None:
         attribute.leave_out("name", "the name of an attribute of an event is its key")
 
 
-def _rewrite_xref(part: Part) -> None:
+def _rewrite_xref(part: DocumentPart) -> None:
     """A definition that another group has borrowed has nothing of its own."""
     for name in ("uri", "xref"):
         target = part.members.get(name)

@@ -17,7 +17,7 @@ from catalog.documents.attributes import (
 from catalog.documents.editions import (
     NEWEST,
     SPECVERSIONS,
-    Found,
+    StatedEdition,
     is_certainly_newest,
     oldest,
     stated_edition,
@@ -26,7 +26,7 @@ from catalog.documents.endpoints import rewrite_endpoint
 from catalog.documents.exactform import restore_exact
 from catalog.documents.formats import rewrite_format
 from catalog.documents.messages import rewrite_message
-from catalog.documents.rewrites import LeftOut, Part, Rewrite, Rewriter, Rule
+from catalog.documents.rewrites import DocumentPart, LeftOut, Rewrite, Rewriter, RewriteRule
 from catalog.documents.schemas import rewrite_schema
 
 _COLLECTIONS = {
@@ -36,9 +36,9 @@ _COLLECTIONS = {
     "endpoints": "endpoints",
 }
 _RESOURCES = {"endpoints": "messages", "messagegroups": "messages", "schemagroups": "schemas"}
-_RENAMED = Rule("collections have other names now", "0.5")
-_DERIVED = Rule("what a collection's address is called comes from its name", "0.5")
-_FILE = Rule("a registry has no schema, edition and id of a file")
+_RENAMED = RewriteRule("collections have other names now", "0.5")
+_DERIVED = RewriteRule("what a collection's address is called comes from its name", "0.5")
+_FILE = RewriteRule("a registry has no schema, edition and id of a file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Migrated:
     """A document in the newest edition, and everything that makes it differ from its source."""
 
     document: dict[str, Any]
-    found: Found
+    found: StatedEdition
     rewrites: tuple[Rewrite, ...]
     left_out: tuple[LeftOut, ...]
 
@@ -66,7 +66,7 @@ def migrate(document: Mapping[str, Any], *, keep_unknown: bool = False) -> Migra
     """
     copy: dict[str, Any] = orjson.loads(orjson.dumps(document))
     trail = Rewriter(keep_unknown=keep_unknown, stated=stated_edition(document))
-    root = Part(copy, "", trail)
+    root = DocumentPart(copy, "", trail)
     if not is_certainly_newest(document):
         _rewrite_groups(root)
     return Migrated(
@@ -82,7 +82,7 @@ def root_of(document: dict[str, Any]) -> dict[str, Any]:
 
     The `id` of an early edition is the document's own, not that of the registry it goes to.
     """
-    part = Part(dict(document), "", Rewriter())
+    part = DocumentPart(dict(document), "", Rewriter())
     for name in ("$schema", "id", "specVersion", "specversion"):
         part.drop(name, _FILE)
     rewrite_description(part)
@@ -90,19 +90,19 @@ def root_of(document: dict[str, Any]) -> dict[str, Any]:
     return part.members
 
 
-def _found(document: Mapping[str, Any], rewrites: list[Rewrite]) -> Found:
+def _found(document: Mapping[str, Any], rewrites: list[Rewrite]) -> StatedEdition:
     stated = stated_edition(document)
     rules = [rewrite.rule for rewrite in rewrites if rewrite.rule.is_evidence]
     named = oldest([rule.edition for rule in rules if rule.edition])
     if named is None:
         reason = f"it says so: {SPECVERSIONS[stated]}" if stated else "it has no older names"
-        return Found(edition=stated or NEWEST, reason=reason)
+        return StatedEdition(edition=stated or NEWEST, reason=reason)
     evidence = next(r for r in rewrites if r.rule.edition == named and r.rule.is_evidence)
     edition = stated if stated in ("0.4", "0.5") and named == "0.5" else named
-    return Found(edition=edition, reason=f"{evidence.pointer}: {evidence.rule.text}")
+    return StatedEdition(edition=edition, reason=f"{evidence.pointer}: {evidence.rule.text}")
 
 
-def _rewrite_groups(root: Part) -> None:
+def _rewrite_groups(root: DocumentPart) -> None:
     for name in list(root.members):
         plural = _COLLECTIONS.get(name.lower())
         if plural is not None and name != plural:
@@ -113,7 +113,7 @@ def _rewrite_groups(root: Part) -> None:
     _rename_derived(root)
 
 
-def _rename_collection(owner: Part, name: str, plural: str) -> None:
+def _rename_collection(owner: DocumentPart, name: str, plural: str) -> None:
     """A collection that is there by both of its names becomes one."""
     older, newer = owner.inside(name), owner.inside(plural)
     if older is None or newer is None:
@@ -127,7 +127,7 @@ def _rename_collection(owner: Part, name: str, plural: str) -> None:
         owner.leave_out(name, f'some of it is in "{plural}", and differs')
 
 
-def _rewrite_group(plural: str, resources: str, key: str, group: Part) -> None:
+def _rewrite_group(plural: str, resources: str, key: str, group: DocumentPart) -> None:
     _rename_derived(group)
     lower_names(group)
     if resources == "messages" and "definitions" in group.members:
@@ -143,7 +143,7 @@ def _rewrite_group(plural: str, resources: str, key: str, group: Part) -> None:
     restore_exact(group)
 
 
-def rewrite_group_itself(plural: str, key: str, group: Part) -> None:
+def rewrite_group_itself(plural: str, key: str, group: DocumentPart) -> None:
     """Rewrite a group without its resources."""
     if plural == "endpoints":
         rewrite_endpoint(group, key)
@@ -154,7 +154,7 @@ def rewrite_group_itself(plural: str, key: str, group: Part) -> None:
         rewrite_entity(group, key, plural.removesuffix("s"))
 
 
-def _rename_derived(owner: Part) -> None:
+def _rename_derived(owner: DocumentPart) -> None:
     """Addresses and sizes of collections, which are named after them."""
     for name in list(owner.members):
         for suffix in ("Url", "URL", "Count"):

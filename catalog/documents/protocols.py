@@ -6,7 +6,7 @@ from typing import Any
 
 from catalog.documents.attributes import lower_keys
 from catalog.documents.formats import family
-from catalog.documents.rewrites import Part, Rule
+from catalog.documents.rewrites import DocumentPart, RewriteRule
 from catalog.documents.valuetypes import rewrite_section_types
 
 _SECTIONS = ("application-properties", "message-annotations", "delivery-annotations", "footer")
@@ -25,18 +25,18 @@ _SYMBOLS = ("content-type", "content-encoding")
 
 _MEMBERS = frozenset({"description", "name", "required", "specurl", "value"})
 
-_DASHES = Rule("sections and properties of AMQP have dashes in their names", "rc3")
-_UNDERSCORES = Rule("what a PUBLISH packet has is named with underscores", "0.5")
-_VALUE = Rule("an option of a protocol is its value", "rc2")
-_KEYS = Rule("keys of maps are in lower case")
-_NAME = Rule("its name as it is on the wire is told by its description")
-_TYPE = Rule("properties have types of the standard", "0.5")
-_ITEMS = Rule("headers and properties are objects with a name", "0.5")
-_NESTED = Rule("options are members of protocoloptions", "rc3")
-_SCHEMA = Rule("headers are listed, not described by a schema", "rc2")
+_DASHES = RewriteRule("sections and properties of AMQP have dashes in their names", "rc3")
+_UNDERSCORES = RewriteRule("what a PUBLISH packet has is named with underscores", "0.5")
+_VALUE = RewriteRule("an option of a protocol is its value", "rc2")
+_KEYS = RewriteRule("keys of maps are in lower case")
+_NAME = RewriteRule("its name as it is on the wire is told by its description")
+_TYPE = RewriteRule("properties have types of the standard", "0.5")
+_ITEMS = RewriteRule("headers and properties are objects with a name", "0.5")
+_NESTED = RewriteRule("options are members of protocoloptions", "rc3")
+_SCHEMA = RewriteRule("headers are listed, not described by a schema", "rc2")
 
 
-def rewrite_message_options(message: Part) -> None:
+def rewrite_message_options(message: DocumentPart) -> None:
     """Rewrite the protocol options of a message."""
     options = message.inside("protocoloptions")
     kind = family(message.members.get("protocol"))
@@ -59,7 +59,7 @@ def rewrite_message_options(message: Part) -> None:
         _rewrite_headers(headers)
 
 
-def _lift(options: Part, name: str) -> None:
+def _lift(options: DocumentPart, name: str) -> None:
     """Options that are together in an object are members of their own."""
     nested = options.inside(name)
     if nested is None:
@@ -72,7 +72,7 @@ def _lift(options: Part, name: str) -> None:
         options.leave_out(name, "something in it is at its new place already")
 
 
-def _rewrite_amqp(options: Part) -> None:
+def _rewrite_amqp(options: DocumentPart) -> None:
     for name in list(options.members):
         options.rename(name, name.replace("_", "-"), _DASHES)
     if (properties := options.inside("properties")) is not None:
@@ -94,21 +94,21 @@ def _rewrite_amqp(options: Part) -> None:
         rewrite_section_types(options, name)
 
 
-def _rewrite_section(section: Part) -> None:
+def _rewrite_section(section: DocumentPart) -> None:
     """Names on the wire may have capitals, and keys of maps have none."""
     for name, declared in section.parts():
         if name != name.lower() and "description" not in declared.members:
             declared.set("description", name, _NAME)
 
 
-def _rewrite_mqtt_names(options: Part) -> None:
+def _rewrite_mqtt_names(options: DocumentPart) -> None:
     for name in list(options.members):
         options.rename(name, name.replace("-", "_"), _UNDERSCORES)
     options.rename("payload_format", "payload_format_indicator", _UNDERSCORES)
     options.rename("topic", "topic_name", _UNDERSCORES)
 
 
-def _unwrap(options: Part, name: str) -> None:
+def _unwrap(options: DocumentPart, name: str) -> None:
     """`{"value": 1}` is 1 now; what else was said of it has no place."""
     declared = options.inside(name)
     if declared is None:
@@ -122,7 +122,7 @@ def _unwrap(options: Part, name: str) -> None:
     options.set(name, declared.members["value"], _VALUE)
 
 
-def _rewrite_list(options: Part, name: str) -> None:
+def _rewrite_list(options: DocumentPart, name: str) -> None:
     """`{"a": "b"}` and `[{"a": {"value": "b"}}]` are `[{"name": "a", "value": "b"}]` now."""
     value = options.members.get(name)
     if isinstance(value, dict):
@@ -138,7 +138,7 @@ def _item(item: Any) -> Any:
     return {"name": name, **(declared if isinstance(declared, dict) else {"value": declared})}
 
 
-def _rewrite_headers(headers: Part) -> None:
+def _rewrite_headers(headers: DocumentPart) -> None:
     described = headers.inside("properties")
     if described is not None and headers.members.get("type") == "object":
         for name in list(described.members):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog.documents.rewrites import Part, Rule
+from catalog.documents.rewrites import DocumentPart, RewriteRule
 
 _NEWER = {
     "definitiongroups": ("messagegroups", "messages"),
@@ -17,7 +17,7 @@ _OLDER = {
     "schemagroups": ("schemaGroups", "schemas"),
 }
 _RESOURCES = frozenset({"definitions", "messages", "schemas", "schema"})
-_RULE = Rule("references name collections as they are called now", "0.5")
+_RULE = RewriteRule("references name collections as they are called now", "0.5")
 
 
 def newer_reference(text: str) -> str:
@@ -55,7 +55,7 @@ def _renamed(text: str, names: dict[str, tuple[str, str]], *, lower: bool) -> st
     return "/".join(steps)
 
 
-def rewrite_references(part: Part, *names: str) -> None:
+def rewrite_references(part: DocumentPart, *names: str) -> None:
     """Bring references up to date; each may be one or a list of them."""
     for name in names:
         if (value := part.members.get(name)) is not None:

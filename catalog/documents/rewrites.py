@@ -14,7 +14,7 @@ EXACT = "rc4attributes"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RewriteRule:
     """A way to rewrite: what holds now, and the last edition for which the old form was right.
 
     Without an edition the old form is a mistake in all of them. `is_evidence` tells whether only
@@ -35,7 +35,7 @@ class Rewrite:
     pointer: str
     old: Any
     new: Any
-    rule: Rule
+    rule: RewriteRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Rewriter:
         self.left_out = [left for left in self.left_out if not left.pointer.startswith(within)]
 
 
-class Part:
+class DocumentPart:
     """An object of a document while it is rewritten.
 
     Args:
@@ -76,7 +76,11 @@ class Part:
     __slots__ = ("entity", "members", "pointer", "trail")
 
     def __init__(
-        self, members: dict[str, Any], pointer: str, trail: Rewriter, entity: Part | None = None
+        self,
+        members: dict[str, Any],
+        pointer: str,
+        trail: Rewriter,
+        entity: DocumentPart | None = None,
     ) -> None:
         self.members = members
         self.pointer = pointer
@@ -88,36 +92,36 @@ class Part:
         origin = self.trail.origins.get((id(self.members), name))
         return origin or f"{self.pointer}/{escaped(name)}"
 
-    def inside(self, name: str) -> Part | None:
+    def inside(self, name: str) -> DocumentPart | None:
         """A member that is an object, as a part of this entity."""
         value = self.members.get(name)
         if not isinstance(value, dict):
             return None
-        return Part(value, self.where(name), self.trail, self.entity)
+        return DocumentPart(value, self.where(name), self.trail, self.entity)
 
-    def opened(self, name: str) -> Part | None:
+    def opened(self, name: str) -> DocumentPart | None:
         """The same; it is made if there is none. `None` where it is something else."""
         self.members.setdefault(name, {})
         return self.inside(name)
 
-    def parts(self) -> Iterator[tuple[str, Part]]:
+    def parts(self) -> Iterator[tuple[str, DocumentPart]]:
         """The members that are objects."""
         for name in list(self.members):
             if (part := self.inside(name)) is not None:
                 yield name, part
 
-    def entities(self, name: str) -> Iterator[tuple[str, Part]]:
+    def entities(self, name: str) -> Iterator[tuple[str, DocumentPart]]:
         """The entities in a collection."""
         collection = self.inside(name)
         for key, part in collection.parts() if collection is not None else ():
             part.entity = part
             yield key, part
 
-    def rename(self, old: str, new: str, rule: Rule) -> None:
+    def rename(self, old: str, new: str, rule: RewriteRule) -> None:
         """Give a member its newer name."""
         self.move(old, self, new, rule)
 
-    def move(self, old: str, to: Part, new: str, rule: Rule) -> None:
+    def move(self, old: str, to: DocumentPart, new: str, rule: RewriteRule) -> None:
         """Put a member elsewhere, unless something else is there already."""
         if old not in self.members or (to is self and old == new):
             return
@@ -131,14 +135,14 @@ class Part:
         to.trail.origins[id(to.members), new] = pointer
         self._note(pointer, old, new if to is self else f"{to.pointer}/{escaped(new)}", rule)
 
-    def set(self, name: str, value: Any, rule: Rule) -> None:
+    def set(self, name: str, value: Any, rule: RewriteRule) -> None:
         """Give a member another value; one that is missing is added."""
         old = self.members.get(name)
         if name not in self.members or old != value or type(old) is not type(value):
             self.members[name] = value
             self._note(self.where(name), old, value, rule)
 
-    def drop(self, name: str, rule: Rule) -> None:
+    def drop(self, name: str, rule: RewriteRule) -> None:
         """Remove a member that says nothing that is not said elsewhere."""
         if name in self.members:
             self._note(self.where(name), self.members.pop(name), None, rule)
@@ -166,7 +170,7 @@ class Part:
         place[name] = value
         return True
 
-    def _note(self, pointer: str, old: Any, new: Any, rule: Rule) -> None:
+    def _note(self, pointer: str, old: Any, new: Any, rule: RewriteRule) -> None:
         self.trail.rewrites.append(Rewrite(pointer=pointer, old=old, new=new, rule=rule))
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from catalog.documents.attributes import leave_out_other_id, lower_names, rewrite_entity, trim_urls
 from catalog.documents.defaults import rewrite_default_version
-from catalog.documents.rewrites import Part, Rule
+from catalog.documents.rewrites import DocumentPart, RewriteRule
 
-_URL = Rule("the address of a document is its schemaurl", "rc3")
-_URL_CASE = Rule("names are in lower case", "0.5")
-_INHERITED = Rule("a version has the format of its schema", "0.5")
-_SHARED = Rule("the versions of a schema share one format")
+_URL = RewriteRule("the address of a document is its schemaurl", "rc3")
+_URL_CASE = RewriteRule("names are in lower case", "0.5")
+_INHERITED = RewriteRule("a version has the format of its schema", "0.5")
+_SHARED = RewriteRule("the versions of a schema share one format")
 
 
-def rewrite_schema(part: Part, key: str) -> None:
+def rewrite_schema(part: DocumentPart, key: str) -> None:
     """Rewrite a schema with its versions."""
     lower_names(part)
     _rewrite_document(part)
@@ -29,13 +29,13 @@ def rewrite_schema(part: Part, key: str) -> None:
     rewrite_default_version(part)
 
 
-def _rewrite_document(part: Part) -> None:
+def _rewrite_document(part: DocumentPart) -> None:
     trim_urls(part)
     part.rename("schemauri", "schemaurl", _URL)
     part.rename("schemaUrl", "schemaurl", _URL_CASE)
 
 
-def _inherit_format(part: Part, version: Part) -> None:
+def _inherit_format(part: DocumentPart, version: DocumentPart) -> None:
     """Versions may repeat the format of their schema, and could not have another."""
     format = part.members.get("format")
     if not isinstance(format, str) or not format:
@@ -45,7 +45,7 @@ def _inherit_format(part: Part, version: Part) -> None:
         version.set("format", format, _INHERITED)
 
 
-def _share_format(part: Part) -> None:
+def _share_format(part: DocumentPart) -> None:
     """Formats that differ in their versions only have their name in common."""
     versions = [version for _, version in part.entities("versions")]
     formats = {version.members.get("format") for version in versions}

@@ -8,23 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from catalog.documents.rewrites import Part, Rule
+from catalog.documents.rewrites import DocumentPart, RewriteRule
 from catalog.model.modelsource import default_model
 from catalog.model.schema import Attribute
 
 _SAME = {"datetime": "timestamp", "var": "any"}
-_RENAMED = Rule("types of values have the names of the standard", "0.5")
-_TIME = Rule("the time of an event is a timestamp")
-_NARROWED = Rule("the standard has no such type here: it is string, and `older` keeps the type")
+_RENAMED = RewriteRule("types of values have the names of the standard", "0.5")
+_TIME = RewriteRule("the time of an event is a timestamp")
+_NARROWED = RewriteRule(
+    "the standard has no such type here: it is string, and `older` keeps the type"
+)
 
 
-def rewrite_envelope_types(metadata: Part) -> None:
+def rewrite_envelope_types(metadata: DocumentPart) -> None:
     """Rewrite the types of the attributes of a CloudEvent."""
     known = _definitions("envelope", "CloudEvents/1.0", "envelopemetadata")
     _rewrite_types(metadata, known, None)
 
 
-def rewrite_section_types(options: Part, section: str) -> None:
+def rewrite_section_types(options: DocumentPart, section: str) -> None:
     """Rewrite the types of the properties in a section of an AMQP message."""
     definition = _definitions("protocol", "AMQP/1.0", "protocoloptions").get(section)
     if definition is not None and (found := options.inside(section)) is not None:
@@ -32,7 +34,7 @@ def rewrite_section_types(options: Part, section: str) -> None:
 
 
 def _rewrite_types(
-    properties: Part, known: Mapping[str, Attribute], item: Attribute | None
+    properties: DocumentPart, known: Mapping[str, Attribute], item: Attribute | None
 ) -> None:
     for name, declared in properties.parts():
         definition = known.get(name, item)
@@ -40,7 +42,7 @@ def _rewrite_types(
         _rewrite_type(declared, [] if kind is None else [*map(str, kind.enum)])
 
 
-def _rewrite_type(declared: Part, admitted: list[str]) -> None:
+def _rewrite_type(declared: DocumentPart, admitted: list[str]) -> None:
     """Give a property a type that it may have. Messages are checked against the one it had.
 
     Args:

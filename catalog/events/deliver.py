@@ -10,7 +10,7 @@ import structlog
 
 from catalog.context import Context
 from catalog.events.concurrency import DeliverySlots
-from catalog.events.delivery import Means, Timing
+from catalog.events.delivery import DeliveryResources, DeliveryTiming
 from catalog.events.eventdialects import Tails
 from catalog.events.progress import ProgressWriter
 from catalog.events.roster import Announced, Roster
@@ -29,13 +29,13 @@ _STOP_SECONDS = 10.0
 _WINDOW = 10_000
 
 
-async def run_deliveries(context: Context, *, timing: Timing | None = None) -> None:
+async def run_deliveries(context: Context, *, timing: DeliveryTiming | None = None) -> None:
     """Deliver to every subscription of this node, for ever.
 
     Of several processes of one node the first delivers; the others try every few seconds to
     take its place, which they can when its database connection has ended.
     """
-    timing = timing or Timing()
+    timing = timing or DeliveryTiming()
     while True:
         pause = _TAKE_OVER_SECONDS * (1 + timing.random.random())
         try:
@@ -66,7 +66,7 @@ async def _apart(work: Coroutine[Any, Any, None]) -> None:
         raise error
 
 
-async def serve_once(context: Context, *, timing: Timing) -> None:
+async def serve_once(context: Context, *, timing: DeliveryTiming) -> None:
     """Deliver until something fails, or return at once while another process does."""
     announced = Announced()
     async with (
@@ -80,7 +80,7 @@ async def serve_once(context: Context, *, timing: Timing) -> None:
 
 
 async def _serve(
-    context: Context, connection: Connection, announced: Announced, timing: Timing
+    context: Context, connection: Connection, announced: Announced, timing: DeliveryTiming
 ) -> None:
     database, settings = context.database, context.settings
     head = await read_head(connection)
@@ -94,7 +94,7 @@ async def _serve(
     ledger = ProgressWriter(database, sleep=timing.sleep)
     outward = open_session(settings, total_seconds=settings.delivery_timeout_seconds)
     async with outward as session, asyncio.TaskGroup() as group:
-        means = Means(
+        means = DeliveryResources(
             tails=tails,
             ledger=ledger,
             session=session,

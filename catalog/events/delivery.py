@@ -16,9 +16,9 @@ import structlog
 from catalog.events.concurrency import DeliverySlots
 from catalog.events.eventdialects import Tails
 from catalog.events.filters import Predicate, compile_filters
-from catalog.events.logtail import Entry, Rendered
+from catalog.events.logtail import LogEntry, Rendered
 from catalog.events.progress import ProgressWriter
-from catalog.events.webhook import Delivered, Gone, Refused, post
+from catalog.events.webhook import Delivered, SinkGone, SinkRefused, post
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
 from catalog.store.changes import Position
@@ -34,7 +34,7 @@ def _now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class DeliveryTiming:
     """The clock, the sleep and the chance that loops live by."""
 
     now: Callable[[], datetime] = _now
@@ -43,7 +43,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class DeliveryResources:
     """What all deliveries of a process share; `recovered` is `Database.recovered`."""
 
     tails: Tails
@@ -51,7 +51,7 @@ class Means:
     session: aiohttp.ClientSession
     slots: DeliverySlots
     backoff: Backoff
-    timing: Timing
+    timing: DeliveryTiming
     recovered: Callable[[], Awaitable[None]]
 
 
@@ -63,7 +63,7 @@ class Delivery:
     while it is blocked.
     """
 
-    def __init__(self, subscription: Subscription, means: Means) -> None:
+    def __init__(self, subscription: Subscription, means: DeliveryResources) -> None:
         self.revision = subscription.revision
         self.cursor = subscription.cursor
         self.tail = means.tails.of(subscription.definition)
@@ -97,7 +97,7 @@ class Delivery:
             # One subscription's trouble, whatever it is, is shown and does not spread.
             except Exception as error:
                 _log.exception("delivery failed unexpectedly", subscription=self._subscription.id)
-                await self._refused(Refused(reason=f"internal error: {type(error).__name__}"))
+                await self._refused(SinkRefused(reason=f"internal error: {type(error).__name__}"))
             else:
                 if not seen:
                     await self.tail.growth(self.cursor, self._concerns)
@@ -141,7 +141,7 @@ class Delivery:
             await self._pass(position)
         return seen
 
-    def _concerns(self, entries: Sequence[Entry]) -> bool:
+    def _concerns(self, entries: Sequence[LogEntry]) -> bool:
         """Whether any of these changes is to be delivered; those before it are passed over."""
         for entry in entries:
             if entry.position <= self.cursor:
@@ -160,7 +160,7 @@ class Delivery:
         else:
             self._means.ledger.skip(self._progress())
 
-    async def _deliver(self, entry: Entry) -> bool:
+    async def _deliver(self, entry: LogEntry) -> bool:
         """Whether every matching event of a change was acknowledged."""
         for rendered in entry.events[self._settled :]:
             if self._matches(rendered.texts) and not await self._post(rendered):
@@ -183,15 +183,15 @@ class Delivery:
             case Delivered():
                 self._failures = 0
                 self._acknowledged += 1
-            case Refused():
+            case SinkRefused():
                 await self._refused(answer)
-            case Gone():
+            case SinkGone():
                 await self._gone(answer)
             case _:
                 assert_never(answer)
         return isinstance(answer, Delivered)
 
-    async def _refused(self, answer: Refused) -> None:
+    async def _refused(self, answer: SinkRefused) -> None:
         self._failures += 1
         waits = self._means.backoff.delay(self._failures, self._means.timing.random)
         self._pause = max(waits, answer.retry_after)
@@ -201,7 +201,7 @@ class Delivery:
             )
         await self._record(error=answer.reason)
 
-    async def _gone(self, answer: Gone) -> None:
+    async def _gone(self, answer: SinkGone) -> None:
         self._has_ended = True
         _log.info("subscription ended", subscription=self._subscription.id, reason=answer.reason)
         await self._record(state="ended", error=answer.reason)

@@ -9,11 +9,11 @@ from functools import partial
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.events import messagecatalog, nativeevents
-from catalog.events.logtail import Entry, Tail
+from catalog.events.logtail import LogEntry, Tail
 from catalog.events.nativeevents import EventNames
 from catalog.store.changes import LoggedChange, Position
 from catalog.store.database import Connection, Database
-from catalog.store.subscriptions import Definition
+from catalog.store.subscriptions import SubscriptionDefinition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,8 @@ class Native:
     source: str
     names: EventNames = "rc4"
 
-    async def entries(self, _: Connection, changes: Sequence[LoggedChange]) -> list[Entry]:
-        return [Entry(one.position, self._renderer(one)) for one in changes]
+    async def entries(self, _: Connection, changes: Sequence[LoggedChange]) -> list[LogEntry]:
+        return [LogEntry(one.position, self._renderer(one)) for one in changes]
 
     def _renderer(self, logged: LoggedChange) -> partial[list[CloudEvent]]:
         return partial(nativeevents.events_of, logged, source=self.source, names=self.names)
@@ -36,10 +36,12 @@ class MessageCatalog:
 
     source: str
 
-    async def entries(self, connection: Connection, changes: Sequence[LoggedChange]) -> list[Entry]:
+    async def entries(
+        self, connection: Connection, changes: Sequence[LoggedChange]
+    ) -> list[LogEntry]:
         times = await messagecatalog.read_times(connection, changes)
         return [
-            Entry(
+            LogEntry(
                 one.position,
                 partial(
                     messagecatalog.events_of,
@@ -73,7 +75,7 @@ class Tails:
     def __iter__(self) -> Iterator[Tail]:
         return iter((self._native, self._catalog, self._catalog_by_base))
 
-    def of(self, definition: Definition) -> Tail:
+    def of(self, definition: SubscriptionDefinition) -> Tail:
         """The one for a subscription, by the `source` that it names."""
         if not messagecatalog.is_about_catalog(definition, self._base):
             return self._native

@@ -43,7 +43,7 @@ class Rendered:
         return self._messages[contentmode]
 
 
-class Entry:
+class LogEntry:
     """A logged change whose events are rendered when somebody first needs them."""
 
     def __init__(self, position: Position, render: Callable[[], Sequence[CloudEvent]]) -> None:
@@ -60,11 +60,11 @@ class Terms(Protocol):
 
     async def entries(
         self, connection: Connection, changes: Sequence[LoggedChange]
-    ) -> list[Entry]: ...
+    ) -> list[LogEntry]: ...
 
 
 # Whether any of these changes is for somebody.
-Concerns = Callable[[Sequence[Entry]], bool]
+Concerns = Callable[[Sequence[LogEntry]], bool]
 
 
 class Tail:
@@ -82,7 +82,7 @@ class Tail:
         self._database = database
         self._terms = terms
         self._size = size
-        self._entries: list[Entry] = []
+        self._entries: list[LogEntry] = []
         self._begin = start
         self._end = start
         self._waiting: dict[asyncio.Future[None], Concerns] = {}
@@ -145,7 +145,7 @@ class Tail:
         finally:
             self._waiting.pop(woken, None)
 
-    async def _wake(self, entries: Sequence[Entry]) -> None:
+    async def _wake(self, entries: Sequence[LogEntry]) -> None:
         """Tell those who wait, few at a time: there can be thousands of them."""
         for number, woken in enumerate([*self._waiting]):
             if number % _WOKEN_AT_ONCE == 0:
@@ -154,7 +154,7 @@ class Tail:
             if concerns is not None and _is_concerned(concerns, entries) and not woken.done():
                 woken.set_result(None)
 
-    async def after(self, position: Position, limit: int) -> Sequence[Entry]:
+    async def after(self, position: Position, limit: int) -> Sequence[LogEntry]:
         """Up to `limit` changes after a position: from memory for those who are synced,
         from the database for those who are behind."""
         if position >= self._begin:
@@ -163,7 +163,7 @@ class Tail:
         async with self._readers:
             return await self._read(position, limit)
 
-    async def _read(self, position: Position, limit: int) -> list[Entry]:
+    async def _read(self, position: Position, limit: int) -> list[LogEntry]:
         async with self._database.pool.acquire(timeout=30) as connection:
             changes = await read_changes(connection, position, limit)
             return await self._terms.entries(connection, changes)
@@ -175,7 +175,7 @@ class Tail:
             del self._entries[:surplus]
 
 
-def _is_concerned(concerns: Concerns, entries: Sequence[Entry]) -> bool:
+def _is_concerned(concerns: Concerns, entries: Sequence[LogEntry]) -> bool:
     try:
         return concerns(entries)
     # Whoever waits meets it again when it reads the changes; the others are told all the same.

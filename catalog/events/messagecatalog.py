@@ -13,7 +13,7 @@ from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.store.changes import LoggedChange
 from catalog.store.database import Connection
-from catalog.store.subscriptions import Definition
+from catalog.store.subscriptions import SubscriptionDefinition
 
 ROOT = "/messagecatalog"
 _TYPE = "io.cloudevents.messagecatalog"
@@ -87,7 +87,7 @@ def _time(logged: LoggedChange, entity: Entity | None) -> datetime:
     return entity.createdat if entity.kind == "version" else entity.modifiedat
 
 
-def is_about_catalog(definition: Definition, base: str) -> bool:
+def is_about_catalog(definition: SubscriptionDefinition, base: str) -> bool:
     """Whether a subscriber wants to hear of changes in the terms of the Message Catalog API.
 
     It may call the catalog by the node's root, as the request in section 5.5 does. Then its

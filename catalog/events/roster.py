@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from catalog.events.delivery import Delivery, Means
+from catalog.events.delivery import Delivery, DeliveryResources
 from catalog.events.logtail import Tail
 from catalog.model.errors import ServerBusy
 from catalog.store.database import Database, wait_for
@@ -49,7 +49,9 @@ class Roster:
     compared now and then, since an announcement can be lost.
     """
 
-    def __init__(self, database: Database, means: Means, group: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, database: Database, means: DeliveryResources, group: asyncio.TaskGroup
+    ) -> None:
         self._database = database
         self._means = means
         self._group = group

@@ -13,7 +13,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.http.outbound import read_limited
 from catalog.model.backoff import parse_retry_after
-from catalog.store.subscriptions import ContentMode, Credential, Definition
+from catalog.store.subscriptions import ContentMode, Credential, SubscriptionDefinition
 
 _FORMAT = JSONFormat()
 _READ_LIMIT = 64 * 1024
@@ -27,7 +27,7 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class SinkRefused:
     """The sink did not take the event; it may do so after `retry_after` seconds."""
 
     reason: str
@@ -35,18 +35,18 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
+class SinkGone:
     """The sink wants no event ever again."""
 
     reason: str
 
 
-Answer = Delivered | Refused | Gone
+Answer = Delivered | SinkRefused | SinkGone
 
 
 async def post(
     session: aiohttp.ClientSession,
-    definition: Definition,
+    definition: SubscriptionDefinition,
     credential: Credential | None,
     message: HTTPMessage,
     *,
@@ -62,7 +62,7 @@ async def post(
         and credential.expiresat is not None
         and credential.expiresat <= now()
     ):
-        return Refused(reason="the access token of the sink credential has expired")
+        return SinkRefused(reason="the access token of the sink credential has expired")
     try:
         async with session.request(
             definition.method,
@@ -74,7 +74,7 @@ async def post(
             await read_limited(response, _READ_LIMIT)
             return _answer(response.status, response.headers, now())
     except (aiohttp.ClientError, OSError) as error:
-        return Refused(reason=_describe(error))
+        return SinkRefused(reason=_describe(error))
 
 
 def encode(event: CloudEvent, contentmode: ContentMode) -> HTTPMessage:
@@ -83,7 +83,7 @@ def encode(event: CloudEvent, contentmode: ContentMode) -> HTTPMessage:
 
 
 def _headers(
-    definition: Definition, credential: Credential | None, message: HTTPMessage
+    definition: SubscriptionDefinition, credential: Credential | None, message: HTTPMessage
 ) -> dict[str, str]:
     headers = {**definition.headers, **message.headers}
     if credential is not None:
@@ -96,8 +96,10 @@ def _answer(status: int, headers: Mapping[str, str], now: datetime) -> Answer:
         return Delivered()
     reason = f"the sink answered {status}"
     if status == _GONE:
-        return Gone(reason=reason)
-    return Refused(reason=reason, retry_after=parse_retry_after(headers.get("Retry-After"), now))
+        return SinkGone(reason=reason)
+    return SinkRefused(
+        reason=reason, retry_after=parse_retry_after(headers.get("Retry-After"), now)
+    )
 
 
 def _describe(error: Exception) -> str:

@@ -24,7 +24,7 @@ from avro.schema import (
 
 from catalog.formats import avro_json
 from catalog.formats.documenttext import (
-    Malformed,
+    MalformedDocument,
     Mismatch,
     is_json_type,
     read_json,
@@ -77,7 +77,7 @@ def _part(schema: Schema, name: str) -> Schema:
     for named in _named(schema):
         if name in (named.fullname, named.name):
             return named
-    raise Malformed(f"it declares no type {name}")
+    raise MalformedDocument(f"it declares no type {name}")
 
 
 def _named(schema: Schema) -> Iterator[NamedSchema]:
@@ -112,7 +112,7 @@ def _read(document: bytes) -> Schema:
     try:
         return parse(read_text(document))
     except AvroException as error:
-        raise Malformed(str(error)) from error
+        raise MalformedDocument(str(error)) from error
 
 
 def _reason(result: SchemaCompatibilityResult) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 
-class Malformed(ValueError):
+class MalformedDocument(ValueError):
     """A document breaks a rule of its format; the text says which."""
 
 
@@ -19,17 +19,17 @@ def read_text(document: bytes) -> str:
     try:
         return document.decode()
     except UnicodeDecodeError as error:
-        raise Malformed(f"it is not UTF-8 from byte {error.start} on") from error
+        raise MalformedDocument(f"it is not UTF-8 from byte {error.start} on") from error
 
 
 def read_json(document: bytes) -> Any:
     """An empty document is no JSON text, so no format that is written in JSON allows one."""
     if not document.strip():
-        raise Malformed("the document is empty")
+        raise MalformedDocument("the document is empty")
     try:
         return orjson.loads(document)
     except orjson.JSONDecodeError as error:
-        raise Malformed(f"it is not JSON: {error}") from error
+        raise MalformedDocument(f"it is not JSON: {error}") from error
 
 
 def unquoted(document: bytes) -> bytes:
@@ -55,7 +55,7 @@ def read_payload(payload: bytes) -> Any:
     """
     try:
         return read_json(payload)
-    except Malformed as error:
+    except MalformedDocument as error:
         raise Mismatch("it is empty" if not payload.strip() else str(error)) from error
 
 

@@ -11,7 +11,7 @@ from catalog.formats.json_facts import (
     IMPOSSIBLE,
     NUMBERS,
     Facts,
-    Part,
+    SchemaPart,
     bound,
     conjuncts,
     divides,
@@ -62,19 +62,19 @@ Path = tuple[str, ...]
 class Prover(Protocol):
     """The comparison that a demand is part of."""
 
-    def gap(self, writer: Facts, reader: Part, at: Path) -> str: ...
-    def fits(self, writer: Facts, reader: Part, at: Path) -> bool: ...
-    def excluded(self, facts: Facts, part: Part, at: Path) -> bool: ...
+    def gap(self, writer: Facts, reader: SchemaPart, at: Path) -> str: ...
+    def fits(self, writer: Facts, reader: SchemaPart, at: Path) -> bool: ...
+    def excluded(self, facts: Facts, part: SchemaPart, at: Path) -> bool: ...
 
 
-Check = Callable[[Prover, Facts, Part, Path], Iterator[str]]
+Check = Callable[[Prover, Facts, SchemaPart, Path], Iterator[str]]
 
 
 def shown(at: Path) -> str:
     return "/" + "/".join(at)
 
 
-def _type(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _type(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     if "type" in (keywords := demand.says()):
         more = types(facts) - named_types(keywords["type"])
         if more:
@@ -82,7 +82,7 @@ def _type(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]
             yield f"{shown(at)}: may be of type {', '.join(names)}, which is not accepted"
 
 
-def _values(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _values(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     exact = [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
     for keyword, listed in listed_values(demand):
         if not any(equal(value, allowed) for value in exact for allowed in listed):
@@ -90,7 +90,7 @@ def _values(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[st
             yield f"{shown(at)}: {what}, which {keyword} does not accept"
 
 
-def _limits(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _limits(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     if not types(facts) & NUMBERS:
         return
     for side in ("minimum", "maximum"):
@@ -106,7 +106,7 @@ def _is_looser(side: str, has: tuple[Any, bool], limit: Any, is_exclusive: bool)
     return bool(has[0] < limit) is (side == "minimum")
 
 
-def _multiple(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _multiple(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     divisor = demand.says().get("multipleOf")
     left = types(facts) & NUMBERS
     if divisor is None or not left:
@@ -118,7 +118,7 @@ def _multiple(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[
         yield f"{shown(at)}: may be no multiple of {divisor}"
 
 
-def _sizes(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _sizes(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     keywords, left = demand.says(), types(facts)
     for keyword, kind in SIZES.items():
         if keyword not in keywords or kind not in left:
@@ -132,7 +132,7 @@ def _sizes(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str
             yield f"{shown(at)}: may not keep to {keyword} {limit}"
 
 
-def _pattern(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _pattern(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     pattern = demand.says().get("pattern")
     if pattern is None or "string" not in types(facts):
         return
@@ -143,7 +143,7 @@ def _pattern(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[s
         yield f"{shown(at)}: may not match the pattern {pattern}"
 
 
-def _unique(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _unique(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     if demand.says().get("uniqueItems") is not True or "array" not in types(facts):
         return
     is_unique = any(fact.says().get("uniqueItems") is True for fact in facts)
@@ -151,13 +151,13 @@ def _unique(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[st
         yield f"{shown(at)}: may have equal items"
 
 
-def _required(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _required(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     if "object" in types(facts):
         for name in sorted(set(demand.says().get("required", ())) - required(facts)):
             yield f"{shown(at)}: {name} is required and may be missing"
 
 
-def _properties(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _properties(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     if "object" not in types(facts):
         return
     always = required(facts)
@@ -168,7 +168,7 @@ def _properties(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterato
                 yield _gap_or_refusal(prover, written, read, (*at, "properties", name))
 
 
-def _other_properties(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _other_properties(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     if "object" not in types(facts):
         return
     patterns = demand.says().get("patternProperties", {})
@@ -185,13 +185,13 @@ def _other_properties(prover: Prover, facts: Facts, demand: Part, at: Path) -> I
         yield _gap_or_refusal(prover, rest, read, where)
 
 
-def _matched(facts: Facts) -> Iterator[tuple[str, Part]]:
+def _matched(facts: Facts) -> Iterator[tuple[str, SchemaPart]]:
     for fact in facts:
         for pattern, schema in fact.says().get("patternProperties", {}).items():
             yield pattern, fact.at(schema)
 
 
-def _elements(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _elements(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     if "array" not in types(facts):
         return
     first, rest = elements(demand)
@@ -207,26 +207,26 @@ def _elements(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[
             yield _gap_or_refusal(prover, written, read, (*at, "items"))
 
 
-def _gap_or_refusal(prover: Prover, written: Facts, read: Part, at: Path) -> str:
+def _gap_or_refusal(prover: Prover, written: Facts, read: SchemaPart, at: Path) -> str:
     if read.schema is not IMPOSSIBLE:
         return prover.gap(written or [read.at(ANYTHING)], read, at)
     return f"{shown(at)}: may be there and is not accepted" if types(conjuncts(written)) else ""
 
 
-def _not(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _not(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     keywords = demand.says()
     if "not" in keywords and not prover.excluded(facts, demand.at(keywords["not"]), at):
         yield f"{shown(at)}: may be what not excludes"
 
 
-def _any_of(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _any_of(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     if "anyOf" in demand.says() and not any(
         prover.fits(facts, branch, at) for branch in demand.members("anyOf")
     ):
         yield f"{shown(at)}: cannot be shown to match one of anyOf"
 
 
-def _one_of(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _one_of(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     if "oneOf" not in demand.says():
         return
     open_branches = [
@@ -236,7 +236,7 @@ def _one_of(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[st
         yield f"{shown(at)}: cannot be shown to match exactly one of oneOf"
 
 
-def _reference(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _reference(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     reference = demand.says().get("$ref")
     if reference is None or demand.target() is not None:
         return
@@ -244,7 +244,7 @@ def _reference(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator
         yield f"{shown(at)}: refers to {reference}, and nothing but the document itself is read"
 
 
-def _whole(prover: Prover, facts: Facts, demand: Part, at: Path) -> Iterator[str]:
+def _whole(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     keywords = demand.says()
     for group in WHOLE:
         if group[0] in keywords and not any(same_keywords(fact, demand, group) for fact in facts):

@@ -17,7 +17,7 @@ from catalog.formats.json_facts import (
     EXACTLY,
     TYPES,
     Facts,
-    Part,
+    SchemaPart,
     conjuncts,
     equal,
     exactly,
@@ -29,11 +29,11 @@ from catalog.formats.json_facts import (
 from catalog.formats.json_sameness import same
 
 # That who reads with a schema accepts all that has some facts.
-Claim = tuple[frozenset[Part], Part]
+Claim = tuple[frozenset[SchemaPart], SchemaPart]
 ONE_TYPE = {name: {"type": name} for name in TYPES}
 
 
-def obstacle(writer: Part, reader: Part) -> str:
+def obstacle(writer: SchemaPart, reader: SchemaPart) -> str:
     """Why something that the writer's schema accepts may not be accepted; "" if all is."""
     return Comparison().gap([writer.at(writer.schema)], reader.at(reader.schema), ())
 
@@ -51,7 +51,7 @@ class Comparison:
         self._excluding: set[Claim] = set()
         self._made: dict[tuple[int, str, int], dict[Any, Any]] = {}
 
-    def gap(self, writer: Facts, reader: Part, at: Path) -> str:
+    def gap(self, writer: Facts, reader: SchemaPart, at: Path) -> str:
         """Where the reader does not accept what has all the writer's facts; "" if nowhere."""
         facts = conjuncts(writer)
         claim, depth = (frozenset(facts), reader), len(at)
@@ -71,10 +71,10 @@ class Comparison:
             self._shown = before
         return problem
 
-    def fits(self, writer: Facts, reader: Part, at: Path) -> bool:
+    def fits(self, writer: Facts, reader: SchemaPart, at: Path) -> bool:
         return not self.gap(writer, reader, at)
 
-    def excluded(self, facts: Facts, part: Part, at: Path) -> bool:
+    def excluded(self, facts: Facts, part: SchemaPart, at: Path) -> bool:
         """Whether it can be shown that nothing with these facts is accepted by the part."""
         facts, others = conjuncts(facts), conjuncts([part])
         claim = frozenset(facts), part
@@ -90,7 +90,7 @@ class Comparison:
         self._excluding.discard(claim)
         return is_excluded
 
-    def _direct_gap(self, facts: Facts, reader: Part, at: Path) -> str:
+    def _direct_gap(self, facts: Facts, reader: SchemaPart, at: Path) -> str:
         for demand in conjuncts([reader]):
             if any(same(fact, demand) for fact in facts):
                 continue
@@ -98,11 +98,11 @@ class Comparison:
                 return problem
         return ""
 
-    def _demand_gap(self, facts: Facts, demand: Part, at: Path) -> str:
+    def _demand_gap(self, facts: Facts, demand: SchemaPart, at: Path) -> str:
         problems = (self._first(check(self, facts, demand, at)) for check in CHECKS)
         return self._first(problems)
 
-    def _cases(self, facts: Facts) -> list[list[Part]]:
+    def _cases(self, facts: Facts) -> list[list[SchemaPart]]:
         """Facts that say more, one of which each value has; none if there is but one case."""
         # What these lead to is among the facts, and would come back with them.
         facts = [self._without(fact, "allOf", "$ref") for fact in facts]
@@ -113,7 +113,7 @@ class Comparison:
                 return [[*rest, remainder, *case] for case in several[1]]
         return self._cases_of_types(facts)
 
-    def _cases_of(self, fact: Part) -> tuple[str, list[list[Part]]] | None:
+    def _cases_of(self, fact: SchemaPart) -> tuple[str, list[list[SchemaPart]]] | None:
         keywords = fact.says()
         if "const" in keywords:
             return "const", [[self._exact(fact, "const", 0, keywords["const"])]]
@@ -126,7 +126,7 @@ class Comparison:
             return "oneOf", [*self._only_one(fact)]
         return None
 
-    def _cases_of_types(self, facts: Facts) -> list[list[Part]]:
+    def _cases_of_types(self, facts: Facts) -> list[list[SchemaPart]]:
         left = types(facts)
         if any(EXACTLY in fact.schema for fact in facts):
             return []
@@ -140,23 +140,23 @@ class Comparison:
             return []
         return [[*facts, facts[0].at(ONE_TYPE[name])] for name in kinds]
 
-    def _only_one(self, fact: Part) -> Iterator[list[Part]]:
+    def _only_one(self, fact: SchemaPart) -> Iterator[list[SchemaPart]]:
         branches = fact.members("oneOf")
         for chosen in branches:
             others = [i for i, branch in enumerate(branches) if branch is not chosen]
             yield [chosen, *(self._negation(fact, i, branches[i]) for i in others)]
 
-    def _negation(self, fact: Part, index: int, branch: Part) -> Part:
+    def _negation(self, fact: SchemaPart, index: int, branch: SchemaPart) -> SchemaPart:
         made = self._made.setdefault((id(fact.schema), "not", index), {"not": branch.schema})
         return fact.at(made)
 
-    def _exact(self, fact: Part, keyword: str, index: int, value: Any) -> Part:
+    def _exact(self, fact: SchemaPart, keyword: str, index: int, value: Any) -> SchemaPart:
         key = (id(fact.schema), keyword, index)
         if key not in self._made:
             self._made[key] = exactly(value)
         return fact.at(self._made[key])
 
-    def _without(self, fact: Part, *keywords: str) -> Part:
+    def _without(self, fact: SchemaPart, *keywords: str) -> SchemaPart:
         said = fact.says()
         if not said.keys() & set(keywords):
             return fact
@@ -166,7 +166,7 @@ class Comparison:
             self._made[key] = {name: said[name] for name in said if name not in keywords}
         return fact.at(self._made[key])
 
-    def _is_ruled_out(self, fact: Part, part: Part, at: Path) -> bool:
+    def _is_ruled_out(self, fact: SchemaPart, part: SchemaPart, at: Path) -> bool:
         keywords = fact.says()
         return "not" in keywords and self.fits([part], fact.at(keywords["not"]), at)
 

@@ -52,7 +52,7 @@ ANNOTATIONS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SchemaPart:
     """A schema or a part of one, with what its references are relative to."""
 
     schema: Any
@@ -63,38 +63,38 @@ class Part:
         return id(self.schema)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Part) and self.schema is other.schema
+        return isinstance(other, SchemaPart) and self.schema is other.schema
 
-    def at(self, schema: Any) -> Part:
+    def at(self, schema: Any) -> SchemaPart:
         """A part of this part; a boolean becomes the object that means the same."""
         if isinstance(schema, bool):
             schema = ANYTHING if schema else IMPOSSIBLE
         if isinstance(schema, dict) and ("$id" in schema or "id" in schema):
             resource = self.specification.create_resource(schema)
-            return Part(schema, self.resolver.in_subresource(resource), self.specification)
-        return Part(schema, self.resolver, self.specification)
+            return SchemaPart(schema, self.resolver.in_subresource(resource), self.specification)
+        return SchemaPart(schema, self.resolver, self.specification)
 
     def get(self, keyword: Any, default: Any = None) -> Any:
         return self.schema.get(keyword, default)
 
-    def members(self, keyword: str) -> list[Part]:
+    def members(self, keyword: str) -> list[SchemaPart]:
         """The schemas of a keyword that has several, such as anyOf."""
         return [self.at(schema) for schema in self.get(keyword, ())]
 
-    def children(self) -> list[Part]:
+    def children(self) -> list[SchemaPart]:
         resource = self.specification.create_resource(self.schema)
         return [
-            Part(child.contents, self.resolver.in_subresource(child), self.specification)
+            SchemaPart(child.contents, self.resolver.in_subresource(child), self.specification)
             for child in resource.subresources()
         ]
 
-    def target(self) -> Part | None:
+    def target(self) -> SchemaPart | None:
         """Where $ref leads; None is outside of the document."""
         try:
             resolved = self.resolver.lookup(self.get("$ref"))
         except Unresolvable:
             return None
-        return Part(ANYTHING, resolved.resolver, self.specification).at(resolved.contents)
+        return SchemaPart(ANYTHING, resolved.resolver, self.specification).at(resolved.contents)
 
     def says(self) -> dict[Any, Any]:
         """Its keywords; before 2019-09 a reference silences its neighbours."""
@@ -103,12 +103,12 @@ class Part:
         return {key: value for key, value in self.schema.items() if key not in ANNOTATIONS}
 
 
-Facts = Sequence[Part]
+Facts = Sequence[SchemaPart]
 
 
-def conjuncts(parts: Facts) -> list[Part]:
+def conjuncts(parts: Facts) -> list[SchemaPart]:
     """All parts that hold together: these, and what their $ref and allOf lead to."""
-    found: dict[Part, None] = {}
+    found: dict[SchemaPart, None] = {}
     pending = list(reversed(parts))
     while pending:
         part = pending.pop()
@@ -189,7 +189,7 @@ def divides(divisor: Any, value: Any) -> bool:
     return bool(Fraction(str(value)) % Fraction(str(divisor)) == 0)
 
 
-def listed_values(part: Part) -> Iterator[tuple[str, list[Any]]]:
+def listed_values(part: SchemaPart) -> Iterator[tuple[str, list[Any]]]:
     """The values that a part allows, for each keyword that lists them."""
     keywords = part.says()
     if "enum" in keywords:
@@ -206,12 +206,12 @@ def named_properties(facts: Facts) -> set[str]:
     return {name for fact in facts for name in fact.says().get("properties", {})}
 
 
-def property_facts(facts: Facts, name: str) -> list[Part]:
+def property_facts(facts: Facts, name: str) -> list[SchemaPart]:
     """What the facts say of one property; nothing where none of them speaks of it."""
     return [said for fact in facts for said in property_of(fact, name)]
 
 
-def property_of(fact: Part, name: str) -> list[Part]:
+def property_of(fact: SchemaPart, name: str) -> list[SchemaPart]:
     keywords = fact.says()
     said = [fact.at(keywords["properties"][name])] if name in keywords.get("properties", {}) else []
     said += [
@@ -222,22 +222,22 @@ def property_of(fact: Part, name: str) -> list[Part]:
     return said or _additional(fact, "additionalProperties")
 
 
-def other_properties(facts: Facts) -> list[Part]:
+def other_properties(facts: Facts) -> list[SchemaPart]:
     """What the facts say of properties that they neither name nor match."""
     return [said for fact in facts for said in _additional(fact, "additionalProperties")]
 
 
-def element_facts(facts: Facts, index: int) -> list[Part]:
+def element_facts(facts: Facts, index: int) -> list[SchemaPart]:
     """What the facts say of the element at an index of an array."""
     return [said for fact in facts for said in element_of(fact, index)]
 
 
-def element_of(fact: Part, index: int) -> list[Part]:
+def element_of(fact: SchemaPart, index: int) -> list[SchemaPart]:
     first, rest = elements(fact)
     return [first[index]] if index < len(first) else rest
 
 
-def elements(fact: Part) -> tuple[list[Part], list[Part]]:
+def elements(fact: SchemaPart) -> tuple[list[SchemaPart], list[SchemaPart]]:
     """The schemas of the first elements of an array, and of the rest where there is one.
 
     Drafts before 2020-12 write the first ones as a list of items.
@@ -281,6 +281,6 @@ def exactly(value: Any) -> dict[Any, Any]:
             return schema | limits | size | {"type": "object", "properties": members}
 
 
-def _additional(fact: Part, keyword: str) -> list[Part]:
+def _additional(fact: SchemaPart, keyword: str) -> list[SchemaPart]:
     schema = fact.says().get(keyword)
     return [] if schema is None or schema is True or schema == {} else [fact.at(schema)]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from catalog.formats.json_facts import Part, equal
+from catalog.formats.json_facts import SchemaPart, equal
 
 
-def same(one: Part, other: Part) -> bool:
+def same(one: SchemaPart, other: SchemaPart) -> bool:
     """References are the same if what they lead to is; annotations are left out."""
     return _Sameness().of_parts(one, other)
 
 
-def same_keywords(one: Part, other: Part, keywords: Iterable[str]) -> bool:
+def same_keywords(one: SchemaPart, other: SchemaPart, keywords: Iterable[str]) -> bool:
     """The same, for some keywords that count together."""
     said, also_said = one.says(), other.says()
     return all(
@@ -27,15 +27,15 @@ class _Sameness:
     """Parts that are being compared already count as the same, so recursion ends."""
 
     def __init__(self) -> None:
-        self._assumed: set[tuple[Part, Part]] = set()
+        self._assumed: set[tuple[SchemaPart, SchemaPart]] = set()
 
-    def of_parts(self, one: Part, other: Part) -> bool:
+    def of_parts(self, one: SchemaPart, other: SchemaPart) -> bool:
         if (one, other) in self._assumed:
             return True
         self._assumed.add((one, other))
         return self.of_values(one.says(), other.says(), one, other)
 
-    def of_values(self, one: Any, other: Any, mine: Part, theirs: Part) -> bool:
+    def of_values(self, one: Any, other: Any, mine: SchemaPart, theirs: SchemaPart) -> bool:
         if isinstance(one, dict) and isinstance(other, dict):
             return one.keys() == other.keys() and all(
                 self._of_members(key, one[key], other[key], mine, theirs) for key in one
@@ -46,7 +46,9 @@ class _Sameness:
             )
         return equal(one, other)
 
-    def _of_members(self, key: Any, one: Any, other: Any, mine: Part, theirs: Part) -> bool:
+    def _of_members(
+        self, key: Any, one: Any, other: Any, mine: SchemaPart, theirs: SchemaPart
+    ) -> bool:
         if key == "$ref" and isinstance(one, str) and isinstance(other, str):
             targets = mine.at({"$ref": one}).target(), theirs.at({"$ref": other}).target()
             if targets[0] is None or targets[1] is None:

@@ -13,9 +13,9 @@ from referencing import Registry, Specification
 from referencing.exceptions import NoSuchAnchor, PointerToNowhere, Unresolvable
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
 
-from catalog.formats.documenttext import Malformed, Mismatch, read_json, read_payload
+from catalog.formats.documenttext import MalformedDocument, Mismatch, read_json, read_payload
 from catalog.formats.json_evolution import obstacle
-from catalog.formats.json_facts import Part
+from catalog.formats.json_facts import SchemaPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def _validator(schema: Any, dialect: Dialect, part: str) -> Any:
         registry = jsonschema_rs.Registry(whole, retriever=_refuse)
         return jsonschema_rs.validator_for(entry, registry=registry, retriever=_refuse)
     except ValueError as error:
-        raise Malformed(str(error).partition("\n")[0]) from error
+        raise MalformedDocument(str(error).partition("\n")[0]) from error
 
 
 def _refuse(uri: str) -> Any:
@@ -95,13 +95,13 @@ def _pointer(error: jsonschema_rs.ValidationError) -> str:
     return "".join(f"/{step}" for step in error.instance_path) or "/"
 
 
-def _read(format: str, document: bytes) -> Part:
+def _read(format: str, document: bytes) -> SchemaPart:
     schema = read_json(document)
     dialect = _dialect(format, schema)
     _check_by_meta_schema(schema, dialect)
     resource = dialect.specification.create_resource(schema)
     registry: Registry[Any] = Registry()
-    part = Part(schema, registry.resolver_with_root(resource), dialect.specification)
+    part = SchemaPart(schema, registry.resolver_with_root(resource), dialect.specification)
     _check_references(part)
     return part
 
@@ -116,7 +116,7 @@ def _dialect(format: str, schema: Any) -> Dialect:
     for dialect in allowed:
         if _without_scheme(str(declared)) == _without_scheme(dialect.uri):
             return dialect
-    raise Malformed(f"its $schema is {declared}, which is not what its format says")
+    raise MalformedDocument(f"its $schema is {declared}, which is not what its format says")
 
 
 def _without_scheme(uri: str) -> str:
@@ -127,17 +127,17 @@ def _check_by_meta_schema(schema: Any, dialect: Dialect) -> None:
     """Draft 4 has no boolean schemas, and a boolean has no room for a $schema."""
     if not isinstance(schema, dict):
         if not isinstance(schema, bool) or dialect is DIALECTS["draft-04"]:
-            raise Malformed("a schema of this dialect is not of this type")
+            raise MalformedDocument("a schema of this dialect is not of this type")
         return
     try:
         jsonschema_rs.meta.validate({**schema, "$schema": dialect.uri})
     except jsonschema_rs.ValidationError as error:
-        raise Malformed(f"{_pointer(error)}: {error.message}") from error
+        raise MalformedDocument(f"{_pointer(error)}: {error.message}") from error
     except ValueError as error:
-        raise Malformed(str(error)) from error
+        raise MalformedDocument(str(error)) from error
 
 
-def _check_references(root: Part) -> None:
+def _check_references(root: SchemaPart) -> None:
     """A reference to a place in the document that is not there makes the schema useless."""
     pending = [root]
     while pending:
@@ -146,11 +146,11 @@ def _check_references(root: Part) -> None:
             continue
         reference = part.schema.get("$ref")
         if isinstance(reference, str) and (missing := _missing(part, reference)):
-            raise Malformed(missing)
+            raise MalformedDocument(missing)
         pending += part.children()
 
 
-def _missing(part: Part, reference: str) -> str:
+def _missing(part: SchemaPart, reference: str) -> str:
     try:
         part.resolver.lookup(reference)
     except (NoSuchAnchor, PointerToNowhere):

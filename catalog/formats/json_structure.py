@@ -6,7 +6,7 @@ from typing import Any
 
 from json_structure import InstanceValidator, SchemaValidator
 
-from catalog.formats.documenttext import Malformed, read_json, read_payload
+from catalog.formats.documenttext import MalformedDocument, read_json, read_payload
 
 MAX_REASONS = 3
 _ROOT = frozenset({"$root", "properties", "required", "type"})
@@ -28,7 +28,7 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
     """
     described = read_json(schema)
     if fault := _fault(described):
-        raise Malformed(fault)
+        raise MalformedDocument(fault)
     if part:
         described = {key: value for key, value in described.items() if key not in _ROOT}
         described["$root"] = f"#{part}"
@@ -39,5 +39,7 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
 def _fault(schema: Any) -> str:
     errors = SchemaValidator(allow_import=False, extended=False).validate(schema)
     if any("$import" in error.message for error in errors):
-        raise Malformed("it imports definitions, and nothing but the document itself is read")
+        raise MalformedDocument(
+            "it imports definitions, and nothing but the document itself is read"
+        )
     return "; ".join(f"{error.path}: {error.message}" for error in errors[:MAX_REASONS])

@@ -47,7 +47,7 @@ MAX_PROBLEMS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class DeclaredTypes:
     """What a file declares, by full name; fields include those of its own extensions."""
 
     messages: Mapping[str, DescriptorProto]
@@ -70,7 +70,7 @@ def obstacle(older: FileDescriptorProto, newer: FileDescriptorProto, direction: 
     return "; ".join(problems[:MAX_PROBLEMS])
 
 
-def _gone(old: Declared, new: Declared) -> Iterator[str]:
+def _gone(old: DeclaredTypes, new: DeclaredTypes) -> Iterator[str]:
     """What older data needs and the newer file does not leave in place."""
     for name, message in old.messages.items():
         if name not in new.messages:
@@ -82,7 +82,7 @@ def _gone(old: Declared, new: Declared) -> Iterator[str]:
                 yield f"{name}: number {number} was reserved and is used"
 
 
-def _reading_problems(*, writer: Declared, reader: Declared) -> Iterator[str]:
+def _reading_problems(*, writer: DeclaredTypes, reader: DeclaredTypes) -> Iterator[str]:
     """Compare all messages that both have, and those that fields lead to, each pair once."""
     pending = [(name, name) for name in writer.messages if name in reader.messages]
     seen = set(pending)
@@ -138,7 +138,7 @@ class Pair:
     def types(self) -> tuple[str, str]:
         return self.wrote.type_name, self.reads.type_name
 
-    def problem(self, writer: Declared, reader: Declared) -> str:
+    def problem(self, writer: DeclaredTypes, reader: DeclaredTypes) -> str:
         if not self._have_one_encoding():
             return f"was {_name(self.wrote)} and is {_name(self.reads)}"
         if self._loses_repetition():
@@ -149,7 +149,7 @@ class Pair:
             return "" if self.leads_on(writer, reader) else "is of another type"
         return ""
 
-    def leads_on(self, writer: Declared, reader: Declared) -> bool:
+    def leads_on(self, writer: DeclaredTypes, reader: DeclaredTypes) -> bool:
         """Whether both types are declared here, so that they can be compared in turn."""
         written, read = self.types
         return self._are_messages() and written in writer.messages and read in reader.messages
@@ -168,7 +168,7 @@ class Pair:
         was, is_ = (f.label == Field.LABEL_REPEATED for f in (self.wrote, self.reads))
         return was and not is_ and self.wrote.type not in LENGTH_DELIMITED
 
-    def _enum_problem(self, writer: Declared, reader: Declared) -> str:
+    def _enum_problem(self, writer: DeclaredTypes, reader: DeclaredTypes) -> str:
         """Only an open enum has a place for numbers that it does not declare."""
         written, read = self.types
         if written not in writer.enums or read not in reader.enums:
@@ -184,7 +184,7 @@ def _name(field: Field) -> str:
     return field.type_name or Field.Type.Name(field.type).removeprefix("TYPE_").lower()
 
 
-def _declared(file: FileDescriptorProto) -> Declared:
+def _declared(file: FileDescriptorProto) -> DeclaredTypes:
     prefix = f".{file.package}" if file.package else ""
     messages = dict(_messages(file.message_type, prefix))
     extensions: dict[str, list[Field]] = {}
@@ -193,7 +193,7 @@ def _declared(file: FileDescriptorProto) -> Declared:
     enums = {f"{prefix}.{enum.name}": enum for enum in file.enum_type}
     for name, message in messages.items():
         enums |= {f"{name}.{enum.name}": enum for enum in message.enum_type}
-    return Declared(
+    return DeclaredTypes(
         messages=messages,
         enums=enums,
         extensions=extensions,

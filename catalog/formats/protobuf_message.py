@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from catalog.formats.documenttext import Malformed, Mismatch, is_json_type
+from catalog.formats.documenttext import MalformedDocument, Mismatch, is_json_type
 
 MAX_DEPTH = 100
 
@@ -30,7 +30,7 @@ def empty(files: Sequence[FileDescriptorProto], name: str) -> Any:
     wanted = [full for full in declared if not name or full == name]
     wanted += [full for full in declared if full.endswith(f".{name}")]
     if not wanted:
-        raise Malformed(f"it declares no message {name}".rstrip())
+        raise MalformedDocument(f"it declares no message {name}".rstrip())
     return GetMessageClass(pool.FindMessageTypeByName(wanted[0]))()
 
 

@@ -13,7 +13,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from grpc_tools import protoc
 
 from catalog.formats import protobuf_message
-from catalog.formats.documenttext import Malformed, unquoted
+from catalog.formats.documenttext import MalformedDocument, unquoted
 from catalog.formats.protobuf_evolution import obstacle
 
 # Nothing else can be imported: google/protobuf/timestamp.proto and its neighbours.
@@ -59,7 +59,7 @@ def _compile_all(format: str, document: bytes) -> Sequence[FileDescriptorProto]:
         compiled = Path(f"{folder}.compiled")
         complaints = _run_protoc(folder, compiled)
         if complaints:
-            raise Malformed(complaints)
+            raise MalformedDocument(complaints)
         files = FileDescriptorSet.FromString(compiled.read_bytes()).file
         compiled.unlink()
     _check_syntax(files[-1], format)
@@ -93,4 +93,4 @@ def _check_syntax(file: FileDescriptorProto, format: str) -> None:
     syntax = file.syntax or "proto2"
     wanted = "proto" + format.removeprefix("protobuf/")[0]
     if syntax != wanted:
-        raise Malformed(f"its syntax is {syntax}, not {wanted}")
+        raise MalformedDocument(f"its syntax is {syntax}, not {wanted}")

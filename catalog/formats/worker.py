@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from catalog.formats.confinement import confine
-from catalog.formats.documenttext import Malformed, Mismatch
+from catalog.formats.documenttext import MalformedDocument, Mismatch
 from catalog.formats.families import family_of
 
 MAX_ANSWER_CHARACTERS = 1000
@@ -63,7 +63,7 @@ def _answer(format: str, direction: str, documents: Sequence[bytes]) -> dict[str
         return _reply(check(format, direction, documents))
     except Mismatch as error:
         return _reply(str(error))
-    except Malformed as error:
+    except MalformedDocument as error:
         return _reply(str(error), unusable=direction == CONFORM)
     except RecursionError:
         return _reply("the document is nested too deeply to be checked")

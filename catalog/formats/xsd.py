@@ -11,7 +11,7 @@ from xmlschema import XMLResource, XMLSchema10, XMLSchema11
 from xmlschema.exceptions import XMLResourceBlocked, XMLSchemaException
 from xmlschema.validators import XMLSchemaParseError
 
-from catalog.formats.documenttext import Malformed, Mismatch, unquoted
+from catalog.formats.documenttext import MalformedDocument, Mismatch, unquoted
 
 MAX_REASONS = 3
 OUTSIDE = "and nothing but the document itself is read"
@@ -49,9 +49,9 @@ def _read(format: str, document: bytes) -> XMLSchema10 | XMLSchema11:
         try:
             return schema(BytesIO(unquoted(document)), defuse="always", allow="none")
         except XMLResourceBlocked as error:
-            raise Malformed(f"it includes another document, {OUTSIDE}") from error
+            raise MalformedDocument(f"it includes another document, {OUTSIDE}") from error
         except XMLSchemaParseError as error:
             imports = f"; it imports other namespaces, {OUTSIDE}" if blocked_imports else ""
-            raise Malformed(f"{error.path or '/'}: {error.message}{imports}") from error
+            raise MalformedDocument(f"{error.path or '/'}: {error.message}{imports}") from error
         except XMLSchemaException as error:
-            raise Malformed(str(error)) from error
+            raise MalformedDocument(str(error)) from error

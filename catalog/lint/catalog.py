@@ -15,7 +15,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid
-from catalog.writing.formatcheck import Checker, Direction
+from catalog.writing.formatcheck import Direction, DocumentChecker
 from catalog.writing.planning import Planning
 from catalog.writing.transaction import touched_by
 
@@ -38,7 +38,7 @@ class Trusting:
 
 
 @dataclass(slots=True, kw_only=True)
-class Catalog:
+class LintedCatalog:
     """A catalog that documents are applied to, one after the other."""
 
     configuration: Configuration
@@ -50,7 +50,9 @@ class Catalog:
         if "/" not in self.memory.entities:
             self.memory.add(_registry())
 
-    async def apply(self, groups: Mapping[str, Any], checker: Checker) -> list[XRegistryError]:
+    async def apply(
+        self, groups: Mapping[str, Any], checker: DocumentChecker
+    ) -> list[XRegistryError]:
         """Import a document, without what a node would refuse.
 
         Whatever epochs it has are overlooked: they are those of another catalog.
@@ -83,7 +85,7 @@ class Catalog:
         interaction.violations = []
         return interaction, found
 
-    async def _write(self, interaction: Interaction, checker: Checker) -> None:
+    async def _write(self, interaction: Interaction, checker: DocumentChecker) -> None:
         planning = Planning(
             holdings=self.memory,
             configuration=self.configuration,

@@ -12,7 +12,7 @@ from catalog.rules.fault import pointer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class DeclaredEntities:
     """One document: its groups by plural, and the JSON pointers of its entities by xid."""
 
     file: str
@@ -21,7 +21,7 @@ class Declared:
     bodies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, file: str, groups: Mapping[str, Any], model: Model) -> Declared:
+    def of(cls, file: str, groups: Mapping[str, Any], model: Model) -> DeclaredEntities:
         """A document as a model reads it; what has no valid id is not an entity."""
         found = {str(xid): (at, body) for xid, at, body in _entities(groups, model)}
         return cls(

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from catalog.lint.catalog import Catalog, Trusting, entity_of
-from catalog.lint.declared import Declared
+from catalog.lint.catalog import LintedCatalog, Trusting, entity_of
+from catalog.lint.declared import DeclaredEntities
 from catalog.lint.finding import Finding
-from catalog.lint.publishedchanges import Changes
+from catalog.lint.publishedchanges import PublishedChanges
 from catalog.lint.surroundings import Known
 from catalog.model.configuration import Configuration
 from catalog.model.dotpath import Index, Key, read_path
@@ -18,7 +18,7 @@ from catalog.model.errors import Readonly, XRegistryError
 from catalog.model.xid import Xid
 from catalog.rules import Rules, Subject, references_of
 from catalog.rules.fault import pointer
-from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, Checker
+from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, DocumentChecker
 
 BASE_UNUSABLE = "base_unusable"
 DECLARED_TWICE = "declared_twice"
@@ -40,7 +40,7 @@ class Base:
     """
 
     name: str
-    documents: Sequence[Declared]
+    documents: Sequence[DeclaredEntities]
     is_former: bool
     absent: frozenset[str] = frozenset()
     authorities: dict[str, str] = field(default_factory=dict)
@@ -58,16 +58,16 @@ class Lint:
         base: what they are held against, if anything.
     """
 
-    documents: Sequence[Declared]
+    documents: Sequence[DeclaredEntities]
     configuration: Configuration
-    checker: Checker
+    checker: DocumentChecker
     base: Base | None = None
     _findings: list[Finding] = field(default_factory=list)
 
     async def run(self) -> list[Finding]:
         """Everything that is found, each with its document if it is about one."""
         before = await self._in_force()
-        after = Catalog(configuration=self.configuration, memory=before.memory.copy())
+        after = LintedCatalog(configuration=self.configuration, memory=before.memory.copy())
         for document in self.documents:
             for violation in await after.apply(document.groups, self.checker):
                 if not _is_left_alone(document, violation):
@@ -82,7 +82,7 @@ class Lint:
         self._findings += self._elsewhere(after, known)
         self._findings += self._twice()
         if self.base is not None:
-            changes = Changes(
+            changes = PublishedChanges(
                 before=before.memory,
                 after=after.memory,
                 model=self.configuration.model,
@@ -93,8 +93,8 @@ class Lint:
             self._findings += [each async for each in self._changed(changes, after)]
         return self._findings
 
-    async def _in_force(self) -> Catalog:
-        catalog = Catalog(configuration=self.configuration)
+    async def _in_force(self) -> LintedCatalog:
+        catalog = LintedCatalog(configuration=self.configuration)
         for document in self.base.documents if self.base is not None else ():
             for violation in await catalog.apply(document.groups, Trusting()):
                 assert self.base is not None
@@ -112,7 +112,7 @@ class Lint:
                 catalog.memory.add(replace(entity, authority=authority))
         return catalog
 
-    def _gone(self, after: Catalog) -> frozenset[str]:
+    def _gone(self, after: LintedCatalog) -> frozenset[str]:
         """What the documents had before, and have no more."""
         if self.base is None or not self.base.is_former:
             return frozenset()
@@ -128,7 +128,7 @@ class Lint:
     def _declared(self) -> set[str]:
         return {xid for document in self.documents for xid in document.pointers}
 
-    def _known(self, after: Catalog, gone: frozenset[str]) -> Known:
+    def _known(self, after: LintedCatalog, gone: frozenset[str]) -> Known:
         declared, base = self._declared(), self.base
         here = declared | after.memory.entities.keys() - {"/"}
         groups = {str(Xid.parse(xid).group) for xid in here}
@@ -171,7 +171,7 @@ class Lint:
                 )
                 yield self._place(finding)
 
-    def _elsewhere(self, after: Catalog, known: Known) -> Iterator[Finding]:
+    def _elsewhere(self, after: LintedCatalog, known: Known) -> Iterator[Finding]:
         """References to groups of which nothing is known, so that nobody can tell."""
         found: Counter[tuple[str, str]] = Counter()
         for xid in sorted(after.written - {"/"}):
@@ -192,7 +192,7 @@ class Lint:
 
     def _twice(self) -> Iterator[Finding]:
         """Who is imported last wins, so two documents have to say the same of one entity."""
-        first: dict[str, Declared] = {}
+        first: dict[str, DeclaredEntities] = {}
         for document in self.documents:
             for xid, at in document.pointers.items():
                 other = first.setdefault(xid, document)
@@ -210,7 +210,9 @@ class Lint:
                         "depend on the order. Say it in one place.",
                     )
 
-    async def _changed(self, changes: Changes, after: Catalog) -> AsyncIterator[Finding]:
+    async def _changed(
+        self, changes: PublishedChanges, after: LintedCatalog
+    ) -> AsyncIterator[Finding]:
         async for finding in changes.find(self._declared() & after.memory.entities.keys()):
             yield self._place(finding)
 
@@ -219,13 +221,13 @@ def _subject(entity: Entity) -> Subject:
     return Subject(xid=entity.path, attributes=entity.attributes)
 
 
-def _is_left_alone(document: Declared, violation: XRegistryError) -> bool:
+def _is_left_alone(document: DeclaredEntities, violation: XRegistryError) -> bool:
     """What is a replica both in a document and in the catalog is not imported."""
     xid = entity_of(violation) if isinstance(violation, Readonly) else None
     return xid is not None and document.is_readonly(xid)
 
 
-def _refused(document: Declared, violation: XRegistryError) -> Finding:
+def _refused(document: DeclaredEntities, violation: XRegistryError) -> Finding:
     """An error of the engine, with the attribute that it names."""
     at = document.pointer_to(violation.subject)
     steps = _steps(violation.arguments.get("name", "")) if entity_of(violation) else []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid
-from catalog.store.crossreferences import Source
+from catalog.store.crossreferences import CrossReference
 from catalog.store.locks import Touched
 from catalog.writing.plan import Planned
 
@@ -69,10 +69,10 @@ class Memory:
     async def load_documents(self, xids: Iterable[str]) -> dict[str, bytes]:
         return {xid: self._documents[xid] for xid in xids if xid in self._documents}
 
-    async def load_sources(self, targets: Iterable[str]) -> list[Source]:
+    async def load_sources(self, targets: Iterable[str]) -> list[CrossReference]:
         wanted = set(targets)
         return [
-            Source(xid=xid, target=xref, group=self.entities[str(entity.path.group)])
+            CrossReference(xid=xid, target=xref, group=self.entities[str(entity.path.group)])
             for xid, entity in self.entities.items()
             if (xref := entity.attributes.get("xref", "")) in wanted and entity.kind == "resource"
         ]

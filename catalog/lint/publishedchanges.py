@@ -17,7 +17,7 @@ from catalog.model.capabilities import Capabilities
 from catalog.model.entity import Entity
 from catalog.model.schema import Model, ResourceType
 from catalog.writing.compatibilitycheck import DIRECTIONS
-from catalog.writing.formatcheck import Checker
+from catalog.writing.formatcheck import DocumentChecker
 
 VERSION_CHANGED = "version_changed"
 VERSION_REMOVED = "version_removed"
@@ -25,7 +25,7 @@ _SOURCE = 'core/spec.md, "compatibility Attribute"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class PublishedChanges:
     """Two states of a catalog: the one in force, and the one that documents lead to.
 
     Args:
@@ -36,7 +36,7 @@ class Changes:
     after: Memory
     model: Model
     capabilities: Capabilities
-    checker: Checker
+    checker: DocumentChecker
     gone: Collection[str]
 
     async def find(self, written: Collection[str]) -> AsyncIterator[Finding]:

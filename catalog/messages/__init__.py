@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from catalog.messages.conformance import check_metadata
-from catalog.messages.definition import BASES, Definition, combine
-from catalog.messages.findings import Findings, Unchecked, Violation
+from catalog.messages.definition import BASES, MessageDefinition, combine
 from catalog.messages.message import Message
 from catalog.messages.parse import is_binary_event, read_binary_event, read_json_message
-from catalog.messages.references import Place, places
+from catalog.messages.referencetargets import ReferenceTarget, places
+from catalog.messages.violations import RuleViolation, Unchecked, Violations
 
 __all__ = [
     "BASES",
-    "Definition",
-    "Findings",
     "Message",
-    "Place",
+    "MessageDefinition",
+    "ReferenceTarget",
+    "RuleViolation",
     "Unchecked",
-    "Violation",
+    "Violations",
     "check_metadata",
     "combine",
     "is_binary_event",

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from catalog.messages.definition import Definition, Property
-from catalog.messages.findings import Findings
+from catalog.messages.definition import MessageDefinition, Property
 from catalog.messages.message import Event, is_json_type
+from catalog.messages.violations import Violations
 
 _NAME = re.compile(r"[a-z0-9]+")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
@@ -35,7 +35,7 @@ _TYPES = {"source": "uritemplate", "time": "timestamp", "dataschema": "uritempla
 _MEDIA_TYPE = "datacontenttype"
 
 
-def check_event(event: Event, definition: Definition, findings: Findings) -> None:
+def check_event(event: Event, definition: MessageDefinition, findings: Violations) -> None:
     """Attributes that the definition does not name may be there, as CloudEvents allows them."""
     faulty = _check_core(event, findings)
     metadata = definition.envelopemetadata if definition.is_cloudevent else {}
@@ -51,7 +51,7 @@ def check_event(event: Event, definition: Definition, findings: Findings) -> Non
     _check_data(event, findings)
 
 
-def _check_core(event: Event, findings: Findings) -> set[str]:
+def _check_core(event: Event, findings: Violations) -> set[str]:
     """The names of the attributes that are wrong already."""
     before = len(findings.violations)
     faulty: set[str] = set()
@@ -70,7 +70,7 @@ def _check_core(event: Event, findings: Findings) -> set[str]:
     return faulty
 
 
-def _check_extension(name: str, value: Any, pointer: str, findings: Findings) -> None:
+def _check_extension(name: str, value: Any, pointer: str, findings: Violations) -> None:
     if not _NAME.fullmatch(name):
         findings.object(pointer, "name", "a name has small letters and digits only")
     elif isinstance(value, int) and not isinstance(value, bool):
@@ -81,7 +81,7 @@ def _check_extension(name: str, value: Any, pointer: str, findings: Findings) ->
 
 
 def _wanted(
-    metadata: Mapping[str, Any], dataschemauri: str, findings: Findings
+    metadata: Mapping[str, Any], dataschemauri: str, findings: Violations
 ) -> dict[str, Property]:
     wanted = {
         name: Property.of(source, type=_TYPES.get(name, "string"))
@@ -98,7 +98,7 @@ def _wanted(
     return wanted
 
 
-def _check_data(event: Event, findings: Findings) -> None:
+def _check_data(event: Event, findings: Violations) -> None:
     payload = event.payload
     if payload is None or payload.is_text_or_bytes or is_json_type(payload.contenttype):
         return

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from catalog.messages.cloudevents import check_event
-from catalog.messages.definition import CLOUDEVENTS, Definition, Property
-from catalog.messages.findings import Findings, TooMuch, Violation
+from catalog.messages.definition import CLOUDEVENTS, MessageDefinition, Property
 from catalog.messages.message import Entry, Message, pointer
 from catalog.messages.protocols import Protocol, protocol_of
 from catalog.messages.values import media_type_fits
+from catalog.messages.violations import RuleViolation, TooMuch, Violations
 
 _MEDIA_TYPES = frozenset({"content-encoding", "content-type", "content_type", "datacontenttype"})
 _STRUCTURED = "application/cloudevents"
 
 
-def check_metadata(message: Message, definition: Definition) -> Findings:
+def check_metadata(message: Message, definition: MessageDefinition) -> Violations:
     """Hold everything but the payload's content against a definition."""
-    findings = Findings()
+    findings = Violations()
     try:
         _check_envelope(message, definition, findings)
         _check_protocol(message, definition, findings)
@@ -26,11 +26,11 @@ def check_metadata(message: Message, definition: Definition) -> Findings:
         findings.finish()
     except TooMuch:
         reason = "it has too much that is wrong, or is too large, to be checked in bounded time"
-        findings.violations.append(Violation(pointer="", rule="size", detail=reason))
+        findings.violations.append(RuleViolation(pointer="", rule="size", detail=reason))
     return findings
 
 
-def _check_envelope(message: Message, definition: Definition, findings: Findings) -> None:
+def _check_envelope(message: Message, definition: MessageDefinition, findings: Violations) -> None:
     declared = message.envelope.lower()
     if declared and definition.envelope and declared != definition.envelope.lower():
         findings.object("/envelope", "envelope", f"it must be {definition.envelope}")
@@ -42,7 +42,7 @@ def _check_envelope(message: Message, definition: Definition, findings: Findings
         findings.object("", "envelope", message.fault)
 
 
-def _check_protocol(message: Message, definition: Definition, findings: Findings) -> None:
+def _check_protocol(message: Message, definition: MessageDefinition, findings: Violations) -> None:
     if not definition.protocol:
         return
     protocol = protocol_of(definition.protocol)
@@ -57,7 +57,7 @@ def _check_protocol(message: Message, definition: Definition, findings: Findings
 
 
 def _check_options(
-    message: Message, definition: Definition, protocol: Protocol, findings: Findings
+    message: Message, definition: MessageDefinition, protocol: Protocol, findings: Violations
 ) -> None:
     given = message.options or {}
     together = [given[name] for name in protocol.exclusive if name in given]
@@ -76,7 +76,7 @@ def _check_options(
 
 
 def _check_section(
-    message: Message, protocol: Protocol, section: str, source: Any, findings: Findings
+    message: Message, protocol: Protocol, section: str, source: Any, findings: Violations
 ) -> None:
     types = protocol.sections[section]
     entries: dict[str, list[Entry]] = {}
@@ -100,7 +100,7 @@ def _check_entry(
     name: str,
     place: str,
     is_text: bool,
-    findings: Findings,
+    findings: Violations,
 ) -> None:
     """Of several entries of a name, one that the definition fits is enough."""
     is_media_type = name.lower() in _MEDIA_TYPES
@@ -134,7 +134,9 @@ def _definitions(source: Any) -> Iterator[tuple[str, Any]]:
             yield (inner if isinstance(inner, str) else name), one
 
 
-def _check_content_type(message: Message, definition: Definition, findings: Findings) -> None:
+def _check_content_type(
+    message: Message, definition: MessageDefinition, findings: Violations
+) -> None:
     """Where the definition means an envelope around the data, that is what it has to be."""
     wanted, data = definition.datacontenttype, message.data
     if not wanted:

@@ -45,7 +45,7 @@ class Property:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class MessageDefinition:
     """A message definition that inherits no more.
 
     `dataschema`, `dataschemaxid` and `dataschemauri` say where the schema of the payload is,
@@ -67,7 +67,7 @@ class Definition:
         return self.envelope.lower() == CLOUDEVENTS
 
 
-def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> Definition:
+def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> MessageDefinition:
     """The definition that a message's attributes make, laid over those of its bases.
 
     Args:
@@ -81,7 +81,7 @@ def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> Def
     for name in _SELECTED:
         if not _text(merged.get(name)):
             merged[name] = group.get(name)
-    return Definition(
+    return MessageDefinition(
         envelope=_selector(merged.get("envelope")),
         envelopemetadata=_envelope_properties(_object(merged.get("envelopemetadata"))),
         protocol=_selector(merged.get("protocol")),

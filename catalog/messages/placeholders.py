@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from catalog.messages.templates import Gap, Part, fits
+from catalog.messages.uritemplates import Gap, Part, fits
 
 BUDGET = 60_000
 _DEEPEST = 150

@@ -30,7 +30,7 @@ _REST = {"name", "enum", "default", "attributes", "item", "ifvalues"}
 _TARGET = re.compile(r"/\w+(/\w+(\[/versions\]|/versions)?)?", re.ASCII)
 
 
-class Place(NamedTuple):
+class AttributePlace(NamedTuple):
     """Where in a model attributes stand: what they may be called and what they may say.
 
     `fixed` names those that may be immutable: the standard's own.
@@ -41,13 +41,15 @@ class Place(NamedTuple):
     versioned: bool = False
     fixed: Collection[str] = ()
 
-    def below(self, name: str, *, versioned: bool = False, extended: bool = False) -> Place:
+    def below(
+        self, name: str, *, versioned: bool = False, extended: bool = False
+    ) -> AttributePlace:
         charset = EXTENDED_NAME if extended else STRICT_NAME
-        return Place(f"{self.path}.{name}", charset, self.versioned and versioned)
+        return AttributePlace(f"{self.path}.{name}", charset, self.versioned and versioned)
 
 
 def read_attributes(
-    source: Any, place: Place, taken: Collection[str] = frozenset()
+    source: Any, place: AttributePlace, taken: Collection[str] = frozenset()
 ) -> dict[str, Attribute]:
     """Read the attributes of an entity or object; `taken` are the names of others in it.
 
@@ -61,7 +63,7 @@ def read_attributes(
     return {name: _attribute(name, raw, place, taken) for name, raw in definitions.items()}
 
 
-def _attribute(name: str, source: Any, place: Place, taken: Collection[str]) -> Attribute:
+def _attribute(name: str, source: Any, place: AttributePlace, taken: Collection[str]) -> Attribute:
     where = f"{place.path}.{name}"
     raw = as_mapping(source, where)
     check_aspects(raw, where, _TEXTS, _FLAGS, _REST)
@@ -84,13 +86,13 @@ def _attribute(name: str, source: Any, place: Place, taken: Collection[str]) -> 
     return attribute
 
 
-def _item(source: Any, place: Place) -> Attribute:
+def _item(source: Any, place: AttributePlace) -> Attribute:
     raw = as_mapping(source, place.path)
     check_aspects(raw, place.path, _ITEM_ASPECTS)
     return Attribute(name="", **_shape(raw, "", place))
 
 
-def _shape(raw: Mapping[str, Any], name: str, place: Place) -> dict[str, Any]:
+def _shape(raw: Mapping[str, Any], name: str, place: AttributePlace) -> dict[str, Any]:
     """The aspects that say what values look like; items have only these."""
     where = f"{place.path}.{name}".rstrip(".")
     texts = {aspect: "" if raw.get(aspect) is None else raw[aspect] for aspect in _TEXTS}
@@ -146,7 +148,9 @@ def _value(kind: str, value: Any, where: str) -> Any:
         raise broken(where, str(fault)) from fault
 
 
-def _ifvalues(source: Any, place: Place, taken: Collection[str]) -> dict[str, dict[str, Attribute]]:
+def _ifvalues(
+    source: Any, place: AttributePlace, taken: Collection[str]
+) -> dict[str, dict[str, Attribute]]:
     conditions = as_mapping(source, place.path)
     if len({value.lower() for value in conditions}) < len(conditions):
         raise broken(place.path, '"ifvalues" has two keys that differ by case only')
@@ -160,7 +164,7 @@ def _ifvalues(source: Any, place: Place, taken: Collection[str]) -> dict[str, di
     return siblings
 
 
-def _verify(attribute: Attribute, place: Place) -> None:
+def _verify(attribute: Attribute, place: AttributePlace) -> None:
     scalar, wild = attribute.type in SCALARS, attribute.name == "*"
     closed = {value_text(value) for value in attribute.closed}
     rules = {

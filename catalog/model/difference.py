@@ -33,7 +33,7 @@ class ValueChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class EntityDifference:
     """What becomes of one entity.
 
     `changed` are the attributes of an updated one; those of a resource's meta have the prefix
@@ -48,7 +48,7 @@ class Difference:
 
 def differences_between(
     before: Mapping[str, Entity], after: Mapping[str, Entity | Tombstone], model: Model
-) -> list[Difference]:
+) -> list[EntityDifference]:
     """What leads from `before` to `after`, parents before children.
 
     An entity that is updated only because it gained or lost children is not told of.
@@ -62,19 +62,19 @@ def differences_between(
         for xid, state in after.items()
         if (xid in before) == isinstance(state, Tombstone)
     }
-    found: list[Difference] = []
+    found: list[EntityDifference] = []
     for xid, state in after.items():
         old = before.get(xid)
         if isinstance(state, Tombstone):
-            found += [Difference(xid=xid, action="deleted")] if old is not None else []
+            found += [EntityDifference(xid=xid, action="deleted")] if old is not None else []
         elif old is None:
-            found.append(Difference(xid=xid, action="created"))
+            found.append(EntityDifference(xid=xid, action="created"))
         elif (update := _update(old, state, model, is_parent=xid in parents)) is not None:
             found.append(update)
     return sorted(found, key=lambda difference: (depth(difference.xid), difference.xid))
 
 
-def _update(old: Entity, new: Entity, model: Model, *, is_parent: bool) -> Difference | None:
+def _update(old: Entity, new: Entity, model: Model, *, is_parent: bool) -> EntityDifference | None:
     values = [
         ValueChange(path=(name,), old=old.attributes.get(name), new=new.attributes.get(name))
         for name in _different(old.attributes, new.attributes)
@@ -89,7 +89,7 @@ def _update(old: Entity, new: Entity, model: Model, *, is_parent: bool) -> Diffe
     if not changed:
         return None
     prefix = ("meta",) if new.kind == "resource" else ()
-    return Difference(
+    return EntityDifference(
         xid=new.xid,
         action="updated",
         changed=tuple(".".join((*prefix, name)) for name in changed),

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from catalog.model.attributereference import ABSENT, ANY, AttributeReference, EntityKind, resolve
 from catalog.model.dotpath import Every, Key, Step, read_path, write_path
 from catalog.model.errors import BadFilter, BadSort
-from catalog.model.reference import ABSENT, ANY, Place, Reference, resolve
 from catalog.model.schema import NUMBERS, SCALARS, Model
 from catalog.model.timestamps import normal_time
 
@@ -56,7 +56,7 @@ class Expression:
     is how operator and value were written.
     """
 
-    reference: Reference
+    reference: AttributeReference
     operator: Operator
     pieces: tuple[str, ...]
     condition: str
@@ -119,7 +119,7 @@ def text_below(clause: Clause, depth: int) -> str:
 class Sort:
     """The order of a collection; ties are in the order of ids."""
 
-    reference: Reference
+    reference: AttributeReference
     is_descending: bool = False
 
     @property
@@ -162,7 +162,7 @@ def parse_filters(
         if list(texts) != [EXCLUDE_ALL]:
             raise BadFilter(subject, value=EXCLUDE_ALL, error_detail="it is used alone")
         return Filters()
-    place = Place(model=model, groups=groups, resources=resources, versions=versions)
+    place = EntityKind(model=model, groups=groups, resources=resources, versions=versions)
     start: list[Step] = [Key("meta")] if meta else []
     clauses: list[Clause] = []
     count = 0
@@ -183,7 +183,7 @@ def _clause(expressions: tuple[Expression, ...]) -> Clause:
 
 
 def _read_expressions(
-    text: str, place: Place, subject: str, start: Sequence[Step]
+    text: str, place: EntityKind, subject: str, start: Sequence[Step]
 ) -> Iterator[Expression]:
     if len(text) > LONGEST:
         raise BadFilter(subject, value=f"{_quotable(text[:60])}…", error_detail="it is too long")
@@ -202,7 +202,7 @@ def _read_expressions(
         at += 1
 
 
-def _read_condition(text: str, at: int, reference: Reference) -> tuple[Expression, int]:
+def _read_condition(text: str, at: int, reference: AttributeReference) -> tuple[Expression, int]:
     """The operator and the value at a place, and where they end: at a comma, or at the end."""
     operator = _OPERATOR.match(text, at)
     if operator is None:
@@ -224,7 +224,9 @@ def _read_condition(text: str, at: int, reference: Reference) -> tuple[Expressio
     return found, value.end()
 
 
-def _equality(reference: Reference, operator: Operator, written: str, condition: str) -> Expression:
+def _equality(
+    reference: AttributeReference, operator: Operator, written: str, condition: str
+) -> Expression:
     pieces = _pieces(written)
     if len(pieces) > 1 and not any(pieces):
         existence: Operator = "present" if operator == "=" else "absent"
@@ -233,7 +235,9 @@ def _equality(reference: Reference, operator: Operator, written: str, condition:
     return _expression(reference, operator, pieces, condition)
 
 
-def _comparison(reference: Reference, sign: str, written: str, condition: str) -> Expression:
+def _comparison(
+    reference: AttributeReference, sign: str, written: str, condition: str
+) -> Expression:
     pieces = _pieces(written)
     if written == "null":
         raise ValueError("null has no order")
@@ -249,12 +253,12 @@ def _comparison(reference: Reference, sign: str, written: str, condition: str) -
 
 
 def _expression(
-    reference: Reference, operator: Operator, pieces: tuple[str, ...], condition: str
+    reference: AttributeReference, operator: Operator, pieces: tuple[str, ...], condition: str
 ) -> Expression:
     return Expression(reference=reference, operator=operator, pieces=pieces, condition=condition)
 
 
-def _check_scalar(reference: Reference) -> None:
+def _check_scalar(reference: AttributeReference) -> None:
     if reference.type not in {*SCALARS, ANY, ABSENT}:
         raise ValueError(f"it compares a value with an attribute of type {reference.type}")
 
@@ -299,7 +303,7 @@ def parse_sort(
     Raises:
         BadSort
     """
-    place = Place(model=model, groups=groups, resources=resources, versions=versions)
+    place = EntityKind(model=model, groups=groups, resources=resources, versions=versions)
     try:
         if len(text) > LONGEST or not _is_storable(text):
             raise ValueError("it is too long, or has a character that no name can have")
@@ -313,7 +317,7 @@ def parse_sort(
     return Sort(reference=reference, is_descending=text[end:] == "=desc")
 
 
-def _check_sortable(reference: Reference) -> None:
+def _check_sortable(reference: AttributeReference) -> None:
     if reference.chain:
         raise ValueError("it leads into another collection")
     if any(isinstance(step, Every) for step in reference.steps):

@@ -37,7 +37,7 @@ _OF_META = _OF_ANY | {"defaultversionid", "defaultversionsticky"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class VersionDocument:
     """A document that came as the body of a request, not inside its metadata.
 
     A `body` of `None` erases what there was; an erased version is held to no format.
@@ -76,7 +76,7 @@ class VersionUpsert:
     vid: str
     body: Body
     patch: bool
-    document: Document | None = None
+    document: VersionDocument | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class ResourceUpsert:
     xid: Xid
     patch: bool
     default: Body | None = None
-    document: Document | None = None
+    document: VersionDocument | None = None
     meta: Body | None = None
     versions: tuple[VersionUpsert, ...] = ()
     has_versions: bool = False
@@ -222,7 +222,7 @@ class Interaction:
         body: Body,
         *,
         patch: bool,
-        document: Document | None = None,
+        document: VersionDocument | None = None,
     ) -> None:
         _check_id(xid, xid.rid)
         id = f"{_resource_type(model, xid).singular}id"
@@ -250,7 +250,7 @@ class Interaction:
         self.resources.append(ResourceUpsert(xid=xid, patch=patch, meta=meta))
 
     def post_version(
-        self, model: Model, xid: Xid, body: Body, *, document: Document | None = None
+        self, model: Model, xid: Xid, body: Body, *, document: VersionDocument | None = None
     ) -> None:
         """One version, new unless its id names one (`core/http.md, "POST …/<RID>"`).
 
@@ -271,7 +271,7 @@ class Interaction:
         body: Body,
         *,
         patch: bool,
-        document: Document | None = None,
+        document: VersionDocument | None = None,
     ) -> None:
         _check_id(resource, resource.rid)
         kind = _resource_type(model, resource)

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from catalog.model.attributes import fault_in_json
-from catalog.model.attributesource import Place, as_mapping, broken, check_aspects, quoted
+from catalog.model.attributesource import AttributePlace, as_mapping, broken, check_aspects, quoted
 from catalog.model.constraints import check_constraints_defined
 from catalog.model.modelreferences import check_references
 from catalog.model.refinement import read_level
@@ -78,7 +78,7 @@ def _registry_attributes(defined: Any, groups: Mapping[str, Any]) -> dict[str, A
     return read_level(
         defined,
         REGISTRY,
-        Place("attributes"),
+        AttributePlace("attributes"),
         collections=_collections(REGISTRY, groups, "groups"),
         kept=(*KEPT_TIMES, *REGISTRY_KEPT),
     )
@@ -130,7 +130,7 @@ def _group(
         attributes=read_level(
             definition.get("attributes"),
             spec,
-            Place(f"{where}.attributes"),
+            AttributePlace(f"{where}.attributes"),
             collections=_collections(spec, resources, where),
             kept={f"{definition['singular']}id", *KEPT_TIMES},
         ),

@@ -38,7 +38,7 @@ class UnsupportedMediaType(XRegistryError):
     home = CONCORD
 
 
-class Conflict(XRegistryError):
+class UnresolvedConflict(XRegistryError):
     name = "conflict"
     status = 409
     template = '"<subject>" stays as it is: <error_detail>.'

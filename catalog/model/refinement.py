@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from catalog.model.attributesource import Place, as_mapping, broken, quoted, read_attributes
+from catalog.model.attributesource import (
+    AttributePlace,
+    as_mapping,
+    broken,
+    quoted,
+    read_attributes,
+)
 from catalog.model.schema import Attribute
 
 # What a server alone decides has no room for rules about what clients send.
@@ -20,7 +26,7 @@ _UNTOUCHED_IF_KEPT = ("required", "readonly", "matchversions", "ifvalues")
 def read_level(
     defined: Any,
     spec: Mapping[str, Any],
-    place: Place,
+    place: AttributePlace,
     *,
     collections: Mapping[str, Any] | None = None,
     kept: Collection[str] = (),

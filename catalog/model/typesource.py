@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from catalog.model.attributesource import Place, as_mapping, broken, check_aspects, quoted
+from catalog.model.attributesource import AttributePlace, as_mapping, broken, check_aspects, quoted
 from catalog.model.refinement import read_level
 from catalog.model.scalars import MAX_INTEGER, SCALAR_CHECKS
 from catalog.model.schema import (
@@ -94,20 +94,20 @@ def _levels(definition: Mapping[str, Any], hasdocument: bool, where: str) -> dic
         "attributes": read_level(
             version,
             version_spec,
-            Place(f"{where}.attributes", versioned=True),
+            AttributePlace(f"{where}.attributes", versioned=True),
             kept={id, "versionid", *documents, *KEPT_TIMES, *VERSION_KEPT},
             reserved=resource_spec.keys() - {id, *_SHARED},
         ),
         "resourceattributes": read_level(
             resource,
             resource_spec,
-            Place(f"{where}.resourceattributes"),
+            AttributePlace(f"{where}.resourceattributes"),
             kept={id, *RESOURCE_KEPT},
         ),
         "metaattributes": read_level(
             meta,
             meta_spec,
-            Place(f"{where}.metaattributes"),
+            AttributePlace(f"{where}.metaattributes"),
             kept={id, *KEPT_TIMES, *META_KEPT},
         ),
     }

@@ -27,7 +27,7 @@ Count: TypeAlias = Callable[[Connection, str], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundPage:
     """A page: its entities in order, and where the next one begins; nothing at the end.
 
     `total` is how many entities all pages have together.
@@ -48,7 +48,7 @@ async def find_page(
     after: str = "",
     limit: int,
     count_whole: Count = store.count_all,
-) -> Found:
+) -> FoundPage:
     """A page of what a filter shows of a collection, or of all of it.
 
     Args:
@@ -64,7 +64,7 @@ async def find_page(
     page = _Page(connection, listing, sort, key, limit + 1, count_whole)
     rows, count = await (page.of_all() if filters is None else page.of_matches(filters))
     is_one_of_many = bool(after) or len(rows) > limit
-    return Found(
+    return FoundPage(
         xids=[row["xid"] for row in rows[:limit]],
         following=write_token(store.key_of(rows[limit - 1])) if len(rows) > limit else "",
         total=await count() if is_one_of_many else len(rows),
@@ -78,7 +78,7 @@ class _Page:
     connection: Connection
     listing: str
     sort: Sort | None
-    after: store.Key
+    after: store.SortKey
     limit: int
     count_whole: Count
 

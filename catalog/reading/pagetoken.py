@@ -13,19 +13,19 @@ from catalog.model.errors import BadRequest
 from catalog.model.filter import Sort
 from catalog.model.timestamps import parse_time
 from catalog.model.xid import is_valid_id
-from catalog.store.find import Key
+from catalog.store.find import SortKey
 
 _LONGEST = 4096
 _LONGEST_TEXT = 256
 _LARGEST_EXPONENT = 400
 
 
-def write_token(key: Key) -> str:
+def write_token(key: SortKey) -> str:
     content = orjson.dumps([key.rank, str(key.number), key.text, key.id])
     return urlsafe_b64encode(content).decode().rstrip("=")
 
 
-def read_token(token: str, sort: Sort | None) -> Key:
+def read_token(token: str, sort: Sort | None) -> SortKey:
     """What `write_token` wrote for a page in the same order.
 
     Raises:
@@ -46,10 +46,10 @@ def _content(token: str) -> Any:
     return orjson.loads(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
 
 
-def _key_of(content: Any) -> Key:
+def _key_of(content: Any) -> SortKey:
     match content:
         case [int(rank), str(number), str(text), str(id)] if rank in (0, 1, 2):
-            key = Key(rank=rank, number=Decimal(number), text=text, id=id)
+            key = SortKey(rank=rank, number=Decimal(number), text=text, id=id)
         case _:
             raise ValueError("it is not a place in an order")
     is_sound = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from catalog.rules.examine import Rules
 from catalog.rules.fault import Fault, Rule, Subject, Surroundings
-from catalog.rules.references import Reference, references_of
+from catalog.rules.referencerules import DomainReference, references_of
 
 __all__ = [
+    "DomainReference",
     "Fault",
-    "Reference",
     "Rule",
     "Rules",
     "Subject",

@@ -10,7 +10,7 @@ from catalog.model.xid import Xid
 from catalog.rules.endpoints import check_endpoint
 from catalog.rules.fault import Fault, Subject, Surroundings
 from catalog.rules.messages import check_message, check_messagegroup
-from catalog.rules.references import check_bases, check_format, check_references
+from catalog.rules.referencerules import check_bases, check_format, check_references
 
 _Check = Callable[[Subject, Surroundings], Iterator[Fault]]
 

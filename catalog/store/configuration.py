@@ -20,7 +20,7 @@ _BATCH = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredConfiguration:
     """The configuration as the database keeps it.
 
     `resolved` is the model's source with its `$include`s resolved, `None` where it has none.
@@ -33,11 +33,11 @@ class Stored:
     revision: int
 
 
-async def read_stored(database: Database) -> Stored:
+async def read_stored(database: Database) -> StoredConfiguration:
     """The configuration in force."""
     async with database.pool.acquire(timeout=30) as connection:
         row = await connection.fetchrow(_queries.read)
-    return Stored(
+    return StoredConfiguration(
         modelsource=orjson.loads(row["modelsource"]),
         resolved=_parsed(row["resolved"]),
         capabilities=_parsed(row["capabilities"]),
@@ -45,7 +45,7 @@ async def read_stored(database: Database) -> Stored:
     )
 
 
-async def save(connection: Connection, stored: Stored) -> None:
+async def save(connection: Connection, stored: StoredConfiguration) -> None:
     """Put a configuration in force; the caller holds the whole catalog and commits."""
     await connection.execute(
         _queries.save,

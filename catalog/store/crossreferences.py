@@ -15,7 +15,7 @@ _BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class CrossReference:
     """A cross reference: its xid, that of the resource it refers to, and its own group."""
 
     xid: str
@@ -23,10 +23,13 @@ class Source:
     group: Entity
 
 
-async def load_sources(connection: Connection, targets: Iterable[str]) -> list[Source]:
+async def load_sources(connection: Connection, targets: Iterable[str]) -> list[CrossReference]:
     """All cross references to any of these resources."""
     rows = await connection.fetch(_queries.sources, list(targets))
-    return [Source(xid=row["source"], target=row["target"], group=entity_from(row)) for row in rows]
+    return [
+        CrossReference(xid=row["source"], target=row["target"], group=entity_from(row))
+        for row in rows
+    ]
 
 
 async def all_references(connection: Connection) -> AsyncIterator[list[tuple[str, str]]]:

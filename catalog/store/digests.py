@@ -24,7 +24,7 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DigestRow:
+class StoredDigest:
     """What is held of one origin."""
 
     authority: str
@@ -70,7 +70,7 @@ async def copy_rows(
 
 async def stream_computed(
     connection: Connection, start: int, stop: int
-) -> AsyncIterator[DigestRow]:
+) -> AsyncIterator[StoredDigest]:
     """The digests of buckets from `start` up to and excluding `stop`, computed from the content.
 
     What the database holds is not trusted: documents are hashed, too. Needs a transaction.
@@ -81,8 +81,8 @@ async def stream_computed(
         yield _row(row, deleted=True, digest=tombstone_from(row).digest)
 
 
-def _row(row: Mapping[str, Any], *, deleted: bool, digest: bytes) -> DigestRow:
-    return DigestRow(
+def _row(row: Mapping[str, Any], *, deleted: bool, digest: bytes) -> StoredDigest:
+    return StoredDigest(
         authority=row["authority"],
         origin=row["origin"],
         xid=row["xid"],

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from catalog.model.filter import Sort
 from catalog.store.database import Connection
-from catalog.store.jsonpath import Condition, Part, sort_path, within
+from catalog.store.jsonpath import Condition, PathPart, sort_path, within
 from catalog.store.queries import Queries
 
 _queries = Queries("find")
@@ -20,7 +20,7 @@ _BEYOND_TEXTS = "\U0010ffff" * 257
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class SortKey:
     """Where something is in an order: what has no value has rank 0, and is lowest."""
 
     rank: int
@@ -29,8 +29,8 @@ class Key:
     id: str
 
 
-BEFORE_ALL = Key(rank=-1, number=Decimal(0), text="", id="")
-AFTER_ALL = Key(rank=9, number=Decimal(0), text=_BEYOND_TEXTS, id=_BEYOND_IDS)
+BEFORE_ALL = SortKey(rank=-1, number=Decimal(0), text="", id="")
+AFTER_ALL = SortKey(rank=9, number=Decimal(0), text=_BEYOND_TEXTS, id=_BEYOND_IDS)
 
 
 # One entity of a page: its `xid`, and what `key_of` tells its place in the order by.
@@ -59,10 +59,10 @@ class Kind:
     plural: str
 
 
-def key_of(row: Row) -> Key:
+def key_of(row: Row) -> SortKey:
     """The place of a row; where only texts and ids are in order, these are all it tells."""
     text = row["text"]
-    return Key(
+    return SortKey(
         rank=row.get("rank", 2 if text else 0),
         number=row.get("number", Decimal(0)),
         text=text,
@@ -70,12 +70,12 @@ def key_of(row: Row) -> Key:
     )
 
 
-def start_of(sort: Sort | None) -> Key:
+def start_of(sort: Sort | None) -> SortKey:
     """The place before the first entity of an order."""
     return AFTER_ALL if sort is not None and sort.is_descending else BEFORE_ALL
 
 
-async def page_plain(connection: Connection, listing: str, after: Key, limit: int) -> list[Row]:
+async def page_plain(connection: Connection, listing: str, after: SortKey, limit: int) -> list[Row]:
     """A page of everything that is stored in a collection, in the order of ids."""
     rows: list[Row] = await connection.fetch(_queries.plain, listing, after.id, limit)
     return rows
@@ -86,7 +86,7 @@ async def page_by_walking(
     listing: str,
     condition: Condition,
     sort: Sort | None,
-    after: Key,
+    after: SortKey,
     limit: int,
 ) -> list[Row]:
     """A page of what meets a condition, for a condition that much of the collection meets.
@@ -104,7 +104,7 @@ async def page_by_walking(
     return rows
 
 
-def _walk(sort: Sort | None, after: Key) -> tuple[str, tuple[str, ...]]:
+def _walk(sort: Sort | None, after: SortKey) -> tuple[str, tuple[str, ...]]:
     """The statement that reads in an order, and where it is to go on."""
     backwards = sort is not None and sort.is_descending
     if sort is None or sort.is_by_id:
@@ -116,7 +116,7 @@ def _walk(sort: Sort | None, after: Key) -> tuple[str, tuple[str, ...]]:
     return statement, (_time(after), after.id)
 
 
-def _time(key: Key) -> str:
+def _time(key: SortKey) -> str:
     if key.rank == AFTER_ALL.rank:
         return "infinity"
     return f"{key.text}Z" if key.text else "-infinity"
@@ -127,7 +127,7 @@ async def _rank(
     listing: str,
     condition: Condition,
     sort: Sort | None,
-    after: Key,
+    after: SortKey,
     limit: int,
 ) -> list[Row]:
     is_descending = sort is not None and sort.is_descending
@@ -145,7 +145,7 @@ async def page_of_some(
     listing: str,
     ids: Iterable[str],
     sort: Sort | None,
-    after: Key,
+    after: SortKey,
     limit: int,
 ) -> list[Row]:
     """A page of entities whose ids (in lower case) are known."""
@@ -158,14 +158,14 @@ async def page_of_some(
     return rows
 
 
-def _ranking(listing: str, sort: Sort | None, after: Key, limit: int) -> list[Any]:
-    path, part = (None, Part()) if sort is None or sort.is_by_id else sort_path(sort)
+def _ranking(listing: str, sort: Sort | None, after: SortKey, limit: int) -> list[Any]:
+    path, part = (None, PathPart()) if sort is None or sort.is_by_id else sort_path(sort)
     is_time = sort is not None and sort.reference.type == "timestamp"
     place = (after.rank, after.number, after.text, after.id)
     return [listing, path, *_columns(part), "z" if is_time else "", *place, limit]
 
 
-def _columns(part: Part) -> tuple[list[str] | None, bool, bool]:
+def _columns(part: PathPart) -> tuple[list[str] | None, bool, bool]:
     return None if part.names is None else [*part.names], part.facts, part.meta
 
 

@@ -17,9 +17,9 @@ from operator import or_
 
 import orjson
 
+from catalog.model.attributereference import ABSENT, ANY, AttributeReference
 from catalog.model.dotpath import Every, Index, Key, Step
 from catalog.model.filter import Expression, Operator, Sort, is_number, read_time
-from catalog.model.reference import ABSENT, ANY, Reference
 from catalog.model.schema import NUMBERS
 
 _TRUE = "1 == 1"
@@ -30,7 +30,7 @@ _HAS_EPOCH = 'exists($."$meta"."epoch" ? (@ != null))'
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 
-class Source(Enum):
+class JsonSource(Enum):
     """Where something is said of an entity."""
 
     IDS = "ids"
@@ -40,7 +40,7 @@ class Source(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PathPart:
     """As much of entities as is needed: the attributes of these names (`None`: all of them),
     what their rows' columns say, and their meta entities."""
 
@@ -48,11 +48,11 @@ class Part:
     facts: bool = False
     meta: bool = False
 
-    def __or__(self, other: Part) -> Part:
+    def __or__(self, other: PathPart) -> PathPart:
         names = None
         if self.names is not None and other.names is not None:
             names = tuple(sorted({*self.names, *other.names}))
-        return Part(
+        return PathPart(
             names=None if names is None or len(names) > _MOST_NAMES else names,
             facts=self.facts or other.facts,
             meta=self.meta or other.meta,
@@ -68,7 +68,7 @@ class Condition:
     """
 
     path: str | None = None
-    part: Part = Part()
+    part: PathPart = PathPart()
     lookup: str = ""
 
     @property
@@ -85,7 +85,7 @@ def condition_of(expressions: Iterable[Expression]) -> Condition:
     found = [p for e, p in zip(written, predicates, strict=True) if _is_in_index(e)]
     return Condition(
         path=f"strict {_joined(predicates, '&&')}",
-        part=reduce(or_, (_part(expression.reference) for expression in written), Part()),
+        part=reduce(or_, (_part(expression.reference) for expression in written), PathPart()),
         lookup=f"strict {_joined(found, '&&')}" if found else "",
     )
 
@@ -100,7 +100,7 @@ def any_of(conditions: Sequence[Condition]) -> Condition:
     lookups = [condition.lookup.removeprefix("strict ") for condition in conditions]
     return Condition(
         path=f"strict {_joined(paths, '||') or _FALSE}",
-        part=reduce(or_, (condition.part for condition in conditions), Part()),
+        part=reduce(or_, (condition.part for condition in conditions), PathPart()),
         lookup=f"strict {_joined(lookups, '||')}" if lookups and all(lookups) else "",
     )
 
@@ -118,7 +118,7 @@ def within(lookup: str, collection: str) -> str:
     return f"strict ({lookup.removeprefix('strict ')}) && {place}"
 
 
-def sort_path(sort: Sort) -> tuple[str, Part]:
+def sort_path(sort: Sort) -> tuple[str, PathPart]:
     """Where a sort's values are, and what that is part of."""
     steps, _ = _place(sort.reference)
     return f"strict ${''.join(map(_accessor, steps))}", _part(sort.reference)
@@ -128,33 +128,33 @@ def _joined(predicates: Sequence[str], operator: str) -> str:
     return f" {operator} ".join(f"({predicate})" for predicate in predicates)
 
 
-def _place(reference: Reference) -> tuple[list[Step], Source]:
+def _place(reference: AttributeReference) -> tuple[list[Step], JsonSource]:
     """The path of an attribute in what is searched."""
     first, *rest = reference.steps
     assert isinstance(first, Key), "attributes are named"
     place = reference.place
     if place.kind != "registry" and first.name == f"{place.singular}id":
-        return [Key("$id"), *rest], Source.IDS
+        return [Key("$id"), *rest], JsonSource.IDS
     if reference.is_meta:
         name = "$authority" if first.name == "authority" else first.name
-        return [Key("$meta"), Key(name), *rest], Source.META
+        return [Key("$meta"), Key(name), *rest], JsonSource.META
     if place.resources and first.name == "versionid":
-        return [Key("$vid"), *rest], Source.IDS
+        return [Key("$vid"), *rest], JsonSource.IDS
     if first.name == "authority":
-        return [Key("$authority"), *rest], Source.FACTS
-    return [first, *rest], Source.FACTS if first.name in _FACTS else Source.ATTRIBUTES
+        return [Key("$authority"), *rest], JsonSource.FACTS
+    return [first, *rest], JsonSource.FACTS if first.name in _FACTS else JsonSource.ATTRIBUTES
 
 
-def _part(reference: Reference) -> Part:
+def _part(reference: AttributeReference) -> PathPart:
     steps, source = _place(reference)
     match source, steps[0]:
-        case Source.ATTRIBUTES, Key(name):
-            return Part(names=(name,))
-        case Source.FACTS, _:
-            return Part(facts=True)
-        case Source.META, _:
-            return Part(meta=True)
-    return Part()
+        case JsonSource.ATTRIBUTES, Key(name):
+            return PathPart(names=(name,))
+        case JsonSource.FACTS, _:
+            return PathPart(facts=True)
+        case JsonSource.META, _:
+            return PathPart(meta=True)
+    return PathPart()
 
 
 def _is_in_index(expression: Expression) -> bool:
@@ -164,7 +164,7 @@ def _is_in_index(expression: Expression) -> bool:
     return (
         expression.operator == "="
         and len(expression.pieces) == 1
-        and source in (Source.IDS, Source.ATTRIBUTES)
+        and source in (JsonSource.IDS, JsonSource.ATTRIBUTES)
         and not is_minus
         and Every.KEY not in steps
         and expression.reference.type != ABSENT

@@ -31,7 +31,7 @@ class LinkReplaced(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class LinkDefinition:
     """What an operator asked for.
 
     `authorities` names whose entities may come; empty stands for the source's own, and
@@ -55,7 +55,7 @@ class Link:
 
     id: str
     revision: int
-    definition: Definition
+    definition: LinkDefinition
     instance: uuid.UUID | None
     authority: str | None
     cursor: str | None
@@ -71,7 +71,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class LinkConflict:
     """A copy that was not applied, and why."""
 
     origin: Origin
@@ -82,14 +82,14 @@ class Conflict:
     at: datetime
 
 
-async def create(connection: Connection, id: str, definition: Definition) -> Link | None:
+async def create(connection: Connection, id: str, definition: LinkDefinition) -> Link | None:
     """Add a link; `None` if there is one of that id already."""
     row = await connection.fetchrow(_queries.create, id, _text(definition))
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
 
 
-async def replace(connection: Connection, id: str, definition: Definition) -> Link | None:
+async def replace(connection: Connection, id: str, definition: LinkDefinition) -> Link | None:
     """Give a link another definition; `None` if there is no such link.
 
     Unless its mode alone differs, the link begins with a complete copy again.
@@ -206,7 +206,9 @@ async def remember(
     )
 
 
-async def add_conflicts(connection: Connection, link: str, conflicts: Sequence[Conflict]) -> None:
+async def add_conflicts(
+    connection: Connection, link: str, conflicts: Sequence[LinkConflict]
+) -> None:
     """Record what was not applied, as far as there is room."""
     await connection.execute(
         _queries.add_conflicts,
@@ -231,11 +233,11 @@ async def settle_conflicts(connection: Connection, origins: Sequence[Origin]) ->
 
 async def load_conflicts(
     connection: Connection, link: str, after: Origin, limit: int
-) -> list[Conflict]:
+) -> list[LinkConflict]:
     """Up to `limit` conflicts of a link that come after an origin."""
     rows = await connection.fetch(_queries.conflicts, link, after.authority, after.xid, limit)
     return [
-        Conflict(
+        LinkConflict(
             origin=Origin(row["authority"], row["origin"]),
             xid=row["xid"],
             epoch=row["epoch"],
@@ -252,11 +254,11 @@ async def wake(connection: Connection, id: str) -> None:
     await connection.execute(_queries.announce, id)
 
 
-def _flow(definition: Definition) -> tuple[Any, ...]:
+def _flow(definition: LinkDefinition) -> tuple[Any, ...]:
     return definition.source, sorted(definition.authorities), sorted(definition.scope)
 
 
-def _text(definition: Definition) -> str:
+def _text(definition: LinkDefinition) -> str:
     return orjson.dumps(asdict(definition)).decode()
 
 
@@ -265,7 +267,7 @@ def _link_from(row: Mapping[str, Any]) -> Link:
     return Link(
         id=row["id"],
         revision=row["revision"],
-        definition=Definition(
+        definition=LinkDefinition(
             source=given["source"],
             mode=given["mode"],
             authorities=tuple(given["authorities"]),

@@ -13,7 +13,7 @@ _MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class RecentWrites:
     """That an entity was written, and how."""
 
     xid: str
@@ -26,7 +26,7 @@ class Recent:
     """What was `written` before `snapshot`; `None` stands for more than can be listed."""
 
     snapshot: str
-    written: Sequence[Written] | None
+    written: Sequence[RecentWrites] | None
 
 
 async def read_written(connection: Connection, since: str | None) -> Recent:
@@ -38,7 +38,7 @@ async def read_written(connection: Connection, since: str | None) -> Recent:
     rows = await connection.fetch(_queries.written, since, first, _MOST_ROWS + 1)
     is_complete = since is not None and len(rows) <= _MOST_ROWS
     written = [
-        Written(xid=row["xid"], kind=row["kind"], action=row["action"])
+        RecentWrites(xid=row["xid"], kind=row["kind"], action=row["action"])
         for row in rows
         if row["xid"] is not None
     ]

@@ -26,7 +26,7 @@ _queries = Queries("subscriptions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class SubscriptionDefinition:
     """What a subscriber asked for, with the defaults applied; it holds no secret.
 
     With an `interval`, the sink gets one event in so many seconds at most: of those that come
@@ -62,7 +62,7 @@ class Subscription:
 
     id: str
     revision: int
-    definition: Definition
+    definition: SubscriptionDefinition
     credential: Credential | None
     cursor: Position
     state: State
@@ -88,7 +88,10 @@ class Progress:
 
 
 async def create(
-    connection: Connection, id: str, definition: Definition, credential: Credential | None
+    connection: Connection,
+    id: str,
+    definition: SubscriptionDefinition,
+    credential: Credential | None,
 ) -> Subscription:
     """Add a subscription that begins with what is logged from now on."""
     head = await read_head(connection)
@@ -100,7 +103,10 @@ async def create(
 
 
 async def replace(
-    connection: Connection, id: str, definition: Definition, credential: Credential | None
+    connection: Connection,
+    id: str,
+    definition: SubscriptionDefinition,
+    credential: Credential | None,
 ) -> Subscription | None:
     """Give a subscription another definition and credential, `None` if there is none.
 
@@ -162,7 +168,9 @@ async def pull_back(connection: Connection) -> None:
     await connection.execute(_queries.pull_back, head.now.txid, head.now.seq)
 
 
-def _columns(definition: Definition, credential: Credential | None) -> tuple[str, str | None]:
+def _columns(
+    definition: SubscriptionDefinition, credential: Credential | None
+) -> tuple[str, str | None]:
     return (
         orjson.dumps(asdict(definition)).decode(),
         None if credential is None else orjson.dumps(asdict(credential)).decode(),
@@ -185,9 +193,9 @@ def _subscription_from(row: Mapping[str, Any]) -> Subscription:
     )
 
 
-def _definition_from(data: Mapping[str, Any]) -> Definition:
+def _definition_from(data: Mapping[str, Any]) -> SubscriptionDefinition:
     sequences = {name: tuple(data[name]) for name in ("types", "filters")}
-    return Definition(**{**data, **sequences})
+    return SubscriptionDefinition(**{**data, **sequences})
 
 
 def _credential_from(text: str | None) -> Credential | None:

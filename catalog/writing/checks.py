@@ -13,7 +13,7 @@ from catalog.writing.compatibilitycheck import CompatibilityCheck
 from catalog.writing.constraintcheck import ConstraintCheck
 from catalog.writing.content import CatalogContent
 from catalog.writing.draftdocuments import DraftDocuments
-from catalog.writing.formatcheck import Checker, FormatCheck
+from catalog.writing.formatcheck import DocumentChecker, FormatCheck
 from catalog.writing.plan import Plan
 from catalog.writing.resourceplan import ResourcePlan
 
@@ -33,7 +33,7 @@ class Checks:
         holdings: CatalogContent,
         plan: Plan,
         capabilities: Capabilities,
-        checker: Checker,
+        checker: DocumentChecker,
         *,
         tries_again: bool = False,
     ) -> None:

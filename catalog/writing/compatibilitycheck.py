@@ -17,8 +17,8 @@ from catalog.writing.draftdocuments import DraftDocuments, has_new_content
 from catalog.writing.formatcheck import (
     COMPATIBILITY,
     FORMAT,
-    Checker,
     Direction,
+    DocumentChecker,
     gather,
     is_open,
     note,
@@ -55,7 +55,7 @@ class CompatibilityCheck:
     plan: Plan
     contents: DraftDocuments
     capabilities: Capabilities
-    checker: Checker
+    checker: DocumentChecker
     tries_again: bool
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.store import crossreferences, entities
-from catalog.store.crossreferences import Source
+from catalog.store.crossreferences import CrossReference
 from catalog.store.database import Connection
 
 
@@ -23,7 +23,7 @@ class CatalogContent(Protocol):
 
     async def load_documents(self, xids: Iterable[str]) -> dict[str, bytes]: ...
 
-    async def load_sources(self, targets: Iterable[str]) -> list[Source]:
+    async def load_sources(self, targets: Iterable[str]) -> list[CrossReference]:
         """All cross references to any of these resources."""
         ...
 
@@ -49,7 +49,7 @@ class StoredContent:
     async def load_documents(self, xids: Iterable[str]) -> dict[str, bytes]:
         return await entities.load_documents(self.connection, xids)
 
-    async def load_sources(self, targets: Iterable[str]) -> list[Source]:
+    async def load_sources(self, targets: Iterable[str]) -> list[CrossReference]:
         return await crossreferences.load_sources(self.connection, targets)
 
     async def load_tombstones(self, origins: Iterable[Origin]) -> dict[Origin, Tombstone]:

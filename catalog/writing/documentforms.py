@@ -10,7 +10,7 @@ from typing import Any, Literal
 import orjson
 
 from catalog.model.errors import InvalidAttribute, OneResource, XRegistryError
-from catalog.model.interaction import Body, Document
+from catalog.model.interaction import Body, VersionDocument
 from catalog.model.schema import ResourceType
 from catalog.writing.draft import Draft
 
@@ -42,7 +42,7 @@ def shape_of(kind: ResourceType, contenttype: str | None) -> DocumentShape:
 
 
 def update_document(
-    draft: Draft, body: Body, kind: ResourceType, *, patch: bool, document: Document | None
+    draft: Draft, body: Body, kind: ResourceType, *, patch: bool, document: VersionDocument | None
 ) -> list[XRegistryError]:
     """Give a draft the document that a request has for it, and the media type with it.
 

@@ -36,7 +36,7 @@ _EXTERNAL = "The document is stored elsewhere"
 _ERASED = "Its content was erased"
 
 
-class Checker(Protocol):
+class DocumentChecker(Protocol):
     """Whoever knows the formats; every answer comes in bounded time, and "" is a good one."""
 
     async def validate(self, format: str, document: bytes) -> str: ...
@@ -88,7 +88,7 @@ class FormatCheck:
     plan: Plan
     contents: DraftDocuments
     capabilities: Capabilities
-    checker: Checker
+    checker: DocumentChecker
     tries_again: bool
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:

@@ -21,7 +21,7 @@ from catalog.model.xid import Xid
 from catalog.store.database import Database, has_committed
 from catalog.store.locks import MustBeginAgain, Touched
 from catalog.writing.crossreferences import target_in
-from catalog.writing.formatcheck import Checker
+from catalog.writing.formatcheck import DocumentChecker
 from catalog.writing.transaction import Decision, Outcome, WriteTransaction
 
 # What is larger would make the others wait.
@@ -62,7 +62,7 @@ class GroupCommit:
         checker: knows the formats of documents.
     """
 
-    def __init__(self, database: Database, checker: Checker) -> None:
+    def __init__(self, database: Database, checker: DocumentChecker) -> None:
         self._database = database
         self._checker = checker
         self._waiting: list[_Waiting] = []

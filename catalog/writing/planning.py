@@ -12,7 +12,7 @@ from catalog.model.interaction import Interaction
 from catalog.writing.checks import Checks
 from catalog.writing.content import CatalogContent
 from catalog.writing.equaldocuments import compared_documents
-from catalog.writing.formatcheck import Checker
+from catalog.writing.formatcheck import DocumentChecker
 from catalog.writing.plan import Plan, Planned
 from catalog.writing.steps import Steps
 
@@ -50,7 +50,7 @@ class Planning:
     holdings: CatalogContent
     configuration: Configuration
     authority: str
-    checker: Checker
+    checker: DocumentChecker
     is_exclusive: bool
     is_referred: bool
     has_lived: bool

@@ -19,7 +19,7 @@ from catalog.store.locks import Locked, Touched, lock_and_load
 from catalog.store.writes import Write, write
 from catalog.writing.content import StoredContent
 from catalog.writing.crossreferences import target_in
-from catalog.writing.formatcheck import Checker
+from catalog.writing.formatcheck import DocumentChecker
 from catalog.writing.planning import Planning
 
 # Beyond so many locks it is cheaper, for everybody, to take the catalog whole.
@@ -41,7 +41,7 @@ class Reconfiguration(Protocol):
         connection: Connection,
         before: Configuration,
         *,
-        checker: Checker,
+        checker: DocumentChecker,
         interaction: str,
         now: datetime,
     ) -> None:
@@ -103,7 +103,7 @@ class WriteTransaction:
     connection: Connection
     authority: str
     configuration: Configuration
-    checker: Checker
+    checker: DocumentChecker
     becoming: Reconfiguration | None = None
     _locked: Locked = field(init=False)
     _is_exclusive: bool = field(init=False)

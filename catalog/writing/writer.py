@@ -10,7 +10,7 @@ from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
 from catalog.store.database import Connection, Database
 from catalog.store.locks import MustBeginAgain, Touched
-from catalog.writing.formatcheck import Checker
+from catalog.writing.formatcheck import DocumentChecker
 from catalog.writing.groupcommit import GroupCommit, can_share
 from catalog.writing.transaction import (
     Decision,
@@ -56,7 +56,7 @@ class Writer:
         checker: knows the formats of documents.
     """
 
-    def __init__(self, database: Database, checker: Checker) -> None:
+    def __init__(self, database: Database, checker: DocumentChecker) -> None:
         self._database = database
         self._checker = checker
         self._shared = GroupCommit(database, checker)

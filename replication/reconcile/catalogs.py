@@ -52,7 +52,7 @@ class CatalogInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class CatalogLink:
     """A flow into the catalog `target`, or out of `source`, as one of the two reports it."""
 
     source: str
@@ -70,7 +70,7 @@ class Catalog:
     token: str | None = field(default=None, repr=False)
     authority: str
     instance: str
-    links: tuple[Link, ...]
+    links: tuple[CatalogLink, ...]
     fingerprints: Fingerprints = field(repr=False)
     as_of: str | None = None
 
@@ -125,8 +125,8 @@ def _with_cursor(response: HTTPResponse) -> tuple[str | None, Any]:
     return response.headers.get("Concord-Cursor"), orjson.loads(response.read())
 
 
-def _link(link: Mapping[str, Any], listed_by: str) -> Link:
-    return Link(
+def _link(link: Mapping[str, Any], listed_by: str) -> CatalogLink:
+    return CatalogLink(
         source=link.get("source") or listed_by,
         target=link.get("target") or listed_by,
         authorities=tuple(link.get("authorities") or ()),

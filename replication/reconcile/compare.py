@@ -14,7 +14,7 @@ from replication.reconcile.columns import judge, keyed
 from replication.reconcile.description import described
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.findings import Findings, Framed, Listed, differences_in
-from replication.reconcile.plan import Plan
+from replication.reconcile.readplan import ReadPlan
 from replication.reconcile.rule import Difference
 from replication.reconcile.source import digest_rows
 from replication.reconcile.stages import Stages
@@ -41,7 +41,7 @@ class Compared:
 @contextmanager
 def compare(
     spark: SparkSession,
-    plan: Plan,
+    plan: ReadPlan,
     second_look: SecondLook,
     stages: Stages,
 ) -> Iterator[Compared]:

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from catalog.model.digest import bucket
 from catalog.model.entity import Origin
-from replication.reconcile.plan import ROWS_PER_READ, SLACK_ROWS, Plan
 from replication.reconcile.ranges import cover, split
+from replication.reconcile.readplan import ROWS_PER_READ, SLACK_ROWS, ReadPlan
 from replication.reconcile.rows import read_rows
 from replication.reconcile.rule import Copy, Difference, classify
 
 
-def confirm(found: Sequence[Difference], plan: Plan) -> list[Difference]:
+def confirm(found: Sequence[Difference], plan: ReadPlan) -> list[Difference]:
     """Those of `found` that are still there, as they are now.
 
     Raises:
@@ -82,7 +82,7 @@ class _Look:
         )
 
 
-def _reread(look: _Look, place: int, plan: Plan) -> Iterator[Copy]:
+def _reread(look: _Look, place: int, plan: ReadPlan) -> Iterator[Copy]:
     catalog = plan.catalogs[place]
     ranges = cover(look.buckets, catalog.fingerprints, SLACK_ROWS)
     for part in split(ranges, catalog.fingerprints, ROWS_PER_READ):

@@ -14,7 +14,7 @@ from replication.reconcile.catalogs import CatalogInput, survey
 from replication.reconcile.compare import Compared, SecondLook, compare
 from replication.reconcile.confirm import confirm
 from replication.reconcile.findings import Listed
-from replication.reconcile.plan import Plan, plan_of
+from replication.reconcile.readplan import ReadPlan, plan_of
 from replication.reconcile.repair import RepairOutcome
 from replication.reconcile.repair import repair as repair_catalogs
 from replication.reconcile.report import paths_in, write_report
@@ -80,7 +80,7 @@ def run_reconcile(
 
 @contextmanager
 def _session(
-    given: SparkSession | None, master: str, plan: Plan, stages: Stages
+    given: SparkSession | None, master: str, plan: ReadPlan, stages: Stages
 ) -> Iterator[SparkSession | None]:
     """The session to use; none where nothing is to be read, for it takes seconds to start."""
     if given is not None or not plan.ranges:
@@ -94,7 +94,7 @@ def _session(
 
 @contextmanager
 def _compared(
-    spark: SparkSession | None, plan: Plan, second_look: SecondLook, stages: Stages
+    spark: SparkSession | None, plan: ReadPlan, second_look: SecondLook, stages: Stages
 ) -> Iterator[Compared]:
     if spark is None or not plan.ranges:
         stages.progress("all buckets agree")
@@ -104,7 +104,7 @@ def _compared(
         yield found
 
 
-def _repair(found: Compared, plan: Plan, stages: Stages) -> tuple[RepairOutcome, ...]:
+def _repair(found: Compared, plan: ReadPlan, stages: Stages) -> tuple[RepairOutcome, ...]:
     with stages.stage("repair", "repairing"):
         remotes = [catalog.remote for catalog in plan.catalogs]
         return repair_catalogs(found.findings, plan.topology, remotes, stages.progress)
@@ -112,7 +112,7 @@ def _repair(found: Compared, plan: Plan, stages: Stages) -> tuple[RepairOutcome,
 
 def _summary(
     startedat: datetime,
-    plan: Plan,
+    plan: ReadPlan,
     found: Compared,
     outcome: tuple[RepairOutcome, ...] | None,
     report: Path | None,

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from replication.reconcile.plan import Plan
 from replication.reconcile.ranges import BucketRange
+from replication.reconcile.readplan import ReadPlan
 from replication.reconcile.remote import Remote
 from replication.reconcile.rows import read_rows
 
@@ -74,7 +74,7 @@ class _DigestReader(DataSourceReader):
 _NAMES = ["authority", "origin", "xid", "epoch", "deleted", "digest", "fp"]
 
 
-def digest_rows(spark: SparkSession, plan: Plan) -> DataFrame:
+def digest_rows(spark: SparkSession, plan: ReadPlan) -> DataFrame:
     """The rows of all catalogs in one frame, read when an action needs them."""
     spark.dataSource.register(DigestSource)
     catalogs = plan.catalogs

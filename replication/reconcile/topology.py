@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from replication.reconcile.catalogs import Catalog, Link
+from replication.reconcile.catalogs import Catalog, CatalogLink
 
 Scope = frozenset[str]
 """Paths of a catalog that are carried with all below them; the empty path is everything."""
@@ -78,7 +78,7 @@ def _normal(url: str) -> str:
 
 
 def _carry(
-    link: Link,
+    link: CatalogLink,
     places: Mapping[str, int],
     catalogs: Sequence[Catalog],
     carried: list[dict[str, Carriage]],
@@ -99,7 +99,7 @@ def _carry(
 
 
 def _offered(
-    link: Link,
+    link: CatalogLink,
     places: Mapping[str, int],
     catalogs: Sequence[Catalog],
     carried: Sequence[Mapping[str, Carriage]],
@@ -120,7 +120,7 @@ def _offered(
     return dict.fromkeys(named, Carriage(EVERYTHING, 1))
 
 
-def _scope(link: Link) -> Scope:
+def _scope(link: CatalogLink) -> Scope:
     return frozenset(path.rstrip("/") for path in link.scope) or EVERYTHING
 
 

@@ -14,8 +14,8 @@ import pytest
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
 from catalog.store import links
-from catalog.store.links import Definition, LinkReplaced
-from replication.apply import Applied, Batch, apply_batch
+from catalog.store.links import LinkDefinition, LinkReplaced
+from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import Incoming, why_invalid
 from replication.decide import Policy, Verdict
 from replication.feedlines import read_line, write_entity
@@ -84,7 +84,7 @@ def end_of(live: Entity) -> Tombstone:
     )
 
 
-async def receive(node: Node, *copies: Incoming, **batch: Any) -> Applied:
+async def receive(node: Node, *copies: Incoming, **batch: Any) -> AppliedBatch:
     policy = Policy(own=node.database.node.authority, sender=AUTHORITY)
     return await apply_batch(node.context, Batch(copies=copies, policy=policy, **batch))
 
@@ -167,7 +167,7 @@ async def test_what_is_hostile_is_set_aside_and_the_rest_flows(member: Node) -> 
         if not isinstance(copy := read_line(line), str)
     ]
     async with member.database.transaction() as connection:
-        link = await links.create(connection, "l", Definition(source="http://x"))
+        link = await links.create(connection, "l", LinkDefinition(source="http://x"))
     assert link is not None
     applied = await receive(member, *hostile, sound, link=link, cursor="c")  # type: ignore[arg-type]  # hostile ones
     assert applied.count(Verdict.INVALID) == len(hostile)
@@ -180,7 +180,7 @@ async def test_what_is_hostile_is_set_aside_and_the_rest_flows(member: Node) -> 
 
 async def test_a_conflict_leaves_when_its_origin_is_applied_after_all(member: Node) -> None:
     async with member.database.transaction() as connection:
-        link = await links.create(connection, "l", Definition(source="http://x"))
+        link = await links.create(connection, "l", LinkDefinition(source="http://x"))
     bad = replace(entity("/messagegroups/g"), digest=b"\0" * 32)
     await receive(member, bad, link=link, cursor="c")
     assert (await member.get("/replication/links/l"))["conflicts"] == 1
@@ -195,8 +195,8 @@ async def test_a_conflict_leaves_when_its_origin_is_applied_after_all(member: No
 
 async def test_nothing_is_written_for_a_link_that_was_replaced(member: Node) -> None:
     async with member.database.transaction() as connection:
-        link = await links.create(connection, "l", Definition(source="http://x"))
-        await links.replace(connection, "l", Definition(source="http://y"))
+        link = await links.create(connection, "l", LinkDefinition(source="http://x"))
+        await links.replace(connection, "l", LinkDefinition(source="http://y"))
     with pytest.raises(LinkReplaced):
         await receive(member, entity("/messagegroups/g"), link=link, cursor="c")
     assert await digest_rows(member) == {}

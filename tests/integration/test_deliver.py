@@ -20,7 +20,7 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.config import Settings
 from catalog.context import Context
 from catalog.events.deliver import run_deliveries
-from catalog.events.delivery import Timing
+from catalog.events.delivery import DeliveryTiming
 from catalog.events.eventdialects import Native
 from catalog.events.logtail import Tail
 from catalog.model.change import Change
@@ -32,8 +32,8 @@ from catalog.store.database import Database
 from catalog.store.subscriptions import (
     ContentMode,
     Credential,
-    Definition,
     Subscription,
+    SubscriptionDefinition,
     create,
     delete,
     get,
@@ -133,8 +133,8 @@ class VirtualTime:
         await asyncio.sleep(0.002)  # others have their turn
 
     @property
-    def timing(self) -> Timing:
-        return Timing(now=self.now, sleep=self.sleep)
+    def timing(self) -> DeliveryTiming:
+        return DeliveryTiming(now=self.now, sleep=self.sleep)
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ async def opened(database_url: str) -> AsyncIterator[Context]:
 
 
 @contextlib.asynccontextmanager
-async def delivering(context: Context, timing: Timing | None = None) -> AsyncIterator[None]:
+async def delivering(context: Context, timing: DeliveryTiming | None = None) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as group:
         task = group.create_task(run_deliveries(context, timing=timing))
         yield
@@ -173,7 +173,10 @@ async def subscribe(
 ) -> Subscription:
     async with context.database.transaction() as connection:
         return await create(
-            connection, str(uuid.uuid4()), Definition(sink=sink, **definition), credential
+            connection,
+            str(uuid.uuid4()),
+            SubscriptionDefinition(sink=sink, **definition),
+            credential,
         )
 
 
@@ -470,7 +473,7 @@ async def test_with_an_interval_the_latest_event_stands_for_those_that_came_mean
         else:
             await asyncio.sleep(seconds)
 
-    async with Sink() as witness, delivering(context, Timing(sleep=sleep)):
+    async with Sink() as witness, delivering(context, DeliveryTiming(sleep=sleep)):
         filters = ({"not": {"exact": {"subject": "/gs/unwanted"}}},)
         subscription = await subscribe(context, sink.url, interval=7, filters=filters)
         await subscribe(context, witness.url)
@@ -612,7 +615,7 @@ async def test_subscriptions_take_effect_and_end_at_once(context: Context, sink:
         await log(context, "a")
         await sink.received(1)
         async with context.database.transaction() as connection:
-            await replace(connection, subscription.id, Definition(sink=other.url), None)
+            await replace(connection, subscription.id, SubscriptionDefinition(sink=other.url), None)
         await log(context, "b")
         await other.received(1)
         last = await subscribe(context, sink.url)

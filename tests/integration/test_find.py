@@ -15,7 +15,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
 from catalog.model.filter import Filters, Sort, parse_filters, parse_sort
 from catalog.model.xid import Xid
-from catalog.reading.find import Found, find_page, find_visible
+from catalog.reading.find import FoundPage, find_page, find_visible
 from catalog.store.database import Connection, Database
 from tests.integration.searching import MODEL, clear, entity, plant, resource
 
@@ -184,7 +184,7 @@ async def test_excludeall_leaves_a_collection_empty(
     await plant(database, SPEC_EXAMPLE)
     nothing = filters("excludeall", **DIRS)
     page = await find_page(connection, Xid(), "dirs", filters=nothing, limit=5)
-    assert page == Found(xids=[], total=0)
+    assert page == FoundPage(xids=[], total=0)
 
 
 NAMES = {"m1": "b", "m2": "A", "M3": "", "m4": None, "m5": "ab", "m6": "B", "m7": "ä"}

@@ -7,8 +7,8 @@ from aiohttp import web
 
 from replication.reconcile.catalogs import CatalogInput, survey
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.plan import plan_of
 from replication.reconcile.ranges import WHOLE, BucketRange
+from replication.reconcile.readplan import plan_of
 from replication.reconcile.remote import Backoff, Remote
 from replication.reconcile.rows import read_rows
 from tests.spark.federation import HEADER, Federation, Node, three_catalogs

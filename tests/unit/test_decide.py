@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
-from replication.batch import Malformed, changes_of, judge, raised_registry, sift
-from replication.decide import Copy, Place, Policy, Verdict, decide
+from replication.batch import MalformedCopy, changes_of, decide_batch, raised_registry, sift
+from replication.decide import Copy, LocalState, Policy, Verdict, decide
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OURS, THEIRS, OTHERS = "urn:ours", "urn:theirs", "urn:others"
@@ -79,7 +79,7 @@ policies = st.builds(
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[Place, Copy, Policy]:
+def situations(draw: st.DrawFn) -> tuple[LocalState, Copy, Policy]:
     incoming = draw(copies())
     is_damaged = draw(st.booleans()) and isinstance(incoming, Entity)
     if is_damaged:
@@ -92,10 +92,10 @@ def situations(draw: st.DrawFn) -> tuple[Place, Copy, Policy]:
         held = end_of(same, draw(epochs)) if draw(st.booleans()) else same
     occupant = draw(st.none() | st.just(group(1, authority="urn:squatter")))
     parent = draw(st.none() | st.builds(group, st.just(1), authority=authorities))
-    return Place(held=held, occupant=occupant, parent=parent), incoming, draw(policies)
+    return LocalState(held=held, occupant=occupant, parent=parent), incoming, draw(policies)
 
 
-def oracle(place: Place, incoming: Copy, policy: Policy) -> str:
+def oracle(place: LocalState, incoming: Copy, policy: Policy) -> str:
     """The table as rows, first match wins, in words of its own."""
     mine, n = place.held, incoming.epoch
     lives, ends = isinstance(incoming, Entity), isinstance(incoming, Tombstone)
@@ -133,7 +133,7 @@ def oracle(place: Place, incoming: Copy, policy: Policy) -> str:
 
 @given(situations())
 def test_every_situation_gets_the_verdict_of_the_table(
-    situation: tuple[Place, Copy, Policy],
+    situation: tuple[LocalState, Copy, Policy],
 ) -> None:
     assert decide(*situation).value == oracle(*situation)
 
@@ -156,14 +156,14 @@ def test_every_situation_gets_the_verdict_of_the_table(
     ],
 )
 def test_the_rows_of_the_table_by_example(held: Copy | None, incoming: Copy, verdict: str) -> None:
-    assert decide(Place(held=held), incoming, ANYBODY) == verdict
+    assert decide(LocalState(held=held), incoming, ANYBODY) == verdict
 
 
 def test_a_divergence_that_a_relay_brings_is_kept_out_and_reported() -> None:
     relay = replace(ANYBODY, sender=OTHERS)
-    assert decide(Place(held=group(1)), group(1, text="x"), relay) is Verdict.DIVERGED
+    assert decide(LocalState(held=group(1)), group(1, text="x"), relay) is Verdict.DIVERGED
     repair = replace(relay, is_trusted=True)
-    assert decide(Place(held=group(1)), group(1, text="x"), repair) is Verdict.APPLY
+    assert decide(LocalState(held=group(1)), group(1, text="x"), repair) is Verdict.APPLY
 
 
 class Store:
@@ -174,7 +174,7 @@ class Store:
         self.tombstones: dict[Origin, Tombstone] = {}
 
     def receive(self, *batch: Any, policy: Policy = ANYBODY) -> list[Verdict]:
-        judgement = judge(sift(batch, MODEL), self.entities, self.tombstones, policy)
+        judgement = decide_batch(sift(batch, MODEL), self.entities, self.tombstones, policy)
         changes = changes_of(judgement, self.entities, None, MODEL)
         assert bool(changes) is not judgement.is_empty
         for xid in judgement.dropped:
@@ -292,7 +292,7 @@ def test_an_entity_of_an_unknown_type_or_of_another_place_is_invalid() -> None:
     moved = replace(group(1), xid="/messagegroups/elsewhere")
     liar = replace(group(1), kind="resource")
     sound = group(1, id="sound")
-    broken = Malformed(authority="", origin="", xid="", epoch=0, reason="it is not JSON")
+    broken = MalformedCopy(authority="", origin="", xid="", epoch=0, reason="it is not JSON")
     verdicts = store.receive(alien, moved, liar, broken, sound)
     assert sorted(verdicts) == ["applied", *["invalid"] * 4]
     assert set(store.entities) == {sound.xid}
@@ -300,9 +300,9 @@ def test_an_entity_of_an_unknown_type_or_of_another_place_is_invalid() -> None:
 
 def test_the_registry_rises_once_for_all_groups_of_a_batch() -> None:
     registry = replace(group(7), xid="/", origin="/", kind="registry", authority=OURS)
-    judgement = judge([group(1), group(1, id="h")], {}, {}, ANYBODY)
+    judgement = decide_batch([group(1), group(1, id="h")], {}, {}, ANYBODY)
     raised = raised_registry(registry, judgement, {}, NOW + timedelta(days=1))
     assert raised is not None
     assert (raised.epoch, raised.digest) == (8, raised.content_digest())
-    again = judge([group(2)], {"/messagegroups/g": group(1)}, {}, ANYBODY)
+    again = decide_batch([group(2)], {"/messagegroups/g": group(1)}, {}, ANYBODY)
     assert raised_registry(registry, again, {"/messagegroups/g": group(1)}, NOW) is None

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from catalog.messages import (
-    Definition,
     Message,
+    MessageDefinition,
     check_metadata,
     combine,
     places,
@@ -24,7 +24,7 @@ CE = "CloudEvents/1.0"
 EVENT = {"specversion": "1.0", "id": "1", "type": "a.b", "source": "/s"}
 
 
-def read(value: Any, definition: Definition) -> Message:
+def read(value: Any, definition: MessageDefinition) -> Message:
     return read_json_message(value, definition.protocol)
 
 
@@ -467,7 +467,7 @@ def test_a_message_lies_over_its_base_level_by_level() -> None:
         "dataschemaxid": "/schemagroups/g/schemas/s",
     }
     combined = combine([own, base], {"envelope": "Other/1.0", "protocol": "HTTP"})
-    assert combined == Definition(
+    assert combined == MessageDefinition(
         envelope=CE,
         envelopemetadata={"type": {"value": "o", "required": True}, "id": {"value": "i"}},
         protocol="NATS",
@@ -478,8 +478,8 @@ def test_a_message_lies_over_its_base_level_by_level() -> None:
 
 def test_the_group_says_what_a_message_leaves_open() -> None:
     group = {"envelope": CE, "protocol": "HTTP"}
-    assert combine([{}], group) == Definition(envelope=CE, protocol="HTTP")
-    assert combine([{"envelope": "None"}, {"protocol": "NATS"}], group) == Definition(
+    assert combine([{}], group) == MessageDefinition(envelope=CE, protocol="HTTP")
+    assert combine([{"envelope": "None"}, {"protocol": "NATS"}], group) == MessageDefinition(
         protocol="NATS"
     )
 

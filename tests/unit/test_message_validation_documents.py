@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 import catalog.demo
-from catalog.messages import Definition, check_metadata, combine, places, read_json_message
+from catalog.messages import MessageDefinition, check_metadata, combine, places, read_json_message
 from catalog.messages.protocols import Protocol, protocol_of
-from catalog.messages.templates import Gap, Template
+from catalog.messages.uritemplates import Gap, Template
 
 DEMO = Path(catalog.demo.__file__).parent / "data"
 DOCUMENTS = Path(__file__).parents[1] / "documents"
@@ -22,7 +22,7 @@ TIME = "2030-01-01T00:00:00Z"
 EVENT = {"specversion": "1.0", "id": "i", "type": "t", "source": "s"}
 
 
-def definitions(document: Mapping[str, Any]) -> Iterator[Definition]:
+def definitions(document: Mapping[str, Any]) -> Iterator[MessageDefinition]:
     """Every definition, with its bases; those of older editions have other names for some."""
     for group in document.get("messagegroups", {}).values():
         for message in group.get("messages", {}).values():
@@ -52,7 +52,7 @@ def sample(source: Any, type: str = "string") -> Any:
     return "x" if value is None else value
 
 
-def message_of(definition: Definition) -> dict[str, Any]:
+def message_of(definition: MessageDefinition) -> dict[str, Any]:
     types = {"time": "timestamp"}
     attributes = EVENT | {
         name: "urn:schema" if name == "dataschema" else sample(source, types.get(name, "string"))

@@ -17,7 +17,7 @@ from catalog.dialects.messagecatalog.translate import (
     show_version,
     version_to_entity,
 )
-from catalog.dialects.messagecatalog.uris import Reference, parse_uri, version_uri
+from catalog.dialects.messagecatalog.uris import DefinitionUri, parse_uri, version_uri
 from catalog.model.attributes import check_attributes
 from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
@@ -288,7 +288,7 @@ def test_a_uri_is_made_of_an_authority_and_an_id(authority: str, id: str, uri: s
 @pytest.mark.parametrize("versions", ["versions", "version"])
 def test_a_uri_of_a_version_is_taken_apart_again(authority: str, versions: str) -> None:
     uri = version_uri(authority, f"g/messagedefinitions/m.v1/{versions}/12")
-    expected = Reference(authority=authority, group="g", definition="m.v1", vid="12")
+    expected = DefinitionUri(authority=authority, group="g", definition="m.v1", vid="12")
     assert parse_uri(uri) == expected
 
 

@@ -14,7 +14,7 @@ from catalog.events.messagecatalog import events_of, is_about_catalog
 from catalog.events.webhook import encode
 from catalog.model.change import Change
 from catalog.store.changes import LoggedChange, Position
-from catalog.store.subscriptions import ContentMode, Definition
+from catalog.store.subscriptions import ContentMode, SubscriptionDefinition
 
 BASE = "https://source.example.com"
 AT = datetime(2020, 10, 30, 17, 31, tzinfo=UTC)
@@ -106,7 +106,7 @@ PREFIX = {"prefix": {"subject": "/messagecatalog/5"}}
     ],
 )
 def test_who_can_only_mean_the_message_catalog_hears_its_events(definition: Any) -> None:
-    assert is_about_catalog(Definition(sink="https://s.example", **definition), BASE)
+    assert is_about_catalog(SubscriptionDefinition(sink="https://s.example", **definition), BASE)
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,6 @@ def test_who_can_only_mean_the_message_catalog_hears_its_events(definition: Any)
     ],
 )
 def test_everybody_else_hears_those_of_the_registry(definition: Any) -> None:
-    assert not is_about_catalog(Definition(sink="https://s.example", **definition), BASE)
+    assert not is_about_catalog(
+        SubscriptionDefinition(sink="https://s.example", **definition), BASE
+    )

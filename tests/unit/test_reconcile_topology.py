@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from replication.reconcile.catalogs import Catalog, Link
+from replication.reconcile.catalogs import Catalog, CatalogLink
 from replication.reconcile.topology import Topology, topology_of
 
 GROUP = "/messagegroups/g"
 
 
-def catalog(name: str, *links: Link) -> Catalog:
+def catalog(name: str, *links: CatalogLink) -> Catalog:
     return Catalog(
         name=name,
         url=f"http://{name}:8080",
@@ -17,8 +17,8 @@ def catalog(name: str, *links: Link) -> Catalog:
     )
 
 
-def link(source: str, target: str, *authorities: str, scope: tuple[str, ...] = ()) -> Link:
-    return Link(
+def link(source: str, target: str, *authorities: str, scope: tuple[str, ...] = ()) -> CatalogLink:
+    return CatalogLink(
         source=f"http://{source}:8080/",
         target=f"http://{target}:8080",
         authorities=authorities,
@@ -95,7 +95,9 @@ def test_a_ring_of_relays_settles() -> None:
 
 
 def test_a_source_is_also_found_by_its_authority() -> None:
-    told = Link(source="https://eu.example.com", target="http://hub:8080", authorities=(), scope=())
+    told = CatalogLink(
+        source="https://eu.example.com", target="http://hub:8080", authorities=(), scope=()
+    )
 
     assert carries(topology_of([catalog("eu"), catalog("hub", told)]), "hub", "eu")
 

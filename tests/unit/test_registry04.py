@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.dialects.registry04.address import types_in
 from catalog.dialects.registry04.names import path_of
-from catalog.dialects.registry04.place import types_in
 from catalog.dialects.registry04.references import References
 from catalog.dialects.registry04.renderer import Show
 from catalog.dialects.registry04.translate import (

@@ -24,7 +24,7 @@ MESSAGES = "messages"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalog:
+class ServiceCatalog:
     """What services are read from and shown with.
 
     Args:
@@ -81,7 +81,7 @@ async def _find(connection: Connection, authority: str, wanted: set[str]) -> dic
 
 
 async def load_held(
-    connection: Connection, catalog: Catalog, endpoints: Sequence[Entity]
+    connection: Connection, catalog: ServiceCatalog, endpoints: Sequence[Entity]
 ) -> dict[str, Held]:
     """Endpoints with their messages and those of their message groups, by xid.
 
@@ -101,7 +101,7 @@ async def load_held(
     }
 
 
-def _groups_of(endpoint: Entity, catalog: Catalog) -> list[str]:
+def _groups_of(endpoint: Entity, catalog: ServiceCatalog) -> list[str]:
     """The xids of the message groups of this registry that an endpoint refers to."""
     refs = endpoint.attributes.get("messagegroups")
     texts = [str(ref).removeprefix(catalog.base) for ref in refs] if isinstance(refs, list) else []
@@ -133,7 +133,7 @@ async def _load_messages(
     return messages
 
 
-def show(endpoint: Entity, held: Held, catalog: Catalog) -> Json:
+def show(endpoint: Entity, held: Held, catalog: ServiceCatalog) -> Json:
     """A service as clients see it.
 
     A service of this node that names no place for subscriptions has them here; where those of
@@ -151,12 +151,12 @@ def show(endpoint: Entity, held: Held, catalog: Catalog) -> Json:
     }
 
 
-def subscriptions_url(catalog: Catalog) -> str:
+def subscriptions_url(catalog: ServiceCatalog) -> str:
     return f"{catalog.base}/subscriptions"
 
 
 async def show_all(
-    connection: Connection, catalog: Catalog, endpoints: Sequence[Entity]
+    connection: Connection, catalog: ServiceCatalog, endpoints: Sequence[Entity]
 ) -> list[Json]:
     """Services as clients see them, in this order."""
     held = await load_held(connection, catalog, endpoints)

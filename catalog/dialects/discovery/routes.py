@@ -13,7 +13,13 @@ from catalog.context import CONTEXT
 from catalog.dialects.discovery.asyncrequests import accept, answer_status, prefers_later
 from catalog.dialects.discovery.ids import is_service_id
 from catalog.dialects.discovery.processing import Operation, Remove
-from catalog.dialects.discovery.read import Catalog, check_model, find_named, find_service, show_all
+from catalog.dialects.discovery.read import (
+    ServiceCatalog,
+    check_model,
+    find_named,
+    find_service,
+    show_all,
+)
 from catalog.dialects.discovery.requests import (
     is_import,
     read_added,
@@ -38,10 +44,10 @@ from catalog.store import services
 from catalog.store.database import Connection
 
 
-def _catalog(request: web.Request) -> Catalog:
+def _catalog(request: web.Request) -> ServiceCatalog:
     context = request.app[CONTEXT]
     check_model(context.model, request.path)
-    return Catalog(
+    return ServiceCatalog(
         configuration=context.configuration,
         authority=context.database.node.authority,
         base=context.base_url(request),
@@ -64,7 +70,7 @@ async def list_services(request: web.Request) -> web.Response:
     return json_response(shown, headers=headers)
 
 
-async def _answer_named(request: web.Request, catalog: Catalog) -> web.Response:
+async def _answer_named(request: web.Request, catalog: ServiceCatalog) -> web.Response:
     names = request.query.getall("name")
     if len(names) > 1:
         raise BadRequest(request.path, error_detail='"name" can be given only once')

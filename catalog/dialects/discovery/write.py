@@ -13,7 +13,7 @@ from catalog.dialects.discovery.processing import Operation, Put, Remove, Standi
 from catalog.dialects.discovery.read import (
     ENDPOINTS,
     MESSAGES,
-    Catalog,
+    ServiceCatalog,
     find_endpoints,
     id_of,
     load_held,
@@ -39,7 +39,7 @@ _MOST_APART = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ServiceAnswer:
     """What a request is answered with when it is done."""
 
     status: int
@@ -48,7 +48,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenServices:
     """What a request did: its services in order, as they are now, or were if they are gone.
 
     `services` is as long as the request, `created` are the ids of those that are new.
@@ -59,7 +59,7 @@ class Written:
     base: str
 
 
-Answering: TypeAlias = Callable[[Written], Answer]
+Answering: TypeAlias = Callable[[WrittenServices], ServiceAnswer]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,12 +73,12 @@ class ServiceWrite:
         id: of the request where its answer is kept, for a client that does not wait.
     """
 
-    catalog: Catalog
+    catalog: ServiceCatalog
     path: str
     operations: Sequence[Operation]
     answering: Answering
     id: UUID | None = None
-    answer: Answer | None = None
+    answer: ServiceAnswer | None = None
     _endpoints: dict[str, Entity] = field(default_factory=dict)
     _held: dict[str, Held] = field(default_factory=dict)
     _xids: dict[str, Xid] = field(default_factory=dict)
@@ -184,7 +184,9 @@ class ServiceWrite:
                 shown[endpoint.xid] = show(endpoint, self._held[endpoint.xid], self.catalog)
         results = [shown[str(self._xids[each.id.lower()])] for each in self.operations]
         created = frozenset(id for id in self._xids if not self._was_service(id))
-        answer = self.answering(Written(services=results, created=created, base=self.catalog.base))
+        answer = self.answering(
+            WrittenServices(services=results, created=created, base=self.catalog.base)
+        )
         self.answer = replace(answer, headers={**answer.headers, **interaction_headers(outcome)})
         if self.id is not None and not await services.settle(
             connection, self.id, "done", self.answer.headers, self.answer.body
@@ -200,11 +202,13 @@ def _name_of(endpoint: Entity) -> str:
     return str(endpoint.attributes.get("name") or endpoint.path.gid)
 
 
-def _answer(status: int, body: Any, **headers: str) -> Answer:
-    return Answer(status=status, headers={"Content-Type": JSON, **headers}, body=to_json(body))
+def _answer(status: int, body: Any, **headers: str) -> ServiceAnswer:
+    return ServiceAnswer(
+        status=status, headers={"Content-Type": JSON, **headers}, body=to_json(body)
+    )
 
 
-def answer_added(written: Written) -> Answer:
+def answer_added(written: WrittenServices) -> ServiceAnswer:
     """To `POST /services`: ids in the order of the request, and where a single one is."""
     ids = [{"id": service["id"]} for service in written.services]
     if len(ids) != 1:
@@ -212,7 +216,7 @@ def answer_added(written: Written) -> Answer:
     return _answer(201, ids, Location=written.services[0]["url"])
 
 
-def answer_put(written: Written) -> Answer:
+def answer_put(written: WrittenServices) -> ServiceAnswer:
     """To `PUT /services/{id}`: the service, and where it is if it is new."""
     service = written.services[0]
     if service["id"].lower() not in written.created:
@@ -220,11 +224,11 @@ def answer_put(written: Written) -> Answer:
     return _answer(201, service, Location=service["url"])
 
 
-def answer_removed(written: Written) -> Answer:
+def answer_removed(written: WrittenServices) -> ServiceAnswer:
     """To `DELETE /services/{id}`: what the service was."""
     return _answer(200, written.services[0])
 
 
-def answer_all_removed(written: Written) -> Answer:
+def answer_all_removed(written: WrittenServices) -> ServiceAnswer:
     """To `DELETE /services`: what the services were, in the order of the request."""
     return _answer(200, written.services)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog.dialects.messagecatalog import schemas
-from catalog.dialects.messagecatalog.place import Place, as_object, only
+from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, only
 from catalog.dialects.messagecatalog.templates import (
     check_template,
     constant_in,
@@ -48,7 +48,7 @@ _ENCODINGS = ("Data", "Value", "Sequence")
 _SYMBOL = re.compile(r"[\x21-\x7e]{1,255}")
 
 
-def check(definition: Any, id: str, place: Place) -> None:
+def check(definition: Any, id: str, place: BodyPath) -> None:
     """Refuse what is no description of an AMQP message.
 
     Raises:
@@ -65,7 +65,7 @@ def check(definition: Any, id: str, place: Place) -> None:
     _check_data(sections.get("applicationdata", {}), place.at("applicationdata"))
 
 
-def _check_header(value: Any, place: Place) -> None:
+def _check_header(value: Any, place: BodyPath) -> None:
     header = only(value, ("durable", "priority", "ttl"), place)
     for name, kind, most in (("priority", "uinteger", 255), ("ttl", "uinteger", 2**32 - 1)):
         number = header.get(name)
@@ -75,7 +75,7 @@ def _check_header(value: Any, place: Place) -> None:
         raise place.at("durable").fault("it needs to be a boolean")
 
 
-def _check_constant(kind: str, text: str, place: Place) -> None:
+def _check_constant(kind: str, text: str, place: BodyPath) -> None:
     """Hold a value without variables to the type of its field."""
     if text and kind == "timestamp" and not fits("timestamp", text):
         raise place.fault("it needs to be an RFC 3339 timestamp")
@@ -83,14 +83,14 @@ def _check_constant(kind: str, text: str, place: Place) -> None:
         raise place.fault("it needs to be in base64")
 
 
-def _check_open(value: Any, place: Place) -> None:
+def _check_open(value: Any, place: BodyPath) -> None:
     for name, template in as_object(value, place).items():
         if not _SYMBOL.fullmatch(name):
             raise place.at(name).fault("its name needs to be an AMQP symbol: visible ASCII")
         check_template(template, place.at(name))
 
 
-def _check_data(value: Any, place: Place) -> None:
+def _check_data(value: Any, place: BodyPath) -> None:
     data = only(value, ("dataschema", "amqpencoding"), place)
     if data.get("dataschema") is not None:
         schemas.check_schema(data["dataschema"], place.at("dataschema"))

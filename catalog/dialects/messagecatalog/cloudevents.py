@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog.dialects.messagecatalog import schemas
-from catalog.dialects.messagecatalog.place import Place, as_object, only
+from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, only
 from catalog.dialects.messagecatalog.templates import (
     check_template,
     constant_in,
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[a-z0-9]{1,128}")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+*'%`|~\-]+/[\w!#$&^.+*'%`|~\-]+(?:\s*;.*)?", re.ASCII)
 
 
-def check(definition: Any, id: str, place: Place) -> None:
+def check(definition: Any, id: str, place: BodyPath) -> None:
     """Refuse what is no description of a CloudEvent whose type is `id`.
 
     Raises:
@@ -47,7 +47,7 @@ def check(definition: Any, id: str, place: Place) -> None:
     _check_known(attributes, place)
 
 
-def _check_known(attributes: Mapping[str, Any], place: Place) -> None:
+def _check_known(attributes: Mapping[str, Any], place: BodyPath) -> None:
     """The constraints that CloudEvents has on its own attributes."""
     for name in _DEMANDED & attributes.keys():
         if attributes[name].get("required") is False:

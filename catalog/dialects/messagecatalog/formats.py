@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.dialects.messagecatalog import amqp, cloudevents, mqtt, nats
-from catalog.dialects.messagecatalog.place import Place
+from catalog.dialects.messagecatalog.bodypath import BodyPath
 
 OWN = "messagecatalog"
 
@@ -24,7 +24,7 @@ class Format:
     name: str
     native: Mapping[str, str]
     schema: str
-    check: Callable[[Any, str, Place], None]
+    check: Callable[[Any, str, BodyPath], None]
     to_native: Callable[[Mapping[str, Any]], dict[str, Any]]
     from_native: Callable[[Mapping[str, Any]], dict[str, Any]]
 
@@ -66,7 +66,7 @@ FORMATS: Mapping[str, Format] = {
 _BY_FAMILY = {name.lower(): name for name in FORMATS}
 
 
-def check_format(value: Any, place: Place) -> str:
+def check_format(value: Any, place: BodyPath) -> str:
     """The name of a format: one of section 3, or any other that is no misspelling of these.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from catalog.context import Context
 from catalog.dialects.messagecatalog.addressed import GROUPS, MESSAGES
 from catalog.dialects.messagecatalog.translate import authority_of
-from catalog.dialects.messagecatalog.uris import Reference, catalog_root, parse_uri
+from catalog.dialects.messagecatalog.uris import DefinitionUri, catalog_root, parse_uri
 from catalog.events.messagecatalog import ROOT
 from catalog.model.entity import Entity, Origin
 from catalog.model.xid import Xid
@@ -47,7 +47,7 @@ async def find(
 class _Seeker:
     """One look-up: where the definition can be, and whether it is the right one."""
 
-    def __init__(self, context: Context, reference: Reference, bases: Iterable[str]) -> None:
+    def __init__(self, context: Context, reference: DefinitionUri, bases: Iterable[str]) -> None:
         self.node = context.database.node.authority
         self.reference = reference
         self.own = {f"{base.rstrip('/')}{ROOT}" for base in bases} | {self.node}

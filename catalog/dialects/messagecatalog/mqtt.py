@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog.dialects.messagecatalog import schemas
-from catalog.dialects.messagecatalog.place import Place, as_object, only
+from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, only
 from catalog.dialects.messagecatalog.templates import (
     check_template,
     check_text,
@@ -37,7 +37,7 @@ _MOST = {"qos": 2, "payloadformat": 1, "expiryinterval": 2**32 - 1}
 _LONGEST_NAME = 65_535
 
 
-def check(definition: Any, id: str, place: Place) -> None:
+def check(definition: Any, id: str, place: BodyPath) -> None:
     """Refuse what is no description of an MQTT PUBLISH packet.
 
     Raises:
@@ -55,7 +55,7 @@ def check(definition: Any, id: str, place: Place) -> None:
         schemas.check_schema(payload["dataschema"], place.at("payload").at("dataschema"))
 
 
-def _check_publish(value: Any, place: Place) -> None:
+def _check_publish(value: Any, place: BodyPath) -> None:
     publish = only(value, ("mqttversion", *_FIELDS), place)
     version = publish.get("mqttversion", "5.0")
     if version not in _VERSIONS:
@@ -66,7 +66,7 @@ def _check_publish(value: Any, place: Place) -> None:
         _check_field(name, field, place.at(name))
 
 
-def _check_field(name: str, value: Any, place: Place) -> None:
+def _check_field(name: str, value: Any, place: BodyPath) -> None:
     if name == "retain":
         if not isinstance(value, bool):
             raise place.fault("it needs to be a boolean")

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog.dialects.messagecatalog import schemas
-from catalog.dialects.messagecatalog.place import Place, only, text_in
+from catalog.dialects.messagecatalog.bodypath import BodyPath, only, text_in
 from catalog.dialects.messagecatalog.templates import check_text, fits, members_of
 
 _FIELDS = {"subject": "subject", "replyto": "reply"}
 
 
-def check(definition: Any, id: str, place: Place) -> None:
+def check(definition: Any, id: str, place: BodyPath) -> None:
     """Refuse what is no description of a NATS PUB message.
 
     Raises:

@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
-from catalog.dialects.messagecatalog.place import Place
+from catalog.dialects.messagecatalog.bodypath import BodyPath
 from catalog.model.capabilities import Capabilities
 from catalog.model.entity import Entity
-from catalog.model.ownerrors import Conflict
-from catalog.writing.formatcheck import Checker, Direction
+from catalog.model.ownerrors import UnresolvedConflict
+from catalog.writing.formatcheck import Direction, DocumentChecker
 
 RULES = (
     *("none", "backward", "backward_transitive", "forward", "forward_transitive"),
@@ -29,7 +29,7 @@ _DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
 }
 
 
-def check_rule(value: Any, place: Place) -> None:
+def check_rule(value: Any, place: BodyPath) -> None:
     """Refuse a policy that there is not.
 
     Raises:
@@ -46,7 +46,7 @@ async def check_policy(
     *,
     subject: str,
     capabilities: Capabilities,
-    checker: Checker,
+    checker: DocumentChecker,
 ) -> None:
     """Refuse a new version that breaks the policy of its group; the arguments are `fault_in`'s.
 
@@ -55,7 +55,9 @@ async def check_policy(
     """
     fault = await fault_in(rule, earlier, attributes, capabilities=capabilities, checker=checker)
     if fault:
-        raise Conflict(subject, error_detail=fault, detail="Its group has a compatibility policy.")
+        raise UnresolvedConflict(
+            subject, error_detail=fault, detail="Its group has a compatibility policy."
+        )
 
 
 async def fault_in(
@@ -64,7 +66,7 @@ async def fault_in(
     attributes: Mapping[str, Any],
     *,
     capabilities: Capabilities,
-    checker: Checker,
+    checker: DocumentChecker,
 ) -> str:
     """Why a new version breaks a policy; empty if it does not, or if that can't be told.
 

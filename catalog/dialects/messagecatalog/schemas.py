@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from catalog.dialects.messagecatalog.place import Place, as_object, text_in
+from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, text_in
 from catalog.dialects.messagecatalog.templates import fits
 from catalog.model.capabilities import Capabilities
-from catalog.writing.formatcheck import Checker
+from catalog.writing.formatcheck import DocumentChecker
 
 # The names of schema formats that this API has for some of the native ones.
 _NATIVE = {"Avro": "Avro", "JSON": "JSONSchema", "Protobuf": "Protobuf/3"}
@@ -24,7 +24,7 @@ _DRAFTS = {
 }
 
 
-def check_schema(value: Any, place: Place) -> None:
+def check_schema(value: Any, place: BodyPath) -> None:
     """Refuse what is no data schema.
 
     Raises:
@@ -42,7 +42,10 @@ def check_schema(value: Any, place: Place) -> None:
 
 
 async def check_embedded(
-    attributes: Mapping[str, Any], place: Place, capabilities: Capabilities, checker: Checker
+    attributes: Mapping[str, Any],
+    place: BodyPath,
+    capabilities: Capabilities,
+    checker: DocumentChecker,
 ) -> None:
     """Refuse a schema that is none of its type, where the type is one of 3.1.2.
 

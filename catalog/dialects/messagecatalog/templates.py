@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import uri_template
 
-from catalog.dialects.messagecatalog.place import Place, as_object, text_in
+from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, text_in
 from catalog.model.scalars import SCALAR_CHECKS
 
 MOST_CHARACTERS = 4000
@@ -17,7 +17,7 @@ MOST_CHARACTERS = 4000
 MOST_EXPRESSIONS = 64
 
 
-def check_template(value: Any, place: Place) -> Mapping[str, Any]:
+def check_template(value: Any, place: BodyPath) -> Mapping[str, Any]:
     """Refuse what is no attribute value template.
 
     `value` may be missing, which means any content: the catalog's own definitions of
@@ -34,7 +34,7 @@ def check_template(value: Any, place: Place) -> Mapping[str, Any]:
     return template
 
 
-def check_text(value: Any, place: Place) -> None:
+def check_text(value: Any, place: BodyPath) -> None:
     """Refuse what is no URI template (RFC 6570).
 
     Raises:

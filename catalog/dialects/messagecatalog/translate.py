@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from catalog.dialects.messagecatalog.bodypath import BodyPath, text_in
 from catalog.dialects.messagecatalog.formats import (
     FORMATS,
     OWN,
@@ -17,7 +18,6 @@ from catalog.dialects.messagecatalog.formats import (
     format_of,
     kept_in,
 )
-from catalog.dialects.messagecatalog.place import Place, text_in
 from catalog.dialects.messagecatalog.policy import check_rule
 from catalog.dialects.messagecatalog.templates import fits
 from catalog.dialects.messagecatalog.uris import catalog_root
@@ -49,8 +49,8 @@ def group_to_entity(
     format = body.get("format", format_of(held))
     if format is None:
         raise RequiredAttributeMissing(subject, list="format")
-    check_format(format, Place(subject, "format"))
-    check_rule(body.get("compatibility"), Place(subject, "compatibility"))
+    check_format(format, BodyPath(subject, "format"))
+    check_rule(body.get("compatibility"), BodyPath(subject, "compatibility"))
     native, kept = _common(body, subject, _OF_BOTH)
     replaced = {*_NATIVE, "documentation", OWN}
     attributes = {n: v for n, v in held.items() if n not in replaced} | native
@@ -72,10 +72,10 @@ def version_to_entity(
     """
     _check_id(id, body, subject, "message")
     native, kept = _common(body, subject, _OF_DEFINITION)
-    authority = text_in(body, "authority", Place(subject, "authority"))
+    authority = text_in(body, "authority", BodyPath(subject, "authority"))
     if authority:
         if not fits("uriabsolute", authority):
-            raise Place(subject, "authority").fault("it needs to be an absolute URI")
+            raise BodyPath(subject, "authority").fault("it needs to be an absolute URI")
         kept["authority"] = authority
     definition, known = body.get("definition"), FORMATS.get(format)
     if known is None:
@@ -83,7 +83,7 @@ def version_to_entity(
         kept |= {"definition": definition} if definition is not None else {}
     else:
         definition = {} if definition is None else definition
-        known.check(definition, id, Place(subject, "definition"))
+        known.check(definition, id, BodyPath(subject, "definition"))
         native |= known.to_native(definition)
         if definition != known.from_native(native) or "definition" not in body:
             kept["definition"] = body.get("definition")
@@ -153,7 +153,7 @@ def _seen_natively(known: Format, id: str, written: Any) -> dict[str, Any] | Non
     anything in its place."""
     definition = {} if written is None else written
     try:
-        known.check(definition, id, Place("", ""))
+        known.check(definition, id, BodyPath("", ""))
     except InvalidAttribute:
         return None
     return known.from_native(known.to_native(definition))
@@ -172,7 +172,7 @@ def _common(
     texts = {
         name: text
         for name in _TEXTS
-        if (text := text_in(body, name, Place(subject, name))) is not None
+        if (text := text_in(body, name, BodyPath(subject, name))) is not None
     }
     native = {name: texts[name] for name in _NATIVE if texts.get(name)}
     kept = {name: value for name, value in body.items() if name not in names and value is not None}

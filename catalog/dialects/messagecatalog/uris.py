@@ -14,7 +14,7 @@ _BELOW_GROUP = "/messagedefinitions/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class DefinitionUri:
     """What a URI points to: an authority's definition, by its id or by where it is there.
 
     `group` is empty where only the definition's id is told, `vid` where no version is.
@@ -40,7 +40,7 @@ def catalog_root(authority: str) -> str:
     return f"{authority.rstrip('/')}{ROOT}" if "://" in authority else authority
 
 
-def parse_uri(uri: str) -> Reference | None:
+def parse_uri(uri: str) -> DefinitionUri | None:
     """Take apart what `version_uri` made; `None` where that is not possible."""
     head, found, tail = uri.partition(_BELOW_GROUP)
     authority, last = _split(head)
@@ -53,11 +53,13 @@ def parse_uri(uri: str) -> Reference | None:
     return _reference(authority, last, definition, number[1] if number else "")
 
 
-def _reference(authority: str, group: str, definition: str, vid: str) -> Reference | None:
+def _reference(authority: str, group: str, definition: str, vid: str) -> DefinitionUri | None:
     group, definition = unquote(group), unquote(definition)
     if not authority or not is_valid_id(definition) or not is_valid_id(group or "g"):
         return None
-    return Reference(authority=authority.rstrip("/"), group=group, definition=definition, vid=vid)
+    return DefinitionUri(
+        authority=authority.rstrip("/"), group=group, definition=definition, vid=vid
+    )
 
 
 def _split(text: str) -> tuple[str, str]:

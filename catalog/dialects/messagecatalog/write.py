@@ -17,9 +17,9 @@ from catalog.dialects.messagecatalog.addressed import (
     group_in,
     version_in,
 )
+from catalog.dialects.messagecatalog.bodypath import BodyPath
 from catalog.dialects.messagecatalog.formats import FORMATS, check_format, format_of, kept_in
 from catalog.dialects.messagecatalog.numbers import last_number, new_number
-from catalog.dialects.messagecatalog.place import Place
 from catalog.dialects.messagecatalog.policy import check_policy
 from catalog.dialects.messagecatalog.read import (
     all_versions,
@@ -52,7 +52,7 @@ from catalog.model.errors import (
     ServerBusy,
 )
 from catalog.model.interaction import GroupUpsert, Interaction, ResourceUpsert, VersionUpsert
-from catalog.model.ownerrors import Conflict
+from catalog.model.ownerrors import UnresolvedConflict
 from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.store.database import Connection
@@ -80,7 +80,7 @@ def afresh(handler: Handler) -> Handler:
             except MismatchedEpoch:
                 continue
             except CompatibilityViolation as error:
-                raise Conflict(error.subject, error_detail=error.detail) from error
+                raise UnresolvedConflict(error.subject, error_detail=error.detail) from error
         raise ServerBusy(request.path)
 
     return handle
@@ -112,7 +112,7 @@ async def put_group(request: web.Request) -> web.Response:
 def _check_same_format(subject: str, body: Mapping[str, Any], held: Mapping[str, Any]) -> None:
     format = format_of(held)
     if format is not None and body.get("format", format) != format:
-        raise Conflict(subject, error_detail=f'its format is "{format}" for good')
+        raise UnresolvedConflict(subject, error_detail=f'its format is "{format}" for good')
 
 
 async def post_version(request: web.Request) -> web.Response:
@@ -131,7 +131,7 @@ async def post_version(request: web.Request) -> web.Response:
     native = version_to_entity(xid.rid, body, format, subject)
     _check_protocol(native, holder, subject)
     if format in FORMATS:
-        place = Place(subject, f"definition.{FORMATS[format].schema}")
+        place = BodyPath(subject, f"definition.{FORMATS[format].schema}")
         await check_embedded(native, place, configuration.capabilities, context.checker)
     await check_policy(
         kept_in(holder.attributes).get("compatibility"),
@@ -166,9 +166,9 @@ def _format(body: Mapping[str, Any], group: Entity, earlier: list[Entity], subje
     if given is None and held is None:
         raise RequiredAttributeMissing(subject, list="format")
     if given is None or held is None:
-        return check_format(given or held, Place(subject, "format"))
+        return check_format(given or held, BodyPath(subject, "format"))
     if given != held:
-        raise Place(subject, "format").fault(f'it needs to be "{held}", as for all of the group')
+        raise BodyPath(subject, "format").fault(f'it needs to be "{held}", as for all of the group')
     return held
 
 
@@ -181,7 +181,7 @@ def _inherited(
     held = authority_of(earlier[0], context.database.node.authority)
     given = body.get("authority") or held
     if given != held:
-        raise Conflict(
+        raise UnresolvedConflict(
             str(earlier[0].path.resource),
             error_detail=f"its authority is {held or 'this catalog'} for good",
         )
@@ -192,7 +192,7 @@ def _check_protocol(native: Mapping[str, Any], group: Entity, subject: str) -> N
     """Natively, a group may be of one version of MQTT."""
     wanted, given = group.attributes.get("protocol"), native.get("protocol")
     if wanted and given and str(wanted).lower() != given.lower():
-        raise Place(subject, "definition").fault(f"the group's messages are of {wanted}")
+        raise BodyPath(subject, "definition").fault(f"the group's messages are of {wanted}")
 
 
 def _adding(

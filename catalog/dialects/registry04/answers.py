@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from aiohttp import hdrs, web
 
 from catalog.context import CONTEXT
+from catalog.dialects.registry04.address import Address
 from catalog.dialects.registry04.headers import PREFIX, headers_of
-from catalog.dialects.registry04.load import Page, load_document, load_version
-from catalog.dialects.registry04.place import Place
+from catalog.dialects.registry04.load import LoadedPage, load_document, load_version
 from catalog.dialects.registry04.renderer import Json, Show
 from catalog.http.headers import encode_url
 from catalog.http.responses import JSON, json_response, to_json
@@ -36,7 +36,7 @@ def is_asked(request: web.Request, flag: str) -> bool:
     return flag in request.query
 
 
-async def read_answer(request: web.Request, place: Place, connection: Connection) -> web.Response:
+async def read_answer(request: web.Request, place: Address, connection: Connection) -> web.Response:
     """The answer to a GET of a group, or of a resource or version: `?meta` its metadata alone.
 
     Raises:
@@ -51,7 +51,7 @@ async def read_answer(request: web.Request, place: Place, connection: Connection
 
 
 async def load_resource_answer(
-    connection: Connection, request: web.Request, place: Place
+    connection: Connection, request: web.Request, place: Address
 ) -> web.Response:
     """A resource or version as it is now."""
     known, version = await load_version(connection, place)
@@ -63,7 +63,7 @@ async def load_resource_answer(
 
 def resource_answer(
     show: Show,
-    place: Place,
+    place: Address,
     version: Entity,
     document: bytes,
     *,
@@ -82,7 +82,7 @@ def resource_answer(
     return web.Response(status=status, body=body, headers=named)
 
 
-def redirected(answer: web.Response, place: Place) -> web.Response:
+def redirected(answer: web.Response, place: Address) -> web.Response:
     """The answer to a read: of what is elsewhere it says where, and has no body."""
     elsewhere = answer.headers.get(f"{PREFIX}{place.types.resource.singular}URI")
     if elsewhere is None:
@@ -94,7 +94,7 @@ def redirected(answer: web.Response, place: Place) -> web.Response:
 
 
 async def version_answer(
-    request: web.Request, place: Place, *, status: int, headers: Mapping[str, str], meta: bool
+    request: web.Request, place: Address, *, status: int, headers: Mapping[str, str], meta: bool
 ) -> web.Response:
     """What a write of a resource or version left there."""
     show = show_for(request)
@@ -109,7 +109,7 @@ async def version_answer(
 
 
 async def group_answer(
-    request: web.Request, place: Place, *, status: int, headers: Mapping[str, str]
+    request: web.Request, place: Address, *, status: int, headers: Mapping[str, str]
 ) -> web.Response:
     """What a write of a group left there."""
     context = request.app[CONTEXT]
@@ -118,7 +118,7 @@ async def group_answer(
     return json_response(shown, status=status, headers=headers)
 
 
-async def load_group(connection: Connection, request: web.Request, place: Place) -> Json:
+async def load_group(connection: Connection, request: web.Request, place: Address) -> Json:
     """A group without its resources.
 
     Raises:
@@ -130,7 +130,7 @@ async def load_group(connection: Connection, request: web.Request, place: Place)
     return show_for(request).group(known.entities[place.path], place.types, count)
 
 
-def page_answer(request: web.Request, page: Page, shown: Json, limit: int) -> web.Response:
+def page_answer(request: web.Request, page: LoadedPage, shown: Json, limit: int) -> web.Response:
     """A page of a collection, with a link to the next one."""
     headers: dict[str, str] = {}
     if page.following:

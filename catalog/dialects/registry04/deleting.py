@@ -9,13 +9,13 @@ from typing import Any
 from aiohttp import web
 
 from catalog.context import CONTEXT
+from catalog.dialects.registry04.address import Address, place_of
 from catalog.dialects.registry04.answers import (
     load_group,
     load_resource_answer,
     show_for,
 )
 from catalog.dialects.registry04.load import load_resource, load_version
-from catalog.dialects.registry04.place import Place, place_of
 from catalog.dialects.registry04.renderer import Json, latest_version
 from catalog.dialects.registry04.write import apply, check_identity, expected_epoch, interaction_at
 from catalog.http.body import read_json
@@ -61,7 +61,7 @@ async def delete_groups(request: web.Request) -> web.Response:
     interaction, shown = interaction_at(request, place), {}
     async with context.database.pool.acquire() as connection:
         for doomed in await _listed(request):
-            group = Place(types=place.types, xid=Xid(place.types.group.native, doomed.id))
+            group = Address(types=place.types, xid=Xid(place.types.group.native, doomed.id))
             shown[doomed.id] = await load_group(connection, request, group)
             interaction.delete(group.xid, doomed.epoch)
     outcome = await apply(request, interaction)
@@ -151,7 +151,7 @@ async def delete_versions(request: web.Request) -> web.Response:
 
 
 async def _listed_versions(
-    request: web.Request, place: Place, known: Loaded, resource: Entity
+    request: web.Request, place: Address, known: Loaded, resource: Entity
 ) -> list[Doomed]:
     if not request.can_read_body:
         latest = latest_version(known, resource)
@@ -184,7 +184,7 @@ def _keep_one(
     interaction.put_meta(request.app[CONTEXT].model, resource.path, body, patch=True)
 
 
-async def _delete_all(request: web.Request, place: Place, collection: str) -> web.Response:
+async def _delete_all(request: web.Request, place: Address, collection: str) -> web.Response:
     context = request.app[CONTEXT]
     plural = collection.rpartition("/")[2]
     async with context.database.pool.acquire() as connection:

@@ -8,9 +8,9 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from catalog.context import CONTEXT
+from catalog.dialects.registry04.address import Address, place_of
 from catalog.dialects.registry04.answers import group_answer, show_for
 from catalog.dialects.registry04.nested import native_resources
-from catalog.dialects.registry04.place import Place, place_of
 from catalog.dialects.registry04.rules import check_body, group_attributes, without_implied_name
 from catalog.dialects.registry04.translate import to_entity
 from catalog.dialects.registry04.wellformed import creation_of
@@ -38,7 +38,7 @@ async def post_group(request: web.Request) -> web.Response:
     at = place_of(request, context.model)
     body = await read_object(request)
     gid = new_id(request.path, body.get("id"))
-    place = Place(types=at.types, xid=Xid(at.types.group.native, gid))
+    place = Address(types=at.types, xid=Xid(at.types.group.native, gid))
     if await _load(request, place) is not None:
         raise AlreadyExists(place.path)
     types, show = place.types, show_for(request)
@@ -77,6 +77,6 @@ async def put_group(request: web.Request) -> web.Response:
     return await group_answer(request, place, status=200, headers=interaction_headers(outcome))
 
 
-async def _load(request: web.Request, place: Place) -> Entity | None:
+async def _load(request: web.Request, place: Address) -> Entity | None:
     async with request.app[CONTEXT].database.pool.acquire() as connection:
         return (await store.load(connection, [place.path])).get(place.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from catalog.dialects.registry04.place import Place, Types
+from catalog.dialects.registry04.address import Address, Types
 from catalog.dialects.registry04.renderer import Json, Show, latest_version
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound, TooLarge
@@ -30,7 +30,7 @@ _PAGE_BY_PAGE = "Read its collections page by page instead."
 
 
 @dataclass(slots=True, kw_only=True)
-class Page:
+class LoadedPage:
     """Entities in the order of their ids, where the next page begins, and how many there are."""
 
     entities: Sequence[Entity]
@@ -49,7 +49,7 @@ async def load_resource(connection: Connection, xid: Xid) -> tuple[Loaded, Entit
     return known, known.entities[str(xid.resource)]
 
 
-async def load_version(connection: Connection, place: Place) -> tuple[Loaded, Entity]:
+async def load_version(connection: Connection, place: Address) -> tuple[Loaded, Entity]:
     """The version that a path addresses: itself, or the latest one of a resource.
 
     Raises:
@@ -72,7 +72,7 @@ async def load_document(connection: Connection, known: Loaded, version: Entity) 
 
 async def load_page(
     connection: Connection, model: Model, owner: Xid, plural: str, after: str, limit: int
-) -> Page:
+) -> LoadedPage:
     """A page of a collection; resources come with all of their versions.
 
     Raises:
@@ -86,7 +86,7 @@ async def load_page(
         known = await _with_versions(connection, xids)
     entities = [known.entities[xid] for xid in xids if xid in known.entities]
     following = Xid.parse(xids[-1]).id if has_more else ""
-    return Page(entities=entities, following=following, total=total, known=known)
+    return LoadedPage(entities=entities, following=following, total=total, known=known)
 
 
 async def _with_versions(connection: Connection, xids: Iterable[str]) -> Loaded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from catalog.dialects.registry04.place import Types
+from catalog.dialects.registry04.address import Types
 from catalog.dialects.registry04.renderer import Show
 from catalog.dialects.registry04.rules import check_body, document_names, resource_attributes
 from catalog.dialects.registry04.translate import Json, to_entity

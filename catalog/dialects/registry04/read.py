@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from catalog.context import CONTEXT
+from catalog.dialects.registry04.address import Address, place_of, types_in
 from catalog.dialects.registry04.answers import (
     is_asked,
     page_answer,
     read_answer,
     show_for,
 )
-from catalog.dialects.registry04.load import Inlining, Page, load_page
-from catalog.dialects.registry04.place import Place, place_of, types_in
+from catalog.dialects.registry04.load import Inlining, LoadedPage, load_page
 from catalog.dialects.registry04.renderer import Json, latest_version
 from catalog.http.paging import read_page
 from catalog.http.responses import json_response
@@ -151,7 +151,7 @@ async def get_versions(request: web.Request) -> web.Response:
 
 
 async def _versions(
-    connection: Connection, request: web.Request, place: Place, page: Page
+    connection: Connection, request: web.Request, place: Address, page: LoadedPage
 ) -> dict[Xid, Json]:
     """The versions of a page, with their documents where these are asked for."""
     show = show_for(request)

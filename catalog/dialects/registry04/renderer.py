@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from catalog.dialects.registry04.address import Types
 from catalog.dialects.registry04.names import PREFIX, SPECVERSION, path_of
-from catalog.dialects.registry04.place import Types
 from catalog.dialects.registry04.references import References
 from catalog.dialects.registry04.translate import Fill, Kind, from_entity
 from catalog.dialects.registry04.versions import latest_of, shown_version

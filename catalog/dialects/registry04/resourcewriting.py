@@ -9,11 +9,11 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from catalog.context import CONTEXT
+from catalog.dialects.registry04.address import Address, Types, place_of
 from catalog.dialects.registry04.answers import is_asked, show_for, version_answer
 from catalog.dialects.registry04.headers import PREFIX, Headers, read_headers
 from catalog.dialects.registry04.load import load_version
 from catalog.dialects.registry04.nested import native_document, new_meta
-from catalog.dialects.registry04.place import Place, Types, place_of
 from catalog.dialects.registry04.renderer import Show
 from catalog.dialects.registry04.rules import (
     check_body,
@@ -39,7 +39,7 @@ from catalog.http.body import read_body, read_object
 from catalog.http.headers import interaction_headers
 from catalog.model.entity import Entity
 from catalog.model.errors import HeaderError, NotFound
-from catalog.model.interaction import Document, GroupUpsert, ResourceUpsert, VersionUpsert
+from catalog.model.interaction import GroupUpsert, ResourceUpsert, VersionDocument, VersionUpsert
 from catalog.model.ownerrors import AlreadyExists
 from catalog.reading.loaded import Loaded
 from catalog.store import entities as store
@@ -95,7 +95,7 @@ async def _read(request: web.Request, types: Types) -> Content:
     return Content(headers=headers, body=await read_optional_object(request))
 
 
-async def _load(request: web.Request, place: Place) -> tuple[Loaded, Entity]:
+async def _load(request: web.Request, place: Address) -> tuple[Loaded, Entity]:
     async with request.app[CONTEXT].database.pool.acquire() as connection:
         return await load_version(connection, place)
 
@@ -107,7 +107,7 @@ async def post_resource(request: web.Request) -> web.Response:
     types = group.types
     content = await _read(request, types)
     rid = new_id(request.path, content.headers.given.get("id"), content.body.get("id"))
-    place = Place(types=types, xid=group.xid.child(types.resource.native, rid))
+    place = Address(types=types, xid=group.xid.child(types.resource.native, rid))
     async with context.database.pool.acquire() as connection:
         found = await store.load(connection, [group.path, place.path])
     if group.path not in found:
@@ -190,7 +190,7 @@ async def _put_version(request: web.Request) -> web.Response:
     resource, vid = place.xid.resource, version.path.vid
     interaction.put_version(context.model, resource, vid, native, patch=True, document=document)
     headers = interaction_headers(await apply(request, interaction, place))
-    place = Place(types=types, xid=version.path)
+    place = Address(types=types, xid=version.path)
     return await version_answer(request, place, status=200, headers=headers, meta=meta)
 
 
@@ -203,7 +203,7 @@ async def _read_meta(request: web.Request, types: Types) -> Content:
     return Content(headers=headers, body=await read_object(request))
 
 
-def _url(show: Show, place: Place) -> str:
+def _url(show: Show, place: Address) -> str:
     group, resource = place.types.group.plural, place.types.resource.plural
     return f"{show.root}/{group}/{place.xid.gid}/{resource}/{place.xid.rid}"
 
@@ -226,11 +226,11 @@ def _inherited(types: Types, show: Show, version: Entity) -> Json:
 
 def _native(
     request: web.Request,
-    place: Place,
+    place: Address,
     content: Content,
     merged: Mapping[str, Any],
     before: Mapping[str, Any] | None,
-) -> tuple[Json, Document | None]:
+) -> tuple[Json, VersionDocument | None]:
     """The native form of a version whose document, if any, is the body.
 
     An empty body erases what a document held `before`, and a new version of it has none.
@@ -245,14 +245,14 @@ def _native(
         return native, None
     if content.document:
         native["contenttype"] = request.headers.get(hdrs.CONTENT_TYPE)
-        return native, Document(body=content.document)
+        return native, VersionDocument(body=content.document)
     elsewhere = native_document(types, place.path, merged)
     if elsewhere or before is None:
         return native | elsewhere, None
-    return native, Document(body=None)
+    return native, VersionDocument(body=None)
 
 
-def _native_meta(place: Place, show: Show, body: Mapping[str, Any], version: Entity) -> Json:
+def _native_meta(place: Address, show: Show, body: Mapping[str, Any], version: Entity) -> Json:
     """The patch for what a request says of metadata; null deletes, and all else stays."""
     types = place.types
     definitions = types.resource_type.version_attributes
@@ -284,7 +284,7 @@ def _hidden(types: Types, version: Entity) -> Json:
     return {n: value for n, value in version.attributes.items() if n not in left_out}
 
 
-async def _free_number(request: web.Request, known: Loaded, place: Place) -> str:
+async def _free_number(request: web.Request, known: Loaded, place: Address) -> str:
     """The id of the next version; empty where that is the one that the engine will choose.
 
     The engine takes the lowest number that was never used, so that two requests at once get

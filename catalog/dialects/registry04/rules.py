@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from catalog.dialects.registry04.place import Types
+from catalog.dialects.registry04.address import Types
 from catalog.dialects.registry04.translate import SERVED, Json, Kind
 from catalog.dialects.registry04.wellformed import (
     check_names,

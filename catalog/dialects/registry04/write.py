@@ -10,8 +10,8 @@ from typing import Any
 from aiohttp import web
 
 from catalog.context import CONTEXT
+from catalog.dialects.registry04.address import Address
 from catalog.dialects.registry04.answers import read_answer
-from catalog.dialects.registry04.place import Place
 from catalog.dialects.registry04.renderer import Show
 from catalog.dialects.registry04.rules import incompatibility_is_conflict
 from catalog.dialects.registry04.translate import KEPT, Json, Kind, shown_of, to_entity
@@ -33,7 +33,7 @@ NEVER = 2**62
 
 
 async def apply(
-    request: web.Request, interaction: Interaction, place: Place | None = None
+    request: web.Request, interaction: Interaction, place: Address | None = None
 ) -> Outcome:
     """Apply what a request asks for, on its conditions.
 
@@ -140,6 +140,6 @@ def check_epoch(entity: Entity, expected: int | None) -> None:
         raise MismatchedEpoch(entity.xid, bad_epoch=str(expected), epoch=str(entity.epoch))
 
 
-def interaction_at(request: web.Request, place: Place) -> Interaction:
+def interaction_at(request: web.Request, place: Address) -> Interaction:
     """An interaction that asks for nothing yet."""
     return Interaction(at=place.xid, path=request.path)

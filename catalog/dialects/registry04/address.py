@@ -45,7 +45,7 @@ class Types:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Address:
     """An entity or a collection: `xid` is the entity, or the owner of the collection."""
 
     types: Types
@@ -62,7 +62,7 @@ def types_in(model: Model) -> list[Types]:
     return [types for types in found if types is not None]
 
 
-def place_of(request: web.Request, model: Model) -> Place:
+def place_of(request: web.Request, model: Model) -> Address:
     """What the path of a request addresses.
 
     Raises:
@@ -76,7 +76,9 @@ def place_of(request: web.Request, model: Model) -> Place:
     if not all(is_valid_id(id) for id in (gid, rid, vid) if id):
         raise NotFound(request.path)
     resources = types.resource.native if rid else ""
-    return Place(types=types, xid=Xid(types.group.native if gid else "", gid, resources, rid, vid))
+    return Address(
+        types=types, xid=Xid(types.group.native if gid else "", gid, resources, rid, vid)
+    )
 
 
 def _types(model: Model, plural: str) -> Types | None:

@@ -23,7 +23,7 @@ SLACK_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ReadPlan:
     """The catalogs, what should flow between them, and the ranges to read of each.
 
     All catalogs are read in the same buckets, cut as their sizes demand.
@@ -46,14 +46,14 @@ class Plan:
         return sum(catalog.entities for catalog in self.catalogs)
 
 
-def plan_of(catalogs: Sequence[Catalog], *, verify: bool) -> Plan:
+def plan_of(catalogs: Sequence[Catalog], *, verify: bool) -> ReadPlan:
     """Plan to read everything, or, without `verify`, where stored fingerprints differ.
 
     To verify is to read all: a stored fingerprint does not show what was damaged since.
     """
     held = [catalog.fingerprints for catalog in catalogs]
     ranges = [WHOLE] if verify else cover(differing(held), _largest(held), SLACK_ROWS)
-    return Plan(
+    return ReadPlan(
         catalogs=catalogs,
         topology=topology_of(catalogs),
         ranges=ranges,

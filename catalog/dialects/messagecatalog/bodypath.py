@@ -12,20 +12,20 @@ MOST_MEMBERS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BodyPath:
     """An attribute of a request's body: the entity's path, and the attribute's own."""
 
     subject: str
     path: str
 
-    def at(self, name: str) -> Place:
-        return Place(self.subject, f"{self.path}.{name[:64]}")
+    def at(self, name: str) -> BodyPath:
+        return BodyPath(self.subject, f"{self.path}.{name[:64]}")
 
     def fault(self, detail: str) -> InvalidAttribute:
         return InvalidAttribute(self.subject, name=self.path, error_detail=detail)
 
 
-def as_object(value: Any, place: Place) -> Mapping[str, Any]:
+def as_object(value: Any, place: BodyPath) -> Mapping[str, Any]:
     """A JSON object with a bounded number of members.
 
     Raises:
@@ -38,7 +38,7 @@ def as_object(value: Any, place: Place) -> Mapping[str, Any]:
     return value
 
 
-def only(value: Any, names: Collection[str], place: Place) -> Mapping[str, Any]:
+def only(value: Any, names: Collection[str], place: BodyPath) -> Mapping[str, Any]:
     """A JSON object with members of these names, and no other.
 
     Raises:
@@ -51,7 +51,7 @@ def only(value: Any, names: Collection[str], place: Place) -> Mapping[str, Any]:
     return found
 
 
-def text_in(values: Mapping[str, Any], name: str, place: Place) -> str | None:
+def text_in(values: Mapping[str, Any], name: str, place: BodyPath) -> str | None:
     """A member that is a string, where it is there at all.
 
     Raises:

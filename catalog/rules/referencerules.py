@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.messages.definition import BASES
-from catalog.messages.references import places
+from catalog.messages.referencetargets import places
 from catalog.model.xid import Xid
 from catalog.rules.fault import Fault, Rule, Subject, Surroundings, pointer, text
 from catalog.rules.protocols import OPTIONS
@@ -21,7 +21,7 @@ _LONGEST_CHAIN = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class DomainReference:
     """What an entity refers to: where it says so, how, and what that may mean, likeliest first."""
 
     pointer: str
@@ -29,10 +29,10 @@ class Reference:
     targets: tuple[Xid, ...]
 
 
-def references_of(subject: Subject, around: Surroundings) -> list[Reference]:
+def references_of(subject: Subject, around: Surroundings) -> list[DomainReference]:
     """The references of an entity that lead into its own catalog."""
     return [
-        Reference(pointer=at, text=value, targets=targets)
+        DomainReference(pointer=at, text=value, targets=targets)
         for at, value in _values(subject)
         if (targets := _targets(value, around))
     ]

@@ -27,7 +27,7 @@ _AUTHORITY = Attribute(name="authority", type="string")  # Which replicas show.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class EntityKind:
     """A kind of entity of a model: nothing set is the registry."""
 
     model: Model
@@ -68,7 +68,7 @@ class Place:
             case "version":
                 return ()
 
-    def below(self, collection: str) -> Place:
+    def below(self, collection: str) -> EntityKind:
         match self.kind:
             case "registry":
                 return replace(self, groups=collection)
@@ -99,7 +99,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class AttributeReference:
     """An attribute, or something in one, of the entities of a place.
 
     `chain` are the collections that were stepped down to get there; `steps` lead on from the
@@ -107,13 +107,13 @@ class Reference:
     """
 
     chain: tuple[str, ...]
-    place: Place
+    place: EntityKind
     is_meta: bool
     steps: tuple[Step, ...]
     type: str
 
 
-def resolve(place: Place, steps: Sequence[Step]) -> Reference:
+def resolve(place: EntityKind, steps: Sequence[Step]) -> AttributeReference:
     """Follow a path from the entities of a place.
 
     Raises:
@@ -135,7 +135,7 @@ def resolve(place: Place, steps: Sequence[Step]) -> Reference:
         raise ValueError("an entity's attribute has to be named")
     if first.name in place.computed(meta=is_meta):
         raise ValueError(f'"{first.name}" is made for each answer')
-    return Reference(
+    return AttributeReference(
         chain=tuple(chain),
         place=place,
         is_meta=is_meta,

@@ -15,14 +15,14 @@ _DETAILS = "$details"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReferenceTarget:
     """A resource or version, and the part of its document that is meant."""
 
     xid: Xid
     part: str = ""
 
 
-def places(reference: str, bases: Iterable[str]) -> list[Place]:
+def places(reference: str, bases: Iterable[str]) -> list[ReferenceTarget]:
     """What a reference may mean, likeliest first; nothing if it leads elsewhere.
 
     Args:
@@ -40,7 +40,7 @@ def places(reference: str, bases: Iterable[str]) -> list[Place]:
     return list(_places([unquote(step) for step in path.split("/")[1:]], fragment))
 
 
-def _places(steps: list[str], fragment: str) -> Iterator[Place]:
+def _places(steps: list[str], fragment: str) -> Iterator[ReferenceTarget]:
     length = 6 if steps[4:5] == ["versions"] else 4
     entity, rest = steps[:length], steps[length:]
     if not entity or (rest and fragment):
@@ -48,11 +48,11 @@ def _places(steps: list[str], fragment: str) -> Iterator[Place]:
     entity[-1] = entity[-1].removesuffix(_DETAILS)
     part = "".join(f"/{step}" for step in rest) or fragment
     if (xid := _xid(entity)) is not None:
-        yield Place(xid, part)
+        yield ReferenceTarget(xid, part)
     # An id may have colons of its own, so that it ends at one is the second choice.
     id, colon, name = entity[-1].rpartition(":")
     if colon and not part and (xid := _xid([*entity[:-1], id])) is not None:
-        yield Place(xid, name)
+        yield ReferenceTarget(xid, name)
 
 
 def _xid(steps: list[str]) -> Xid | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from catalog.messages.definition import Property
 from catalog.messages.placeholders import Demand, Exhausted, Search
-from catalog.messages.templates import Template
+from catalog.messages.uritemplates import Template
 from catalog.messages.values import is_now, is_same, media_type_fits, read
 
 EFFORT = 1_000_000
@@ -22,7 +22,7 @@ class TooMuch(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class RuleViolation:
     """One rule that a message breaks, and where: a JSON pointer into the message."""
 
     pointer: str
@@ -40,13 +40,13 @@ class Unchecked:
 
 
 @dataclass(slots=True)
-class Findings:
+class Violations:
     """Collects violations; the placeholders of all templates are compared at the end.
 
     What one message may take is bounded, as nothing can interrupt these checks.
     """
 
-    violations: list[Violation] = field(default_factory=list)
+    violations: list[RuleViolation] = field(default_factory=list)
     unchecked: list[Unchecked] = field(default_factory=list)
     _effort: int = EFFORT
     _demands: list[tuple[str, Template, Demand]] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Findings:
         """
         if self.is_full:
             raise TooMuch
-        self.violations.append(Violation(pointer=pointer, rule=rule, detail=detail))
+        self.violations.append(RuleViolation(pointer=pointer, rule=rule, detail=detail))
 
     def leave(self, part: str, reason: str, uri: str = "") -> None:
         self.unchecked.append(Unchecked(part=part, reason=reason, uri=uri))
@@ -84,7 +84,7 @@ class Findings:
     ) -> bool:
         """Whether a value is as its property's definition says, but for shared placeholders."""
         self.spend(_effort_for(wanted.value, value))
-        trial = Findings()
+        trial = Violations()
         trial.check(wanted, value, "", is_text=is_text, is_media_type=is_media_type)
         return not trial.violations
 
