@@ -129,7 +129,7 @@ def serve(
 def _serve(settings: Settings) -> None:
     import uvloop
 
-    from catalog.dialects import routes as dialect_routes
+    from catalog import dialects
     from catalog.events.deliver import run_deliveries
     from catalog.node import configure_logs, run_node
     from replication.routes import routes as replication_routes
@@ -148,7 +148,8 @@ def _serve(settings: Settings) -> None:
     configure_logs(settings.log_level)
     node = run_node(
         settings,
-        routes=[*dialect_routes, *replication_routes],
+        routes=[*dialects.routes, *replication_routes],
+        event_dialects=dialects.event_dialects,
         loops=[run_deliveries, run_links],
         ready=ready,
     )

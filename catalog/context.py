@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from aiohttp import web
+from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
 from catalog.formats import COMPATIBILITIES, FORMATS, Checker
@@ -12,12 +14,30 @@ from catalog.model.capabilities import Capabilities, offered_with
 from catalog.model.capabilityupdate import stored_capabilities
 from catalog.model.configuration import Configuration, model_of
 from catalog.model.schema import Model
+from catalog.store.changes import LoggedChange
 from catalog.store.configuration import read_stored
-from catalog.store.database import Database
+from catalog.store.database import Connection, Database
 from catalog.writing.writer import Writer
 
 # What this server can do at most.
 OFFERED_HERE = offered_with(FORMATS, COMPATIBILITIES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventDialect:
+    """A published API that announces changes by events of its own.
+
+    `root` is the path of the API, with which the subjects of its events begin; `type_prefix`
+    begins their types. `renderer` reads what the events of some changes need, and returns the
+    function that renders the events of each change from a given source.
+    """
+
+    root: str
+    type_prefix: str
+    renderer: Callable[
+        [Connection, Sequence[LoggedChange], str],
+        Awaitable[Callable[[LoggedChange], list[CloudEvent]]],
+    ]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,7 +47,8 @@ class Context:
     `public_base` is the URL that peers and subscribers reach this node at, without a
     trailing slash: the configured one, else the address that it is bound to. A handler takes
     `configuration` once: it is replaced as a whole when a client changes it. `offered` are
-    the most capabilities that clients may turn on.
+    the most capabilities that clients may turn on. `event_dialects` are those whose events a
+    subscription can ask for in place of the native ones.
     """
 
     database: Database
@@ -35,6 +56,7 @@ class Context:
     settings: Settings
     public_base: str
     offered: Capabilities = OFFERED_HERE
+    event_dialects: Sequence[EventDialect] = ()
     checker: Checker = field(default_factory=Checker)
     writer: Writer = field(init=False)
 

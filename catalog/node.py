@@ -8,7 +8,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 import structlog
 from aiohttp import web
@@ -16,7 +16,7 @@ from aiohttp import web
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
-from catalog.context import Context, read_configuration
+from catalog.context import Context, EventDialect, read_configuration
 from catalog.formats import Checker
 from catalog.model.errors import ServerBusy
 from catalog.store.database import Database
@@ -41,6 +41,7 @@ async def run_node(
     settings: Settings,
     *,
     routes: Iterable[web.AbstractRouteDef] = (),
+    event_dialects: Sequence[EventDialect] = (),
     loops: Iterable[Loop] = (),
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
@@ -48,6 +49,7 @@ async def run_node(
 
     Args:
         routes: what the node offers beside the native API.
+        event_dialects: those whose events subscriptions can ask for.
         loops: each runs as long as the node does; one that fails stops the node.
         ready: called with the node's URL once it answers.
 
@@ -60,7 +62,9 @@ async def run_node(
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     async with asyncio.TaskGroup() as tasks:
-        node = tasks.create_task(_run_until_cancelled(settings, routes, loops, ready))
+        node = tasks.create_task(
+            _run_until_cancelled(settings, routes, event_dialects, loops, ready)
+        )
         waiting = tasks.create_task(stop.wait())
         await asyncio.wait((node, waiting), return_when=asyncio.FIRST_COMPLETED)
         # However far it has come: while it starts and while it waits, too.
@@ -71,6 +75,7 @@ async def run_node(
 async def _run_until_cancelled(
     settings: Settings,
     routes: Iterable[web.AbstractRouteDef],
+    event_dialects: Sequence[EventDialect],
     loops: Iterable[Loop],
     ready: Callable[[str], None],
 ) -> None:
@@ -84,6 +89,7 @@ async def _run_until_cancelled(
             configuration=await read_configuration(database),
             settings=settings,
             public_base="",
+            event_dialects=event_dialects,
             checker=checker,
         )
         async with serve(create_app(context, routes), settings) as bound:

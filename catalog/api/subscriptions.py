@@ -9,7 +9,6 @@ from aiohttp import web
 
 from catalog.api.wire import SubscriptionRequest, parse_subscription, show_subscription
 from catalog.context import CONTEXT, Context
-from catalog.events.messagecatalog import ROOT as MESSAGE_CATALOG
 from catalog.http.body import read_json
 from catalog.http.outbound import why_refused
 from catalog.http.paging import read_page
@@ -89,7 +88,8 @@ async def show_methods(_: web.Request) -> web.Response:
 
 async def _read_request(request: web.Request, context: Context) -> SubscriptionRequest:
     wanted = parse_subscription(await read_json(request), request.path)
-    sources = (context.public_base, f"{context.public_base}{MESSAGE_CATALOG}")
+    base = context.public_base
+    sources = [base, *(f"{base}{each.root}" for each in context.event_dialects)]
     if wanted.source is not None and wanted.source not in sources:
         raise InvalidAttribute(
             request.path,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from aiohttp import web
 
+from catalog.context import EventDialect
 from catalog.dialects.discovery.routes import routes as discovery_routes
+from catalog.dialects.messagecatalog.events import EVENTS as MESSAGE_CATALOG_EVENTS
 from catalog.dialects.messagecatalog.routes import routes as messagecatalog_routes
 from catalog.dialects.registry04.routes import routes as registry04_routes
 
@@ -15,3 +17,5 @@ routes: Iterable[web.AbstractRouteDef] = [
     *messagecatalog_routes,
     *registry04_routes,
 ]
+
+event_dialects: Sequence[EventDialect] = (MESSAGE_CATALOG_EVENTS,)

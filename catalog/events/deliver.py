@@ -90,6 +90,7 @@ async def _serve(
         start=head.now,
         size=_WINDOW,
         names=settings.event_names,
+        dialects=context.event_dialects,
     )
     ledger = ProgressWriter(database, sleep=timing.sleep)
     outward = open_session(settings, total_seconds=settings.delivery_timeout_seconds)

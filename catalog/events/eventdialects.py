@@ -1,14 +1,14 @@
-"""Which terms a subscriber hears of changes in, and a window on the log in each of them."""
+"""Assigns each subscription to the dialect of its events, and to the log's window in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from cloudevents.core.v1.event import CloudEvent
-
-from catalog.events import messagecatalog, nativeevents
+from catalog.context import EventDialect
+from catalog.events import nativeevents
 from catalog.events.logtail import LogEntry, Tail
 from catalog.events.nativeevents import EventNames
 from catalog.store.changes import LoggedChange, Position
@@ -24,59 +24,89 @@ class Native:
     names: EventNames = "rc4"
 
     async def entries(self, _: Connection, changes: Sequence[LoggedChange]) -> list[LogEntry]:
-        return [LogEntry(one.position, self._renderer(one)) for one in changes]
-
-    def _renderer(self, logged: LoggedChange) -> partial[list[CloudEvent]]:
-        return partial(nativeevents.events_of, logged, source=self.source, names=self.names)
+        render = partial(nativeevents.events_of, source=self.source, names=self.names)
+        return [LogEntry(one.position, partial(render, one)) for one in changes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageCatalog:
-    """The events of the Message Catalog API."""
+class OfDialect:
+    """The events of a dialect, from one source."""
 
+    dialect: EventDialect
     source: str
 
     async def entries(
         self, connection: Connection, changes: Sequence[LoggedChange]
     ) -> list[LogEntry]:
-        times = await messagecatalog.read_times(connection, changes)
-        return [
-            LogEntry(
-                one.position,
-                partial(
-                    messagecatalog.events_of,
-                    one,
-                    source=self.source,
-                    time=times[one.position.seq],
-                ),
-            )
-            for one in changes
-        ]
+        render = await self.dialect.renderer(connection, changes, self.source)
+        return [LogEntry(one.position, partial(render, one)) for one in changes]
 
 
 class Tails:
-    """A tail for each of the terms that there are; only those that are wanted read the log.
+    """A tail for each source and dialect of events; only those with subscribers read the log.
 
     Args:
         base: the URL that subscribers know the node by.
+        dialects: those with events of their own, beside the native API.
     """
 
     def __init__(
-        self, database: Database, *, base: str, start: Position, size: int, names: EventNames
+        self,
+        database: Database,
+        *,
+        base: str,
+        start: Position,
+        size: int,
+        names: EventNames,
+        dialects: Sequence[EventDialect],
     ) -> None:
         self._base = base
-        native = Native(source=base, names=names)
-        root = MessageCatalog(source=f"{base}{messagecatalog.ROOT}")
-        self._native = Tail(database, terms=native, start=start, size=size)
-        self._catalog = Tail(database, terms=root, start=start, size=size)
-        by_base = MessageCatalog(source=base)
-        self._catalog_by_base = Tail(database, terms=by_base, start=start, size=size)
+        self._dialects = dialects
+        self._native = Tail(
+            database, terms=Native(source=base, names=names), start=start, size=size
+        )
+        self._others = {
+            (dialect.root, source): Tail(
+                database, terms=OfDialect(dialect=dialect, source=source), start=start, size=size
+            )
+            for dialect in dialects
+            for source in (base, base + dialect.root)
+        }
 
     def __iter__(self) -> Iterator[Tail]:
-        return iter((self._native, self._catalog, self._catalog_by_base))
+        return iter((self._native, *self._others.values()))
 
     def of(self, definition: SubscriptionDefinition) -> Tail:
-        """The one for a subscription, by the `source` that it names."""
-        if not messagecatalog.is_about_catalog(definition, self._base):
-            return self._native
-        return self._catalog_by_base if definition.source == self._base else self._catalog
+        """The tail of a subscription, by the `source` that it names."""
+        for dialect in self._dialects:
+            if wants_dialect(definition, dialect, self._base):
+                is_root = definition.source == self._base
+                source = self._base if is_root else self._base + dialect.root
+                return self._others[dialect.root, source]
+        return self._native
+
+
+def wants_dialect(definition: SubscriptionDefinition, dialect: EventDialect, base: str) -> bool:
+    """Whether a subscription is to receive the events of a dialect, not the native ones.
+
+    It may name the node's root as its source, as the request in section 5.5 of the message
+    catalog does. Then its types, or the subjects that it filters by, decide: no other event
+    could match them.
+    """
+    if definition.source == base + dialect.root:
+        return True
+    types = definition.types
+    if types and all(one.startswith(dialect.type_prefix) for one in types):
+        return True
+    subjects = (subject for one in definition.filters for subject in _subjects(one))
+    return any(subject.startswith(dialect.root) for subject in subjects)
+
+
+def _subjects(expression: Mapping[str, Any]) -> Iterator[str]:
+    """The subjects that a filter expression demands of an event."""
+    for operator, value in expression.items():
+        if operator in ("exact", "prefix") and "subject" in value:
+            yield value["subject"]
+        elif operator in ("all", "any"):
+            for one in value:
+                yield from _subjects(one)

@@ -161,6 +161,7 @@ async def start_node(
             configuration=await read_configuration(database),
             settings=Settings(**settings),
             public_base="",
+            event_dialects=dialects.event_dialects,
         )
         app = create_app(context, [*dialects.routes, *routes])
         async with context.checker, TestClient(TestServer(app)) as client:

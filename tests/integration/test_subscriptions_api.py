@@ -15,6 +15,7 @@ from yarl import URL
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context
+from catalog.dialects import event_dialects
 from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
 from catalog.store.database import Database
@@ -34,6 +35,7 @@ async def context(database_url: str) -> AsyncIterator[Context]:
             configuration=Configuration(model=default_model()),
             settings=Settings(allow_private_addresses=False, public_url=SOURCE, page_size=3),
             public_base=SOURCE,
+            event_dialects=event_dialects,
         )
 
 

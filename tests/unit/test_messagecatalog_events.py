@@ -10,7 +10,8 @@ from cloudevents.core.bindings.http import from_http
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.events.messagecatalog import events_of, is_about_catalog
+from catalog.dialects.messagecatalog.events import EVENTS, events_of
+from catalog.events.eventdialects import wants_dialect
 from catalog.events.webhook import encode
 from catalog.model.change import Change
 from catalog.store.changes import LoggedChange, Position
@@ -106,7 +107,8 @@ PREFIX = {"prefix": {"subject": "/messagecatalog/5"}}
     ],
 )
 def test_who_can_only_mean_the_message_catalog_hears_its_events(definition: Any) -> None:
-    assert is_about_catalog(SubscriptionDefinition(sink="https://s.example", **definition), BASE)
+    subscription = SubscriptionDefinition(sink="https://s.example", **definition)
+    assert wants_dialect(subscription, EVENTS, BASE)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +122,5 @@ def test_who_can_only_mean_the_message_catalog_hears_its_events(definition: Any)
     ],
 )
 def test_everybody_else_hears_those_of_the_registry(definition: Any) -> None:
-    assert not is_about_catalog(
-        SubscriptionDefinition(sink="https://s.example", **definition), BASE
-    )
+    subscription = SubscriptionDefinition(sink="https://s.example", **definition)
+    assert not wants_dialect(subscription, EVENTS, BASE)

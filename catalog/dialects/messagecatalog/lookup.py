@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 
 from catalog.context import Context
 from catalog.dialects.messagecatalog.addressed import GROUPS, MESSAGES
+from catalog.dialects.messagecatalog.events import ROOT
 from catalog.dialects.messagecatalog.translate import authority_of
 from catalog.dialects.messagecatalog.uris import DefinitionUri, catalog_root, parse_uri
-from catalog.events.messagecatalog import ROOT
 from catalog.model.entity import Entity, Origin
 from catalog.model.xid import Xid
 from catalog.reading import read

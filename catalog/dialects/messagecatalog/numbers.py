@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.context import Context
-from catalog.events.messagecatalog import is_number
+from catalog.dialects.messagecatalog.events import is_number
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
 from catalog.store import entities as store

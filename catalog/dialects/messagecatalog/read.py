@@ -16,9 +16,9 @@ from catalog.dialects.messagecatalog.addressed import (
     message_type,
     version_in,
 )
+from catalog.dialects.messagecatalog.events import is_number
 from catalog.dialects.messagecatalog.lookup import find
 from catalog.dialects.messagecatalog.translate import show_group, show_version
-from catalog.events.messagecatalog import is_number
 from catalog.http.paging import read_page
 from catalog.http.responses import json_response
 from catalog.model.entity import Entity

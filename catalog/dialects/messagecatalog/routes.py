@@ -5,8 +5,8 @@ from __future__ import annotations
 from aiohttp import web
 
 from catalog.dialects.messagecatalog import read, write
+from catalog.dialects.messagecatalog.events import ROOT
 from catalog.dialects.messagecatalog.write import afresh
-from catalog.events.messagecatalog import ROOT
 from catalog.http.deadline import bounded
 
 _GROUP = f"{ROOT}/{{group}}"

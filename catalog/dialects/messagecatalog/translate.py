@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog.dialects.messagecatalog.bodypath import BodyPath, text_in
+from catalog.dialects.messagecatalog.events import is_number
 from catalog.dialects.messagecatalog.formats import (
     FORMATS,
     OWN,
@@ -21,7 +22,6 @@ from catalog.dialects.messagecatalog.formats import (
 from catalog.dialects.messagecatalog.policy import check_rule
 from catalog.dialects.messagecatalog.templates import fits
 from catalog.dialects.messagecatalog.uris import catalog_root
-from catalog.events.messagecatalog import is_number
 from catalog.model.entity import Entity
 from catalog.model.errors import InvalidAttribute, MismatchedId, RequiredAttributeMissing
 from catalog.model.timestamps import format_time

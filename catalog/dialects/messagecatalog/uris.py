@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from catalog.events.messagecatalog import ROOT
+from catalog.dialects.messagecatalog.events import ROOT
 from catalog.model.xid import is_valid_id
 
 _VERSION = re.compile(r"versions?/([0-9]{1,15})")

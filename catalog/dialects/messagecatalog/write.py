@@ -18,6 +18,7 @@ from catalog.dialects.messagecatalog.addressed import (
     version_in,
 )
 from catalog.dialects.messagecatalog.bodypath import BodyPath
+from catalog.dialects.messagecatalog.events import ROOT, path_of
 from catalog.dialects.messagecatalog.formats import FORMATS, check_format, format_of, kept_in
 from catalog.dialects.messagecatalog.numbers import last_number, new_number
 from catalog.dialects.messagecatalog.policy import check_policy
@@ -35,7 +36,6 @@ from catalog.dialects.messagecatalog.translate import (
     show_version,
     version_to_entity,
 )
-from catalog.events.messagecatalog import ROOT, path_of
 from catalog.http.body import read_object
 from catalog.http.deadline import Handler
 from catalog.http.headers import interaction_headers

@@ -1,19 +1,18 @@
-"""Shows a logged change as the Message Catalog API announces it (message catalog, section 5)."""
+"""The events by which the Message Catalog API announces changes (message catalog, section 5)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from cloudevents.core.v1.event import CloudEvent
 
+from catalog.context import EventDialect
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.store.changes import LoggedChange
 from catalog.store.database import Connection
-from catalog.store.subscriptions import SubscriptionDefinition
 
 ROOT = "/messagecatalog"
 _TYPE = "io.cloudevents.messagecatalog"
@@ -68,44 +67,28 @@ def events_of(logged: LoggedChange, *, source: str, time: datetime) -> list[Clou
     return [CloudEvent(attributes, None)]
 
 
-async def read_times(
-    connection: Connection, changes: Sequence[LoggedChange]
-) -> Mapping[int, datetime]:
-    """When each change was made, by its `seq`: the time that its entity has on record.
-
-    A replica's is that of its authority. What is not there any more, or was changed again,
-    has the time at which the change was logged.
-    """
+async def read_renderer(
+    connection: Connection, changes: Sequence[LoggedChange], source: str
+) -> Callable[[LoggedChange], list[CloudEvent]]:
+    """Read what the events of some changes need, for the function that renders each of them."""
     xids = {one.change.xid for one in changes if one.change.xid.startswith(_GROUPS)}
     held = await store.load(connection, xids) if xids else {}
-    return {one.position.seq: _time(one, held.get(one.change.xid)) for one in changes}
+
+    def render(logged: LoggedChange) -> list[CloudEvent]:
+        time = _time(logged, held.get(logged.change.xid))
+        return events_of(logged, source=source, time=time)
+
+    return render
 
 
 def _time(logged: LoggedChange, entity: Entity | None) -> datetime:
+    """The time that the changed entity has on record; a replica's is that of its authority.
+
+    An entity that is gone, or was changed again, has the time at which the change was logged.
+    """
     if entity is None or entity.digest != logged.change.digest:
         return logged.at
     return entity.createdat if entity.kind == "version" else entity.modifiedat
 
 
-def is_about_catalog(definition: SubscriptionDefinition, base: str) -> bool:
-    """Whether a subscriber wants to hear of changes in the terms of the Message Catalog API.
-
-    It may call the catalog by the node's root, as the request in section 5.5 does. Then its
-    types or the subjects that it filters by tell: no other event could match them.
-    """
-    if definition.source == f"{base}{ROOT}":
-        return True
-    types = definition.types
-    if types and all(one.startswith(_TYPE) for one in types):
-        return True
-    return any(subject.startswith(ROOT) for one in definition.filters for subject in _subjects(one))
-
-
-def _subjects(expression: Any) -> Iterator[str]:
-    """The subjects that a filter expression wants an event to have."""
-    for dialect, value in expression.items():
-        if dialect in ("exact", "prefix") and "subject" in value:
-            yield value["subject"]
-        elif dialect in ("all", "any"):
-            for one in value:
-                yield from _subjects(one)
+EVENTS = EventDialect(root=ROOT, type_prefix=_TYPE, renderer=read_renderer)
