@@ -21,7 +21,7 @@ from benchmarks.load import Connection, connected, get_request, send_request
 from benchmarks.messages import message
 from benchmarks.process import node
 from benchmarks.size import Size
-from catalog.dialects.discovery.membership import Held
+from catalog.dialects.discovery.eventlist import StoredService
 from catalog.dialects.discovery.translate import from_entities, to_entities
 from catalog.dialects.messagecatalog.translate import show_version, version_to_entity
 from catalog.dialects.registry04.translate import from_entity, to_entity
@@ -83,7 +83,7 @@ def _figure(name: str, spent: Mapping[tuple[str, str], list[float]]) -> Figure:
 
 def _cases() -> list[Case]:
     version, resource = _stored()
-    held = Held(id="e0", attributes=_endpoint(0), messages=_ALL_EVENTS)
+    held = StoredService(id="e0", attributes=_endpoint(0), messages=_ALL_EVENTS)
     service = from_entities(held, _AUTHORITY)
     definition = show_version(version, resource, _AUTHORITY)
     older = from_entity("definition", version.attributes)

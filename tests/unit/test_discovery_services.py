@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.dialects.discovery.attributechecks import faults
+from catalog.dialects.discovery.eventlist import StoredService
 from catalog.dialects.discovery.ids import NAMESPACE, is_service_id, service_id
-from catalog.dialects.discovery.membership import Held
-from catalog.dialects.discovery.processing import Operation, Put, Remove, Standing, process
+from catalog.dialects.discovery.operations import ExistingService, Operation, Put, Remove, process
 from catalog.dialects.discovery.translate import from_entities, to_entities
 from catalog.model.attributes import check_attributes
 from catalog.model.errors import NotFound
@@ -110,7 +110,7 @@ native_messages = st.dictionaries(
     max_size=4,
 )
 natives = st.builds(
-    Held,
+    StoredService,
     id=st.just("native"),
     attributes=st.dictionaries(
         st.sampled_from(["description", "documentation", "discovery", "protocol", "protocols"])
@@ -131,7 +131,7 @@ def patched(held: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
     return {name: value for name, value in {**held, **patch}.items() if value is not None}
 
 
-def written(service: Mapping[str, Any], held: Held) -> Held:
+def written(service: Mapping[str, Any], held: StoredService) -> StoredService:
     patch = to_entities(service, held, BASE)
     assert not {*patch.deleted} & {*patch.messages}
     messages = {id: one for id, one in held.messages.items() if id not in patch.deleted}
@@ -139,7 +139,7 @@ def written(service: Mapping[str, Any], held: Held) -> Held:
         assert is_valid_id(id)
         messages[id] = patched(messages.get(id, {}), message)
     assert len({id.lower() for id in messages}) == len(messages)
-    return Held(
+    return StoredService(
         id=held.id,
         attributes=patched(held.attributes, patch.endpoint),
         messages=messages,
@@ -151,7 +151,7 @@ def written(service: Mapping[str, Any], held: Held) -> Held:
 @settings(max_examples=150)
 def test_a_service_is_stored_as_the_model_has_endpoints_and_reads_back(service: Any) -> None:
     assert not [*faults(service, "/services", "")]
-    held = written(service, Held(id="new"))
+    held = written(service, StoredService(id="new"))
     stored, violations = check_attributes(
         held.attributes, ENDPOINT, subject="/endpoints/new", model=MODEL
     )
@@ -162,20 +162,23 @@ def test_a_service_is_stored_as_the_model_has_endpoints_and_reads_back(service: 
             message, MESSAGE, subject=f"/endpoints/new/messages/{id}", model=MODEL
         )
         assert not violations, violations
-    assert from_entities(Held(id="new", attributes=stored, messages=messages), BASE) == service
+    assert (
+        from_entities(StoredService(id="new", attributes=stored, messages=messages), BASE)
+        == service
+    )
 
 
 @given(first=services, second=services)
 @settings(max_examples=200)
 def test_a_service_that_is_replaced_reads_back(first: Any, second: Any) -> None:
-    held = written(second, written(first, Held(id="new")))
+    held = written(second, written(first, StoredService(id="new")))
     assert from_entities(held, BASE) == second
 
 
 @given(held=natives)
 @settings(max_examples=200)
 def test_whatever_is_stored_can_be_shown_and_what_is_shown_fulfils_the_constraints(
-    held: Held,
+    held: StoredService,
 ) -> None:
     shown = from_entities(held, BASE)
     shown.setdefault("protocols", ["HTTP"])
@@ -185,7 +188,7 @@ def test_whatever_is_stored_can_be_shown_and_what_is_shown_fulfils_the_constrain
 @given(held=natives, service=services)
 @settings(max_examples=200)
 def test_a_native_endpoint_that_is_replaced_as_a_service_reads_back(
-    held: Held, service: Any
+    held: StoredService, service: Any
 ) -> None:
     after = written(service, held)
     assert {**service, "events": service.get("events", [])} == {
@@ -198,7 +201,7 @@ def test_a_native_endpoint_that_is_replaced_as_a_service_reads_back(
 
 @given(held=natives)
 @settings(max_examples=150)
-def test_what_is_written_as_it_was_read_changes_nothing(held: Held) -> None:
+def test_what_is_written_as_it_was_read_changes_nothing(held: StoredService) -> None:
     held = written({"name": "n", "protocols": ["HTTP"], **from_entities(held, BASE)}, held)
     patch = to_entities(from_entities(held, BASE), held, BASE)
     assert patch.endpoint == {}
@@ -226,7 +229,7 @@ def test_what_an_endpoint_and_a_service_both_have_is_in_the_native_place() -> No
             {"type": "com.example.gone", "dataschema": "https://example.com/schema"},
         ],
     }
-    held = written(service, Held(id="new"))
+    held = written(service, StoredService(id="new"))
     assert held.attributes == {
         "usage": ["subscriber"],
         "name": "widgets",
@@ -259,7 +262,7 @@ def test_what_an_endpoint_and_a_service_both_have_is_in_the_native_place() -> No
 
 def test_messages_that_are_no_events_are_left_alone() -> None:
     other = {"envelope": "AMQP/1.0", "description": "no event"}
-    held = Held(id="e", attributes={"usage": ["subscriber"]}, messages={"m": other})
+    held = StoredService(id="e", attributes={"usage": ["subscriber"]}, messages={"m": other})
     after = written({"name": "n", "protocols": ["X"], "events": [{"type": "m"}]}, held)
     assert after.messages["m"] == other
     assert len(after.messages) == 2
@@ -269,7 +272,7 @@ def test_messages_of_an_endpoints_groups_are_events_that_a_service_can_do_withou
     shared = {
         f"/messagegroups/g/messages/{id}": {"envelope": "CloudEvents/1.0"} for id in ("a", "b")
     }
-    held = Held(id="e", attributes={"usage": ["subscriber"]}, shared=shared)
+    held = StoredService(id="e", attributes={"usage": ["subscriber"]}, shared=shared)
     assert from_entities(held, BASE)["events"] == [{"type": "a"}, {"type": "b"}]
     service = {"name": "n", "protocols": ["X"], "events": [{"type": "b"}]}
     after = written(service, held)
@@ -414,7 +417,7 @@ def test_processing_ends_as_if_each_service_was_processed_alone_or_refuses_all(
 ) -> None:
     expected = one_by_one(names, asked)
     folded = {name: name.lower() for name in NAMES}
-    held = {id: Standing(name=name, xid=f"/endpoints/{id}") for id, name in names.items()}
+    held = {id: ExistingService(name=name, xid=f"/endpoints/{id}") for id, name in names.items()}
     if expected is None:
         with pytest.raises((ServiceNameTaken, NotFound)):
             process(asked, held, folded, {})
@@ -442,7 +445,7 @@ def test_a_service_that_is_imported_repeatedly_has_the_epoch_of_one_import_after
 
 
 def test_a_name_that_is_taken_is_refused_on_behalf_of_who_has_it() -> None:
-    held = {"1": Standing(name="x", xid="/endpoints/one")}
+    held = {"1": ExistingService(name="x", xid="/endpoints/one")}
     with pytest.raises(ServiceNameTaken) as refusal:
         process([Put(id="2", service={"name": "X"})], held, {"X": "x"}, {})
     assert refusal.value.subject == "/endpoints/one"

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.dialects.registry04.address import types_in
+from catalog.dialects.registry04.entityreferences import References
+from catalog.dialects.registry04.layout import Layout
 from catalog.dialects.registry04.names import path_of
-from catalog.dialects.registry04.references import References
-from catalog.dialects.registry04.renderer import Show
 from catalog.dialects.registry04.translate import (
-    KEPT,
+    REGISTRY04_ATTRIBUTE,
     Fill,
     Kind,
     from_entity,
@@ -30,7 +30,7 @@ from catalog.model.schema import Attribute
 from catalog.model.xid import Xid
 
 MODEL = default_model()
-SHOW = Show(MODEL, base="", authority="")
+SHOW = Layout(MODEL, base="", authority="")
 BASE, ALIAS = "https://here.example:8080", "http://localhost:8080"
 REFERENCES, POINTERS = References((BASE, ALIAS)), References()
 
@@ -323,7 +323,7 @@ def test_an_endpoint_of_another_authority_names_its_origin(authority: str, origi
         authority=authority,
         origin="/endpoints/e",
         epoch=1,
-        attributes={KEPT: {"origin": "https://elsewhere"}},
+        attributes={REGISTRY04_ATTRIBUTE: {"origin": "https://elsewhere"}},
         createdat=now,
         modifiedat=now,
     )
@@ -332,9 +332,16 @@ def test_an_endpoint_of_another_authority_names_its_origin(authority: str, origi
 
 
 def test_names_that_mean_something_else_natively_do_not_get_there() -> None:
-    body = {"labels": 1, "protocol": "x", "type": "endpoint", "Upper": 2, "xid": "/", KEPT: 3}
+    body = {
+        "labels": 1,
+        "protocol": "x",
+        "type": "endpoint",
+        "Upper": 2,
+        "xid": "/",
+        REGISTRY04_ATTRIBUTE: 3,
+    }
     native = to_entity("endpoint", body)
-    assert native == {KEPT: body}
+    assert native == {REGISTRY04_ATTRIBUTE: body}
     assert from_entity("endpoint", native) == body
 
 
@@ -574,7 +581,7 @@ NATIVE_MESSAGES = st.fixed_dictionaries(
         "protocol": st.sampled_from(["HTTP", "KAFKA", "MQTT/5.0", "AMQP/1.0", "NATS", "X/1"]),
         "dataschemaformat": TEXTS,
         "dataschema": VALUES,
-        KEPT: VALUES,
+        REGISTRY04_ATTRIBUTE: VALUES,
         "icon": st.just("https://example.com/i"),
     },
 )
@@ -594,7 +601,7 @@ def test_a_message_of_any_kind_shows_what_both_editions_have(native: dict[str, A
         assert shown.get(own) == native.get(ours)
     assert shown.get("format") == native.get("envelope", native.get("protocol"))
     back = to_entity("definition", shown, native, fill_of("definition"))
-    assert {k: v for k, v in back.items() if k != KEPT} == {
+    assert {k: v for k, v in back.items() if k != REGISTRY04_ATTRIBUTE} == {
         k: native[k] for k in shown_of("definition", native)
     }
 

@@ -11,7 +11,7 @@ import structlog
 from aiohttp import hdrs, web
 
 from catalog.context import CONTEXT, Context
-from catalog.dialects.discovery.write import ServiceWrite
+from catalog.dialects.discovery.composer import ServiceWrite
 from catalog.http.background import BACKGROUND_TASKS
 from catalog.http.problems import problem_document
 from catalog.http.responses import JSON, to_json

@@ -9,9 +9,9 @@ from typing import Any
 from aiohttp import web
 
 from catalog.dialects.discovery.attributechecks import faults
-from catalog.dialects.discovery.events import Json
 from catalog.dialects.discovery.ids import is_service_id
-from catalog.dialects.discovery.processing import Put, Remove
+from catalog.dialects.discovery.operations import Put, Remove
+from catalog.dialects.discovery.serviceevents import Json
 from catalog.model.attributes import fault_in_json
 from catalog.model.errors import (
     BadFlag,

@@ -11,28 +11,28 @@ from aiohttp import web
 
 from catalog.context import CONTEXT
 from catalog.dialects.discovery.asyncrequests import accept, answer_status, prefers_later
-from catalog.dialects.discovery.ids import is_service_id
-from catalog.dialects.discovery.processing import Operation, Remove
-from catalog.dialects.discovery.read import (
-    ServiceCatalog,
-    check_model,
-    find_named,
-    find_service,
-    show_all,
-)
-from catalog.dialects.discovery.requests import (
-    is_import,
-    read_added,
-    read_removed,
-    read_replaced,
-)
-from catalog.dialects.discovery.write import (
+from catalog.dialects.discovery.composer import (
     Answering,
     ServiceWrite,
     answer_added,
     answer_all_removed,
     answer_put,
     answer_removed,
+)
+from catalog.dialects.discovery.ids import is_service_id
+from catalog.dialects.discovery.load import (
+    ServiceCatalog,
+    check_model,
+    find_named,
+    find_service,
+    show_all,
+)
+from catalog.dialects.discovery.operations import Operation, Remove
+from catalog.dialects.discovery.requests import (
+    is_import,
+    read_added,
+    read_removed,
+    read_replaced,
 )
 from catalog.http.body import read_json
 from catalog.http.deadline import bounded

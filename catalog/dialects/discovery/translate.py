@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.dialects.discovery.attributechecks import OF_SERVICE
-from catalog.dialects.discovery.events import OWN, Json, as_object
-from catalog.dialects.discovery.membership import (
-    Held,
+from catalog.dialects.discovery.eventlist import (
+    StoredService,
     match_events,
     message_patches,
     put_order,
     shown_events,
 )
+from catalog.dialects.discovery.serviceevents import DISCOVERY_ATTRIBUTE, Json, as_object
 
 SUBSCRIBER = "subscriber"
 
@@ -43,13 +43,13 @@ class Patch:
     deleted: list[str]
 
 
-def from_entities(held: Held, base: str) -> Json:
+def from_entities(held: StoredService, base: str) -> Json:
     """A service without what is of this server alone: its id, epoch and URLs.
 
     What its constraints would refuse is left out.
     """
     attributes = held.attributes
-    own = as_object(attributes.get(OWN))
+    own = as_object(attributes.get(DISCOVERY_ATTRIBUTE))
     found: Json = {name: attributes.get(native) for name, native in _RENAMED.items()}
     found["name"] = found["name"] or held.id
     found |= {name: attributes.get(name) for name in _KEPT}
@@ -66,7 +66,7 @@ def from_entities(held: Held, base: str) -> Json:
     return service | {name: value for name, value in unknown if name not in _KNOWN}
 
 
-def to_entities(service: Mapping[str, Any], held: Held, base: str) -> Patch:
+def to_entities(service: Mapping[str, Any], held: StoredService, base: str) -> Patch:
     """What makes an endpoint this service, and leaves alone what no service shows.
 
     Args:
@@ -77,7 +77,7 @@ def to_entities(service: Mapping[str, Any], held: Held, base: str) -> Patch:
     shown = from_entities(held, base) if attributes else {}
     names = service.keys() | shown.keys()
     changed = {name for name in names if service.get(name) != shown.get(name)}
-    own = dict(as_object(attributes.get(OWN)))
+    own = dict(as_object(attributes.get(DISCOVERY_ATTRIBUTE)))
     patch: Json = {n: service.get(name) for name, n in _RENAMED.items() if name in changed}
     patch |= {name: service.get(name) for name in _KEPT if name in changed}
     if "deprecated" in changed:
@@ -97,7 +97,7 @@ def to_entities(service: Mapping[str, Any], held: Held, base: str) -> Patch:
     own.pop("attributes", None)
     if unknown := {name: value for name, value in service.items() if name not in _KNOWN}:
         own["attributes"] = unknown
-    patch |= {"usage": _with_subscriber(attributes.get("usage")), OWN: own or None}
+    patch |= {"usage": _with_subscriber(attributes.get("usage")), DISCOVERY_ATTRIBUTE: own or None}
     return Patch(
         endpoint={name: value for name, value in patch.items() if value != attributes.get(name)},
         messages=message_patches(service, order, shown_now, held),

@@ -14,7 +14,7 @@ from catalog.store import entities as store
 from catalog.store.changes import LoggedChange
 from catalog.store.database import Connection
 
-ROOT = "/messagecatalog"
+CATALOG_ROOT = "/messagecatalog"
 _TYPE = "io.cloudevents.messagecatalog"
 _GROUPS = "/messagegroups/"
 _MESSAGES = "messages"
@@ -28,7 +28,7 @@ def path_of(xid: Xid) -> str | None:
     """
     if xid.resources not in ("", _MESSAGES) or not (is_number(xid.vid) or not xid.vid):
         return None
-    path = f"{ROOT}/{xid.gid}"
+    path = f"{CATALOG_ROOT}/{xid.gid}"
     if xid.rid:
         path += f"/messagedefinitions/{xid.rid}"
     return f"{path}/versions/{xid.vid}" if xid.vid else path
@@ -91,4 +91,4 @@ def _time(logged: LoggedChange, entity: Entity | None) -> datetime:
     return entity.createdat if entity.kind == "version" else entity.modifiedat
 
 
-EVENTS = EventDialect(root=ROOT, type_prefix=_TYPE, renderer=read_renderer)
+EVENTS = EventDialect(root=CATALOG_ROOT, type_prefix=_TYPE, renderer=read_renderer)

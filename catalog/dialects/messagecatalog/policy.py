@@ -18,7 +18,7 @@ from catalog.model.entity import Entity
 from catalog.model.ownerrors import UnresolvedConflict
 from catalog.writing.formatcheck import Direction, DocumentChecker
 
-RULES = (
+POLICIES = (
     *("none", "backward", "backward_transitive", "forward", "forward_transitive"),
     *("full", "full_transitive"),
 )
@@ -35,8 +35,8 @@ def check_rule(value: Any, place: BodyPath) -> None:
     Raises:
         InvalidAttribute
     """
-    if value is not None and value not in RULES:
-        raise place.fault(f"it needs to be one of {', '.join(RULES)}")
+    if value is not None and value not in POLICIES:
+        raise place.fault(f"it needs to be one of {', '.join(POLICIES)}")
 
 
 async def check_policy(
@@ -74,7 +74,7 @@ async def fault_in(
         earlier: the versions that are there, the newest first.
         attributes: the new version's.
     """
-    if rule not in RULES or rule == "none" or "dataschema" not in attributes:
+    if rule not in POLICIES or rule == "none" or "dataschema" not in attributes:
         return ""
     format, document = _schema_in(attributes)
     if rule not in capabilities.rules_for(format):

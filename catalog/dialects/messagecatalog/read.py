@@ -7,9 +7,9 @@ from urllib.parse import quote
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.dialects.messagecatalog.addressed import (
-    GROUPS,
-    MESSAGES,
+from catalog.dialects.messagecatalog.address import (
+    GROUP_MESSAGES,
+    MESSAGE_GROUPS,
     definition_in,
     group_in,
     has_groups,
@@ -17,7 +17,7 @@ from catalog.dialects.messagecatalog.addressed import (
     version_in,
 )
 from catalog.dialects.messagecatalog.events import is_number
-from catalog.dialects.messagecatalog.lookup import find
+from catalog.dialects.messagecatalog.load import find
 from catalog.dialects.messagecatalog.translate import show_group, show_version
 from catalog.http.paging import read_page
 from catalog.http.responses import json_response
@@ -36,7 +36,7 @@ async def list_groups(request: web.Request) -> web.Response:
     """The ids of the message definition groups."""
     if not has_groups(request.app[CONTEXT].model):
         return json_response([])
-    return await _list(request, Xid(), GROUPS)
+    return await _list(request, Xid(), MESSAGE_GROUPS)
 
 
 async def get_group(request: web.Request) -> web.Response:
@@ -59,7 +59,7 @@ async def read_group(request: web.Request, connection: Connection) -> web.Respon
 
 async def list_definitions(request: web.Request) -> web.Response:
     """The ids of a group's message definitions."""
-    return await _list(request, group_in(request, request.app[CONTEXT]), MESSAGES)
+    return await _list(request, group_in(request, request.app[CONTEXT]), GROUP_MESSAGES)
 
 
 async def get_definition(request: web.Request) -> web.Response:
@@ -147,7 +147,7 @@ async def latest_version(
 async def all_versions(connection: Connection, context: Context, xid: Xid) -> list[Entity]:
     """Every version of a message: the newest one, then the others by age."""
     known, xids = await read.read_page(connection, context.model, xid, "versions", "", None)
-    kind = context.model.resource_type(GROUPS, MESSAGES)
+    kind = context.model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES)
     versions = [known.entities[one] for one in xids]
     lines = map(_lineage, versions)
     latest = newest(lines, kind.versionmode if kind is not None else "manual")

@@ -5,19 +5,19 @@ from __future__ import annotations
 from aiohttp import web
 
 from catalog.dialects.messagecatalog import read, write
-from catalog.dialects.messagecatalog.events import ROOT
+from catalog.dialects.messagecatalog.events import CATALOG_ROOT
 from catalog.dialects.messagecatalog.write import afresh
 from catalog.http.deadline import bounded
 
-_GROUP = f"{ROOT}/{{group}}"
+_GROUP = f"{CATALOG_ROOT}/{{group}}"
 _DEFINITIONS = f"{_GROUP}/messagedefinitions"
 _DEFINITION = f"{_DEFINITIONS}/{{definition}}"
 _VERSIONS = f"{_DEFINITION}/versions"
 _VERSION = f"{_VERSIONS}/{{version}}"
 
 routes: list[web.RouteDef] = [
-    web.get(ROOT, bounded(read.list_groups)),
-    web.get(f"{ROOT}/", bounded(read.list_groups)),
+    web.get(CATALOG_ROOT, bounded(read.list_groups)),
+    web.get(f"{CATALOG_ROOT}/", bounded(read.list_groups)),
     web.get(_GROUP, bounded(read.get_group)),
     web.put(_GROUP, bounded(afresh(write.put_group))),
     web.delete(_GROUP, bounded(write.delete_group)),

@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog.dialects.messagecatalog.bodypath import BodyPath, text_in
-from catalog.dialects.messagecatalog.events import is_number
-from catalog.dialects.messagecatalog.formats import (
-    FORMATS,
-    OWN,
-    Format,
+from catalog.dialects.messagecatalog.definitionformats import (
+    CATALOG_ATTRIBUTE,
+    DEFINITION_FORMATS,
+    DefinitionFormat,
     check_format,
     format_of,
     kept_in,
 )
+from catalog.dialects.messagecatalog.events import is_number
 from catalog.dialects.messagecatalog.policy import check_rule
-from catalog.dialects.messagecatalog.templates import fits
 from catalog.dialects.messagecatalog.uris import catalog_root
+from catalog.dialects.messagecatalog.valuetemplates import fits
 from catalog.model.entity import Entity
 from catalog.model.errors import InvalidAttribute, MismatchedId, RequiredAttributeMissing
 from catalog.model.timestamps import format_time
@@ -52,14 +52,14 @@ def group_to_entity(
     check_format(format, BodyPath(subject, "format"))
     check_rule(body.get("compatibility"), BodyPath(subject, "compatibility"))
     native, kept = _common(body, subject, _OF_BOTH)
-    replaced = {*_NATIVE, "documentation", OWN}
+    replaced = {*_NATIVE, "documentation", CATALOG_ATTRIBUTE}
     attributes = {n: v for n, v in held.items() if n not in replaced} | native
     if format != format_of(attributes):
-        known = FORMATS.get(format)
+        known = DEFINITION_FORMATS.get(format)
         attributes |= known.native if known is not None else {}
     if format != format_of(attributes):
         kept["format"] = format
-    return attributes | ({OWN: kept} if kept else {})
+    return attributes | ({CATALOG_ATTRIBUTE: kept} if kept else {})
 
 
 def version_to_entity(
@@ -77,7 +77,7 @@ def version_to_entity(
         if not fits("uriabsolute", authority):
             raise BodyPath(subject, "authority").fault("it needs to be an absolute URI")
         kept["authority"] = authority
-    definition, known = body.get("definition"), FORMATS.get(format)
+    definition, known = body.get("definition"), DEFINITION_FORMATS.get(format)
     if known is None:
         kept["format"] = format
         kept |= {"definition": definition} if definition is not None else {}
@@ -87,7 +87,7 @@ def version_to_entity(
         native |= known.to_native(definition)
         if definition != known.from_native(native) or "definition" not in body:
             kept["definition"] = body.get("definition")
-    return native | ({OWN: kept} if kept else {})
+    return native | ({CATALOG_ATTRIBUTE: kept} if kept else {})
 
 
 def show_group(group: Entity) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def authority_of(version: Entity, node: str) -> str | None:
 def _definition_of(id: str, attributes: Mapping[str, Any], format: str | None) -> Any:
     """What was written, unless somebody changed the native attributes since then."""
     kept = kept_in(attributes)
-    known = FORMATS.get(format or "")
+    known = DEFINITION_FORMATS.get(format or "")
     if known is None:
         return kept.get("definition")
     now = known.from_native(attributes)
@@ -148,7 +148,7 @@ def _definition_of(id: str, attributes: Mapping[str, Any], format: str | None) -
     return written if now == _seen_natively(known, id, written) else now
 
 
-def _seen_natively(known: Format, id: str, written: Any) -> dict[str, Any] | None:
+def _seen_natively(known: DefinitionFormat, id: str, written: Any) -> dict[str, Any] | None:
     """What of a definition survives in native attributes; a native client may have kept
     anything in its place."""
     definition = {} if written is None else written

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from catalog.dialects.messagecatalog.events import ROOT
+from catalog.dialects.messagecatalog.events import CATALOG_ROOT
 from catalog.model.xid import is_valid_id
 
 _VERSION = re.compile(r"versions?/([0-9]{1,15})")
@@ -37,7 +37,7 @@ def version_uri(authority: str, id: str) -> str:
 
 def catalog_root(authority: str) -> str:
     """The root of this API at a catalog; an authority that is no URL stands for itself."""
-    return f"{authority.rstrip('/')}{ROOT}" if "://" in authority else authority
+    return f"{authority.rstrip('/')}{CATALOG_ROOT}" if "://" in authority else authority
 
 
 def parse_uri(uri: str) -> DefinitionUri | None:

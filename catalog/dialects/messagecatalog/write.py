@@ -10,16 +10,22 @@ from aiohttp import web
 
 from catalog.api.writeanswer import answer_deleted
 from catalog.context import CONTEXT, Context
-from catalog.dialects.messagecatalog.addressed import (
-    MESSAGES,
+from catalog.dialects.messagecatalog.address import (
+    GROUP_MESSAGES,
     check_new_id,
     definition_in,
     group_in,
     version_in,
 )
 from catalog.dialects.messagecatalog.bodypath import BodyPath
-from catalog.dialects.messagecatalog.events import ROOT, path_of
-from catalog.dialects.messagecatalog.formats import FORMATS, check_format, format_of, kept_in
+from catalog.dialects.messagecatalog.dataschemas import check_embedded
+from catalog.dialects.messagecatalog.definitionformats import (
+    DEFINITION_FORMATS,
+    check_format,
+    format_of,
+    kept_in,
+)
+from catalog.dialects.messagecatalog.events import CATALOG_ROOT, path_of
 from catalog.dialects.messagecatalog.numbers import last_number, new_number
 from catalog.dialects.messagecatalog.policy import check_policy
 from catalog.dialects.messagecatalog.read import (
@@ -28,7 +34,6 @@ from catalog.dialects.messagecatalog.read import (
     read_group,
     read_version,
 )
-from catalog.dialects.messagecatalog.schemas import check_embedded
 from catalog.dialects.messagecatalog.translate import (
     authority_of,
     group_to_entity,
@@ -123,15 +128,15 @@ async def post_version(request: web.Request) -> web.Response:
     body: Mapping[str, Any] = await read_object(request)
     if "id" not in body:
         raise RequiredAttributeMissing(request.path, list="id")
-    xid = group.child(MESSAGES, check_new_id(body["id"], request.path))
+    xid = group.child(GROUP_MESSAGES, check_new_id(body["id"], request.path))
     holder, resource, earlier = await _read(context, xid)
     subject = str(xid)
     format = _format(body, holder, earlier, subject)
     body = _inherited(body, earlier, context)
     native = version_to_entity(xid.rid, body, format, subject)
     _check_protocol(native, holder, subject)
-    if format in FORMATS:
-        place = BodyPath(subject, f"definition.{FORMATS[format].schema}")
+    if format in DEFINITION_FORMATS:
+        place = BodyPath(subject, f"definition.{DEFINITION_FORMATS[format].schema}")
         await check_embedded(native, place, configuration.capabilities, context.checker)
     await check_policy(
         kept_in(holder.attributes).get("compatibility"),
@@ -219,7 +224,7 @@ def _answer(request: web.Request, context: Context, outcome: Outcome, xid: Xid) 
     )
     resource = outcome.after[str(xid)]
     assert isinstance(resource, Entity), "it was just written"
-    location = f"{context.base_url(request)}{path_of(version.path) or ROOT}"
+    location = f"{context.base_url(request)}{path_of(version.path) or CATALOG_ROOT}"
     body = show_version(version, resource, context.database.node.authority)
     return json_response(
         body, status=201, headers={"Location": location, **interaction_headers(outcome)}
@@ -249,10 +254,10 @@ async def delete_definitions(request: web.Request) -> web.Response:
     async with context.database.pool.acquire() as connection:
         if not await store.load(connection, [str(group)]):
             raise NotFound(str(group))
-        ids = await store.load_ids(connection, f"{group}/{MESSAGES}")
+        ids = await store.load_ids(connection, f"{group}/{GROUP_MESSAGES}")
     interaction = Interaction(at=group, path=request.path, is_collection=True)
     doomed: dict[str, Any] = {id: {} for id in ids}
-    interaction.delete_from(configuration.model, group, MESSAGES, doomed)
+    interaction.delete_from(configuration.model, group, GROUP_MESSAGES, doomed)
     return answer_deleted(await _apply(request, configuration, interaction, None))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from catalog.dialects.registry04.names import GROUPS, Collection
+from catalog.dialects.registry04.names import GROUP_TYPES, Collection
 from catalog.dialects.registry04.translate import Kind
 from catalog.model.errors import NotFound
 from catalog.model.schema import GroupType, Model, ResourceType
@@ -58,11 +58,11 @@ class Address:
 
 def types_in(model: Model) -> list[Types]:
     """The types that edition 0.4 knows, as far as the model has them."""
-    found = (_types(model, plural) for plural in GROUPS)
+    found = (_types(model, plural) for plural in GROUP_TYPES)
     return [types for types in found if types is not None]
 
 
-def place_of(request: web.Request, model: Model) -> Address:
+def address_of(request: web.Request, model: Model) -> Address:
     """What the path of a request addresses.
 
     Raises:
@@ -82,9 +82,9 @@ def place_of(request: web.Request, model: Model) -> Address:
 
 
 def _types(model: Model, plural: str) -> Types | None:
-    if plural not in GROUPS:
+    if plural not in GROUP_TYPES:
         return None
-    group, resource = GROUPS[plural]
+    group, resource = GROUP_TYPES[plural]
     group_type = model.group_type(group.native)
     resource_type = model.resource_type(group.native, resource.native)
     if group_type is None or resource_type is None:

@@ -8,9 +8,9 @@ from aiohttp import hdrs, web
 
 from catalog.context import CONTEXT
 from catalog.dialects.registry04.address import Address
-from catalog.dialects.registry04.headers import PREFIX, headers_of
+from catalog.dialects.registry04.layout import Json, Layout
 from catalog.dialects.registry04.load import LoadedPage, load_document, load_version
-from catalog.dialects.registry04.renderer import Json, Show
+from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, headers_of
 from catalog.http.headers import encode_url
 from catalog.http.responses import JSON, json_response, to_json
 from catalog.model.entity import Entity
@@ -20,10 +20,10 @@ from catalog.store.database import Connection
 _ANY = "application/octet-stream"
 
 
-def show_for(request: web.Request) -> Show:
+def show_for(request: web.Request) -> Layout:
     """How the client of a request sees entities."""
     context = request.app[CONTEXT]
-    return Show(
+    return Layout(
         context.model,
         base=context.base_url(request),
         authority=context.database.node.authority,
@@ -62,7 +62,7 @@ async def load_resource_answer(
 
 
 def resource_answer(
-    show: Show,
+    show: Layout,
     place: Address,
     version: Entity,
     document: bytes,
@@ -84,7 +84,7 @@ def resource_answer(
 
 def redirected(answer: web.Response, place: Address) -> web.Response:
     """The answer to a read: of what is elsewhere it says where, and has no body."""
-    elsewhere = answer.headers.get(f"{PREFIX}{place.types.resource.singular}URI")
+    elsewhere = answer.headers.get(f"{HEADER_PREFIX}{place.types.resource.singular}URI")
     if elsewhere is None:
         return answer
     headers = answer.headers.copy()

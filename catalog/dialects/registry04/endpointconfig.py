@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from catalog.dialects.registry04.entityreferences import References
 from catalog.dialects.registry04.formats import native_protocol
-from catalog.dialects.registry04.references import References
 from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
 
 Json: TypeAlias = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-CLOUDEVENTS = "CloudEvents/1.0"
+CLOUDEVENTS_ENVELOPE = "CloudEvents/1.0"
 
 # The standard knows these by their names alone, whatever their versions.
 _VERSIONLESS = {"HTTP": "HTTP", "KAFKA": "KAFKA", "NATS": "NATS"}
@@ -13,7 +13,7 @@ _VERSIONED = {
     "MQTT/5.0": "MQTT/5.0",
     "MQTT/3.1.1": "MQTT/3.1.1",
 }
-_ENVELOPES = {"CLOUDEVENTS": CLOUDEVENTS, "CLOUDEVENTS/1.0": CLOUDEVENTS}
+_ENVELOPES = {"CLOUDEVENTS": CLOUDEVENTS_ENVELOPE, "CLOUDEVENTS/1.0": CLOUDEVENTS_ENVELOPE}
 
 
 def native_protocol(name: str) -> str:

@@ -8,14 +8,16 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from catalog.context import CONTEXT
-from catalog.dialects.registry04.address import Address, place_of
+from catalog.dialects.registry04.address import Address, address_of
 from catalog.dialects.registry04.answers import group_answer, show_for
+from catalog.dialects.registry04.attributechecks import (
+    check_body,
+    group_attributes,
+    without_implied_name,
+)
 from catalog.dialects.registry04.nested import native_resources
-from catalog.dialects.registry04.rules import check_body, group_attributes, without_implied_name
-from catalog.dialects.registry04.translate import to_entity
-from catalog.dialects.registry04.wellformed import creation_of
-from catalog.dialects.registry04.write import (
-    NEVER,
+from catalog.dialects.registry04.requestcontent import (
+    UNUSED_EPOCH,
     apply,
     check_identity,
     expected_epoch,
@@ -23,6 +25,8 @@ from catalog.dialects.registry04.write import (
     new_id,
     patch_of,
 )
+from catalog.dialects.registry04.translate import to_entity
+from catalog.dialects.registry04.wellformed import creation_of
 from catalog.http.body import read_object
 from catalog.http.headers import interaction_headers
 from catalog.model.entity import Entity
@@ -35,7 +39,7 @@ from catalog.store import entities as store
 async def post_group(request: web.Request) -> web.Response:
     """Add a group, with the resources that it comes with."""
     context = request.app[CONTEXT]
-    at = place_of(request, context.model)
+    at = address_of(request, context.model)
     body = await read_object(request)
     gid = new_id(request.path, body.get("id"))
     place = Address(types=at.types, xid=Xid(at.types.group.native, gid))
@@ -46,7 +50,7 @@ async def post_group(request: web.Request) -> web.Response:
     check_body(types.group_kind, place.path, own)
     fill = show.fill(types.group_type.own_attributes)
     native = to_entity(types.group_kind, own, None, fill, show.references)
-    native |= {"epoch": NEVER, **creation_of(place.path, body)}
+    native |= {"epoch": UNUSED_EPOCH, **creation_of(place.path, body)}
     resources = native_resources(types, show, place.path, body.get(types.resource.plural))
     interaction = interaction_at(request, place)
     native[types.resource.native] = resources
@@ -59,7 +63,7 @@ async def post_group(request: web.Request) -> web.Response:
 async def put_group(request: web.Request) -> web.Response:
     """Replace a group's attributes; its resources stay."""
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     body: Mapping[str, Any] = await read_object(request)
     check_identity(place.path, {"id": place.xid.gid}, body)
     own = group_attributes(place.types, body)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from catalog.dialects.registry04.address import Address, Types
-from catalog.dialects.registry04.renderer import Json, Show, latest_version
+from catalog.dialects.registry04.layout import Json, Layout, latest_version
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound, TooLarge
 from catalog.model.schema import Model
@@ -100,7 +100,7 @@ class Inlining:
     """Shows entities with what is in them, as long as that fits into one answer."""
 
     connection: Connection
-    show: Show
+    show: Layout
     room: int = field(default_factory=lambda: MOST_ENTITIES)
     bytes: int = read.MOST_DOCUMENT_BYTES
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from catalog.dialects.registry04.formats import CLOUDEVENTS
+from catalog.dialects.registry04.formats import CLOUDEVENTS_ENVELOPE
 
 Json: TypeAlias = dict[str, Any]
 
@@ -57,7 +57,7 @@ def native_metadata(format: str, metadata: Json) -> Any:
     Args:
         format: the standard's name of the envelope or protocol.
     """
-    if format == CLOUDEVENTS:
+    if format == CLOUDEVENTS_ENVELOPE:
         attributes = metadata.get("attributes")
         return _properties(attributes, _CLOUDEVENTS_TYPES, None)
     translate = _TO_NATIVE.get(format)
@@ -66,7 +66,7 @@ def native_metadata(format: str, metadata: Json) -> Any:
 
 def own_metadata(format: str, native: Json) -> Json:
     """A definition's metadata as edition 0.4 has it, of its native form."""
-    if format == CLOUDEVENTS:
+    if format == CLOUDEVENTS_ENVELOPE:
         return {"attributes": native}
     translate = _FROM_NATIVE.get(format)
     return native if translate is None else translate(native)

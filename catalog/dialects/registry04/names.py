@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from catalog.model.xid import Xid
 
-PREFIX = "/registry/0.4"
-SPECVERSION = "0.4-wip"
+REGISTRY04_ROOT = "/registry/0.4"
+EDITION = "0.4-wip"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ _DEFINITIONS = Collection(plural="definitions", singular="definition", native="m
 _SCHEMAS = Collection(plural="schemas", singular="schema", native="schemas")
 
 # Each type of groups with its one type of resources.
-GROUPS: Mapping[str, tuple[Collection, Collection]] = {
+GROUP_TYPES: Mapping[str, tuple[Collection, Collection]] = {
     group.plural: (group, resource)
     for group, resource in (
         (Collection(plural="endpoints", singular="endpoint", native="endpoints"), _DEFINITIONS),
@@ -40,7 +40,7 @@ GROUPS: Mapping[str, tuple[Collection, Collection]] = {
         ),
     )
 }
-_BY_NATIVE = {group.native: (group, resource) for group, resource in GROUPS.values()}
+_BY_NATIVE = {group.native: (group, resource) for group, resource in GROUP_TYPES.values()}
 
 
 def collections_of(native: str) -> tuple[Collection, Collection]:

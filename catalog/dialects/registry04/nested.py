@@ -6,19 +6,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from catalog.dialects.registry04.address import Types
-from catalog.dialects.registry04.renderer import Show
-from catalog.dialects.registry04.rules import check_body, document_names, resource_attributes
+from catalog.dialects.registry04.attributechecks import (
+    check_body,
+    document_names,
+    resource_attributes,
+)
+from catalog.dialects.registry04.layout import Layout
+from catalog.dialects.registry04.requestcontent import check_identity
 from catalog.dialects.registry04.translate import Json, to_entity
 from catalog.dialects.registry04.wellformed import creation_of
-from catalog.dialects.registry04.write import check_identity
 from catalog.model.errors import BadRequest, OneResource
 
 # Any new version of a schema is compatible with all that came before it.
 # Source: CloudEvents Registry 0.4, "Resource: schemas".
-RULE = "backward_transitive"
+SCHEMA_COMPATIBILITY = "backward_transitive"
 
 
-def native_resources(types: Types, show: Show, group: str, collection: Any) -> Json:
+def native_resources(types: Types, show: Layout, group: str, collection: Any) -> Json:
     """The native form of the resources of a new group.
 
     Raises:
@@ -31,7 +35,7 @@ def native_resources(types: Types, show: Show, group: str, collection: Any) -> J
     }
 
 
-def _native_resource(types: Types, show: Show, subject: str, rid: str, body: Json) -> Json:
+def _native_resource(types: Types, show: Layout, subject: str, rid: str, body: Json) -> Json:
     check_identity(subject, {"id": rid}, body)
     own = resource_attributes(types, body)
     versions = {
@@ -44,10 +48,12 @@ def _native_resource(types: Types, show: Show, subject: str, rid: str, body: Jso
 
 def new_meta(types: Types) -> Json:
     """The meta attributes of a new resource."""
-    return {"compatibility": RULE} if types.resource_type.validatecompatibility else {}
+    return (
+        {"compatibility": SCHEMA_COMPATIBILITY} if types.resource_type.validatecompatibility else {}
+    )
 
 
-def _native_version(types: Types, show: Show, subject: str, body: Mapping[str, Any]) -> Json:
+def _native_version(types: Types, show: Layout, subject: str, body: Mapping[str, Any]) -> Json:
     own = resource_attributes(types, body)
     check_body(types.resource_kind, subject, own)
     fill = show.fill(types.resource_type.version_attributes)

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from catalog.context import CONTEXT
-from catalog.dialects.registry04.address import Address, place_of, types_in
+from catalog.dialects.registry04.address import Address, address_of, types_in
 from catalog.dialects.registry04.answers import (
     is_asked,
     page_answer,
     read_answer,
     show_for,
 )
+from catalog.dialects.registry04.layout import Json, latest_version
 from catalog.dialects.registry04.load import Inlining, LoadedPage, load_page
-from catalog.dialects.registry04.renderer import Json, latest_version
 from catalog.http.paging import read_page
 from catalog.http.responses import json_response
 from catalog.model.schema import Model
@@ -65,7 +65,7 @@ def _model(model: Model) -> Json:
 async def get_groups(request: web.Request) -> web.Response:
     """A page of the groups of one type, `?inline` with their resources."""
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     after, limit = read_page(request)
     show, types = show_for(request), place.types
     async with context.database.snapshot() as connection:
@@ -88,7 +88,7 @@ async def get_groups(request: web.Request) -> web.Response:
 async def get_group(request: web.Request) -> web.Response:
     """A group, `?inline` with its resources."""
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     async with context.database.snapshot() as connection:
         if not is_asked(request, "inline"):
             return await read_answer(request, place, connection)
@@ -99,7 +99,7 @@ async def get_group(request: web.Request) -> web.Response:
 async def get_resources(request: web.Request) -> web.Response:
     """A page of a group's resources, each as its latest version; `?inline` with documents."""
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     after, limit = read_page(request)
     async with context.database.snapshot() as connection:
         native = place.types.resource.native
@@ -126,7 +126,7 @@ async def get_version(request: web.Request) -> web.Response:
 
 async def _get_version(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     shows_document = place.types.has_document and not is_asked(request, "meta")
     async with _connection(context.database, shows_document) as connection:
         return await read_answer(request, place, connection)
@@ -142,7 +142,7 @@ async def _connection(database: Database, shows_document: bool) -> AsyncIterator
 async def get_versions(request: web.Request) -> web.Response:
     """A page of a resource's versions, `?inline` with their documents."""
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     after, limit = read_page(request)
     async with context.database.snapshot() as connection:
         page = await load_page(connection, context.model, place.xid, "versions", after, limit)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from catalog.dialects.registry04.endpointconfig import native_config, own_config
+from catalog.dialects.registry04.entityreferences import References
 from catalog.dialects.registry04.formats import native_envelope, native_protocol
 from catalog.dialects.registry04.metadata import native_metadata, own_metadata
-from catalog.dialects.registry04.references import References
 from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
 
 Json: TypeAlias = dict[str, Any]
@@ -21,7 +21,7 @@ Attributes: TypeAlias = Mapping[str, Any]
 Kind: TypeAlias = Literal["endpoint", "definitionGroup", "schemaGroup", "definition", "schema"]
 Fill: TypeAlias = Callable[[Json], Json]
 
-KEPT = "registry04"
+REGISTRY04_ATTRIBUTE = "registry04"
 # What edition 0.4 says of an entity beside its attributes; the server alone decides it.
 SERVED = frozenset({"id", "version", "epoch", "self", "createdOn", "modifiedOn"})
 
@@ -58,7 +58,7 @@ _TAKEN = frozenset(
     | {"basemessage", "basemessageuri", "messages", "messagesurl", "messagescount", "messageid"}
     | {"schemas", "schemasurl", "schemascount", "schemaid", "schema", "schemabase64"}
     | {"schemaurl", "endpointid", "messagegroupid", "schemagroupid"}
-    | {KEPT, "messagecatalog", "discovery"}
+    | {REGISTRY04_ATTRIBUTE, "messagecatalog", "discovery"}
 )
 
 
@@ -89,7 +89,7 @@ def to_entity(
     native = _to_native(kind, given, before or {}, references)
     back = _from_native(kind, fill(native), references)
     if kept := {name: value for name, value in given.items() if back.get(name) != value}:
-        native[KEPT] = kept
+        native[REGISTRY04_ATTRIBUTE] = kept
     return native
 
 
@@ -105,7 +105,7 @@ def from_entity(
         fill: adds the values that the model gives to what is absent.
     """
     shown = _from_native(kind, attributes, references)
-    kept = attributes.get(KEPT)
+    kept = attributes.get(REGISTRY04_ATTRIBUTE)
     if not isinstance(kept, dict):
         return shown
     kept = {name: value for name, value in kept.items() if name not in SERVED}

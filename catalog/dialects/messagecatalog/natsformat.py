@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.dialects.messagecatalog import schemas
+from catalog.dialects.messagecatalog import dataschemas
 from catalog.dialects.messagecatalog.bodypath import BodyPath, only, text_in
-from catalog.dialects.messagecatalog.templates import check_text, fits, members_of
+from catalog.dialects.messagecatalog.valuetemplates import check_text, fits, members_of
 
 _FIELDS = {"subject": "subject", "replyto": "reply"}
 
@@ -25,7 +25,7 @@ def check(definition: Any, id: str, place: BodyPath) -> None:
         check_text(text_in(pub, name, at), at.at(name))
     payload = only(sections.get("payload", {}), ("dataschema",), place.at("payload"))
     if payload.get("dataschema") is not None:
-        schemas.check_schema(payload["dataschema"], place.at("payload").at("dataschema"))
+        dataschemas.check_schema(payload["dataschema"], place.at("payload").at("dataschema"))
 
 
 def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
         if pub.get(name) and fits("uritemplate", pub[name])
     }
     found: dict[str, Any] = {"protocol": "NATS", "protocoloptions": options}
-    return found | schemas.to_attributes(definition.get("payload", {}).get("dataschema"))
+    return found | dataschemas.to_attributes(definition.get("payload", {}).get("dataschema"))
 
 
 def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,6 +45,6 @@ def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
     options = members_of(attributes.get("protocoloptions"))
     pub = {name: options[native] for name, native in _FIELDS.items() if native in options}
     shown: dict[str, Any] = {"pub": pub} if pub else {}
-    if schema := schemas.from_attributes(attributes):
+    if schema := dataschemas.from_attributes(attributes):
         shown["payload"] = {"dataschema": schema}
     return shown

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.dialects.messagecatalog import schemas
+from catalog.dialects.messagecatalog import dataschemas
 from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, only
-from catalog.dialects.messagecatalog.templates import (
+from catalog.dialects.messagecatalog.valuetemplates import (
     check_template,
     constant_in,
     fits,
@@ -41,7 +41,7 @@ def check(definition: Any, id: str, place: BodyPath) -> None:
             raise place.at(name).fault("CloudEvents has no attribute of this name")
         check_template(value, place.at(name))
     if "dataschema" in attributes:
-        schemas.check_schema(attributes["dataschema"], place.at("dataschema"))
+        dataschemas.check_schema(attributes["dataschema"], place.at("dataschema"))
     if (attributes.get("type") or {}).get("value") != id:
         raise place.at("type").fault(f'its value needs to be the id, "{id}"')
     _check_known(attributes, place)
@@ -77,7 +77,7 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
     if media_type := constant_in(attributes.get("datacontenttype")):
         found["datacontenttype"] = media_type
     if is_listed(attributes.get("dataschema")):
-        found |= schemas.to_attributes(attributes["dataschema"])
+        found |= dataschemas.to_attributes(attributes["dataschema"])
     return found
 
 
@@ -86,7 +86,7 @@ def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
     shown = templates_of(attributes.get("envelopemetadata"))
     for name in _DEMANDED & shown.keys():
         shown[name].pop("required", None)
-    schema = schemas.from_attributes(attributes)
+    schema = dataschemas.from_attributes(attributes)
     if schema:
         declared = shown.get("dataschema", {})
         if declared.get("value") == "":

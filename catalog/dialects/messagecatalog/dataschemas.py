@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, text_in
-from catalog.dialects.messagecatalog.templates import fits
+from catalog.dialects.messagecatalog.valuetemplates import fits
 from catalog.model.capabilities import Capabilities
 from catalog.writing.formatcheck import DocumentChecker
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.dialects.discovery.events import Json
+from catalog.dialects.discovery.eventlist import StoredService
 from catalog.dialects.discovery.ids import service_id
-from catalog.dialects.discovery.membership import Held
+from catalog.dialects.discovery.serviceevents import Json
 from catalog.dialects.discovery.translate import from_entities, is_service
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -20,7 +20,7 @@ from catalog.store import services as store
 from catalog.store.database import Connection
 
 ENDPOINTS = "endpoints"
-MESSAGES = "messages"
+ENDPOINT_MESSAGES = "messages"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ async def _find(connection: Connection, authority: str, wanted: set[str]) -> dic
 
 async def load_held(
     connection: Connection, catalog: ServiceCatalog, endpoints: Sequence[Entity]
-) -> dict[str, Held]:
+) -> dict[str, StoredService]:
     """Endpoints with their messages and those of their message groups, by xid.
 
     A message that is a cross reference shows what it refers to.
@@ -91,7 +91,7 @@ async def load_held(
     owners = {*shared, *(group for groups in shared.values() for group in groups)}
     messages = await _load_messages(connection, catalog.model, owners)
     return {
-        endpoint.xid: Held(
+        endpoint.xid: StoredService(
             id=endpoint.path.gid,
             attributes=endpoint.attributes,
             messages={Xid.parse(xid).rid: own for xid, own in messages[endpoint.xid].items()},
@@ -119,9 +119,9 @@ async def _load_messages(
     """The attributes of all messages of some groups, by group and xid."""
     messages: dict[str, dict[str, Mapping[str, Any]]] = {owner: {} for owner in owners}
     collections = [
-        f"{owner}/{MESSAGES}"
+        f"{owner}/{ENDPOINT_MESSAGES}"
         for owner in messages
-        if model.resource_type(Xid.parse(owner).groups, MESSAGES) is not None
+        if model.resource_type(Xid.parse(owner).groups, ENDPOINT_MESSAGES) is not None
     ]
     if not collections:
         return messages
@@ -133,7 +133,7 @@ async def _load_messages(
     return messages
 
 
-def show(endpoint: Entity, held: Held, catalog: ServiceCatalog) -> Json:
+def show(endpoint: Entity, held: StoredService, catalog: ServiceCatalog) -> Json:
     """A service as clients see it.
 
     A service of this node that names no place for subscriptions has them here; where those of

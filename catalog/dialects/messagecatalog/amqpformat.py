@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.dialects.messagecatalog import schemas
+from catalog.dialects.messagecatalog import dataschemas
 from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, only
-from catalog.dialects.messagecatalog.templates import (
+from catalog.dialects.messagecatalog.valuetemplates import (
     check_template,
     constant_in,
     fits,
@@ -93,7 +93,7 @@ def _check_open(value: Any, place: BodyPath) -> None:
 def _check_data(value: Any, place: BodyPath) -> None:
     data = only(value, ("dataschema", "amqpencoding"), place)
     if data.get("dataschema") is not None:
-        schemas.check_schema(data["dataschema"], place.at("dataschema"))
+        dataschemas.check_schema(data["dataschema"], place.at("dataschema"))
     if data.get("amqpencoding", "Data") not in _ENCODINGS:
         raise place.at("amqpencoding").fault(f"it needs to be one of {', '.join(_ENCODINGS)}")
 
@@ -113,7 +113,9 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"protocol": "AMQP/1.0", "protocoloptions": options}
     if media_type := constant_in(properties.get("contenttype")):
         found["datacontenttype"] = media_type
-    return found | schemas.to_attributes(definition.get("applicationdata", {}).get("dataschema"))
+    return found | dataschemas.to_attributes(
+        definition.get("applicationdata", {}).get("dataschema")
+    )
 
 
 def _to_properties(properties: Mapping[str, Any]) -> Any:
@@ -149,6 +151,6 @@ def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
     for section, native in _OPEN.items():
         if native in options:
             shown[section] = templates_of(options[native])
-    if schema := schemas.from_attributes(attributes):
+    if schema := dataschemas.from_attributes(attributes):
         shown["applicationdata"] = {"dataschema": schema}
     return shown

@@ -9,7 +9,13 @@ from typing import Any
 
 import orjson
 
-from catalog.dialects.discovery.events import OWN, Json, as_object, from_message, to_message
+from catalog.dialects.discovery.serviceevents import (
+    DISCOVERY_ATTRIBUTE,
+    Json,
+    as_object,
+    from_message,
+    to_message,
+)
 from catalog.model.xid import is_valid_id
 
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9\-._~:@]")
@@ -17,7 +23,7 @@ _LONGEST_SLUG = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class StoredService:
     """An endpoint as it is stored: its id, its attributes, and those of its messages by id.
 
     `shared` are the messages of the groups that it refers to, by xid. A message that has no
@@ -30,7 +36,7 @@ class Held:
     shared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def shown_events(held: Held, base: str) -> dict[str, Json]:
+def shown_events(held: StoredService, base: str) -> dict[str, Json]:
     """The events of a service in its order: own messages by id, shared ones by xid.
 
     An own message stands for all shared ones of its type; a service may do without others.
@@ -55,12 +61,12 @@ def _events(messages: Mapping[str, Mapping[str, Any]], base: str) -> dict[str, J
 
 
 def _texts_in(attributes: Mapping[str, Any], name: str) -> list[str]:
-    found = as_object(attributes.get(OWN)).get(name)
+    found = as_object(attributes.get(DISCOVERY_ATTRIBUTE)).get(name)
     return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
 
 
 def message_patches(
-    service: Mapping[str, Any], order: Sequence[str], shown: Mapping[str, Json], held: Held
+    service: Mapping[str, Any], order: Sequence[str], shown: Mapping[str, Json], held: StoredService
 ) -> dict[str, Json]:
     patches = {}
     for id, event in zip(order, service.get("events") or (), strict=True):
@@ -71,7 +77,7 @@ def message_patches(
     return patches
 
 
-def put_order(own: Json, events: Sequence[Json], order: Sequence[str], held: Held) -> None:
+def put_order(own: Json, events: Sequence[Json], order: Sequence[str], held: StoredService) -> None:
     """Keep the order of events, where ids do not give it, and the shared ones to do without."""
     by_id = sorted(order, key=lambda id: (id in held.shared, id.lower()))
     types = {
@@ -89,7 +95,9 @@ def put_order(own: Json, events: Sequence[Json], order: Sequence[str], held: Hel
             own[name] = value
 
 
-def match_events(events: Sequence[Json], shown: Mapping[str, Json], held: Held) -> list[str]:
+def match_events(
+    events: Sequence[Json], shown: Mapping[str, Json], held: StoredService
+) -> list[str]:
     """Which message each event is: the one that says the same, else one of its type, else new."""
     ids: dict[int, str] = {}
     for key in (_content, _type):

@@ -9,15 +9,20 @@ from typing import Any
 from aiohttp import web
 
 from catalog.context import CONTEXT
-from catalog.dialects.registry04.address import Address, place_of
+from catalog.dialects.registry04.address import Address, address_of
 from catalog.dialects.registry04.answers import (
     load_group,
     load_resource_answer,
     show_for,
 )
+from catalog.dialects.registry04.layout import Json, latest_version
 from catalog.dialects.registry04.load import load_resource, load_version
-from catalog.dialects.registry04.renderer import Json, latest_version
-from catalog.dialects.registry04.write import apply, check_identity, expected_epoch, interaction_at
+from catalog.dialects.registry04.requestcontent import (
+    apply,
+    check_identity,
+    expected_epoch,
+    interaction_at,
+)
 from catalog.http.body import read_json
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import json_response
@@ -32,7 +37,7 @@ _MOST_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doomed:
+class ListedEntity:
     """One entity that a request lists: by its id, and at the epoch that it has to have."""
 
     id: str
@@ -43,7 +48,7 @@ class Doomed:
 async def delete_group(request: web.Request) -> web.Response:
     """Delete a group with all that it holds."""
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     async with context.database.pool.acquire() as connection:
         shown = await load_group(connection, request, place)
     interaction = interaction_at(request, place)
@@ -55,7 +60,7 @@ async def delete_group(request: web.Request) -> web.Response:
 async def delete_groups(request: web.Request) -> web.Response:
     """Delete the groups that the body lists, or all of a type."""
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     if not request.can_read_body:
         return await _delete_all(request, place, f"/{place.types.group.native}")
     interaction, shown = interaction_at(request, place), {}
@@ -71,7 +76,7 @@ async def delete_groups(request: web.Request) -> web.Response:
 async def delete_resource(request: web.Request) -> web.Response:
     """Delete a resource with all of its versions."""
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     async with context.database.pool.acquire() as connection:
         answer = await load_resource_answer(connection, request, place)
         _, version = await load_version(connection, place)
@@ -99,7 +104,7 @@ def _delete_resource(
 async def delete_resources(request: web.Request) -> web.Response:
     """Delete the resources that the body lists, or all of a group."""
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     native = place.types.resource.native
     if not request.can_read_body:
         return await _delete_all(request, place, f"{place.path}/{native}")
@@ -118,7 +123,7 @@ async def delete_resources(request: web.Request) -> web.Response:
 async def delete_version(request: web.Request) -> web.Response:
     """Delete a version of a resource, unless it is the only one."""
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     async with context.database.pool.acquire() as connection:
         known, resource = await load_resource(connection, place.xid)
         answer = await load_resource_answer(connection, request, place)
@@ -132,7 +137,7 @@ async def delete_version(request: web.Request) -> web.Response:
 async def delete_versions(request: web.Request) -> web.Response:
     """Delete the versions that the body lists, or all but the latest; never all of them."""
     context = request.app[CONTEXT]
-    place = place_of(request, context.model)
+    place = address_of(request, context.model)
     async with context.database.pool.acquire() as connection:
         known, resource = await load_resource(connection, place.xid)
     listed = await _listed_versions(request, place, known, resource)
@@ -152,12 +157,12 @@ async def delete_versions(request: web.Request) -> web.Response:
 
 async def _listed_versions(
     request: web.Request, place: Address, known: Loaded, resource: Entity
-) -> list[Doomed]:
+) -> list[ListedEntity]:
     if not request.can_read_body:
         latest = latest_version(known, resource)
         children = known.children(f"{resource.xid}/versions")
         return [
-            Doomed(id=version.path.vid, epoch=None, item={})
+            ListedEntity(id=version.path.vid, epoch=None, item={})
             for version in children
             if version.xid != latest.xid
         ]
@@ -198,7 +203,7 @@ async def _delete_all(request: web.Request, place: Address, collection: str) -> 
     return web.Response(status=204, headers=interaction_headers(await apply(request, interaction)))
 
 
-async def _listed(request: web.Request, rid: str = "") -> list[Doomed]:
+async def _listed(request: web.Request, rid: str = "") -> list[ListedEntity]:
     """What a body lists: ids with epochs; versions of the resource `rid` by their numbers.
 
     Raises:
@@ -214,7 +219,7 @@ async def _listed(request: web.Request, rid: str = "") -> list[Doomed]:
     return listed
 
 
-def _doomed(request: web.Request, item: Any, rid: str) -> Doomed:
+def _doomed(request: web.Request, item: Any, rid: str) -> ListedEntity:
     if not isinstance(item, dict):
         raise BadRequest(request.path, error_detail="the body needs to be an array of objects")
     id = item.get("id")
@@ -228,4 +233,4 @@ def _doomed(request: web.Request, item: Any, rid: str) -> Doomed:
     if epoch is not None and (not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0):
         detail = "it needs to be an unsigned integer"
         raise InvalidAttribute(request.path, name="epoch", error_detail=detail)
-    return Doomed(id=id, epoch=epoch, item=item)
+    return ListedEntity(id=id, epoch=epoch, item=item)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.dialects.messagecatalog import schemas
+from catalog.dialects.messagecatalog import dataschemas
 from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, only
-from catalog.dialects.messagecatalog.templates import (
+from catalog.dialects.messagecatalog.valuetemplates import (
     check_template,
     check_text,
     fits,
@@ -52,7 +52,7 @@ def check(definition: Any, id: str, place: BodyPath) -> None:
         check_template(template, at.at(name))
     payload = only(sections.get("payload", {}), ("dataschema",), place.at("payload"))
     if payload.get("dataschema") is not None:
-        schemas.check_schema(payload["dataschema"], place.at("payload").at("dataschema"))
+        dataschemas.check_schema(payload["dataschema"], place.at("payload").at("dataschema"))
 
 
 def _check_publish(value: Any, place: BodyPath) -> None:
@@ -100,7 +100,7 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
     media_type = publish.get("contenttype", "")
     if media_type and "{" not in media_type:
         found["datacontenttype"] = media_type
-    return found | schemas.to_attributes(definition.get("payload", {}).get("dataschema"))
+    return found | dataschemas.to_attributes(definition.get("payload", {}).get("dataschema"))
 
 
 def _without_kind(property: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,6 +119,6 @@ def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
     shown: dict[str, Any] = {"publish": publish} if publish else {}
     if isinstance(listed := options.get("user_properties"), list):
         shown["userproperty"] = templates_of({members_of(one).get("name"): one for one in listed})
-    if schema := schemas.from_attributes(attributes):
+    if schema := dataschemas.from_attributes(attributes):
         shown["payload"] = {"dataschema": schema}
     return shown

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from catalog.dialects.discovery.events import Json
+from catalog.dialects.discovery.serviceevents import Json
 from catalog.model.errors import NotFound
 from catalog.model.ownerrors import ServiceNameTaken
 
@@ -44,7 +44,7 @@ Operation: TypeAlias = Put | Remove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ExistingService:
     """A service before the request: its name as it is compared, and its endpoint's xid."""
 
     name: str
@@ -53,7 +53,7 @@ class Standing:
 
 def process(
     operations: Iterable[Operation],
-    held: Mapping[str, Standing],
+    held: Mapping[str, ExistingService],
     folded: Mapping[str, str],
     epochs: Mapping[str, int],
 ) -> dict[str, Operation]:
@@ -107,7 +107,7 @@ def _joined(earlier: Operation | None, later: Put, epoch: int) -> Put:
 class _Register:
     """Which service has which name."""
 
-    def __init__(self, held: Mapping[str, Standing]) -> None:
+    def __init__(self, held: Mapping[str, ExistingService]) -> None:
         self._held = held
         self._names = {id: service.name for id, service in held.items()}
         self._holders: dict[str, set[str]] = {}

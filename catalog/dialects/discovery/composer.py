@@ -7,12 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from catalog.dialects.discovery.events import Json
-from catalog.dialects.discovery.membership import Held
-from catalog.dialects.discovery.processing import Operation, Put, Remove, Standing, process
-from catalog.dialects.discovery.read import (
+from catalog.dialects.discovery.eventlist import StoredService
+from catalog.dialects.discovery.load import (
+    ENDPOINT_MESSAGES,
     ENDPOINTS,
-    MESSAGES,
     ServiceCatalog,
     find_endpoints,
     id_of,
@@ -20,6 +18,8 @@ from catalog.dialects.discovery.read import (
     show,
     subscriptions_url,
 )
+from catalog.dialects.discovery.operations import ExistingService, Operation, Put, Remove, process
+from catalog.dialects.discovery.serviceevents import Json
 from catalog.dialects.discovery.translate import is_service, to_entities
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import JSON, to_json
@@ -80,7 +80,7 @@ class ServiceWrite:
     id: UUID | None = None
     answer: ServiceAnswer | None = None
     _endpoints: dict[str, Entity] = field(default_factory=dict)
-    _held: dict[str, Held] = field(default_factory=dict)
+    _held: dict[str, StoredService] = field(default_factory=dict)
     _xids: dict[str, Xid] = field(default_factory=dict)
 
     def foresee(self) -> Touched:
@@ -134,7 +134,7 @@ class ServiceWrite:
         shown = {each.xid: _name_of(each) for each in (*named, *touched)}
         names = await services.fold(connection, shown.values())
         held = {
-            id_of(each).lower(): Standing(name=names[shown[each.xid]], xid=each.xid)
+            id_of(each).lower(): ExistingService(name=names[shown[each.xid]], xid=each.xid)
             for each in (*named, *touched)
         }
         return process(self.operations, held, folded, await self._epochs(connection))
@@ -150,21 +150,21 @@ class ServiceWrite:
         return epochs | {id: endpoint.epoch for id, endpoint in self._endpoints.items()}
 
     def _put(self, interaction: Interaction, xid: Xid, put: Put, endpoint: Entity | None) -> None:
-        held = Held(id=xid.gid) if endpoint is None else self._held[endpoint.xid]
+        held = StoredService(id=xid.gid) if endpoint is None else self._held[endpoint.xid]
         model = self.catalog.model
         service = self._without_default_url(put.service, held)
         patch = to_entities(service, held, self.catalog.base)
-        if patch.messages and model.resource_type(ENDPOINTS, MESSAGES) is None:
+        if patch.messages and model.resource_type(ENDPOINTS, ENDPOINT_MESSAGES) is None:
             detail = "endpoints have no messages in the model of this registry"
             raise InvalidAttribute(self.path, name="events", error_detail=detail)
         body = dict(patch.endpoint) if put.epoch is None else patch.endpoint | {"epoch": put.epoch}
         interaction.put_group(model, xid, body, patch=True, least_epoch=put.least_epoch)
         for id, message in patch.messages.items():
-            interaction.put_resource(model, xid.child(MESSAGES, id), message, patch=True)
+            interaction.put_resource(model, xid.child(ENDPOINT_MESSAGES, id), message, patch=True)
         for id in patch.deleted:
-            interaction.delete(xid.child(MESSAGES, id), None)
+            interaction.delete(xid.child(ENDPOINT_MESSAGES, id), None)
 
-    def _without_default_url(self, service: Json, held: Held) -> Json:
+    def _without_default_url(self, service: Json, held: StoredService) -> Json:
         """What the server would say anyhow need not be stored."""
         if service.get("subscriptionurl") != subscriptions_url(self.catalog):
             return service

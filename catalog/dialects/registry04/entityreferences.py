@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.dialects.registry04.names import GROUPS, PREFIX, has_names, path_of
+from catalog.dialects.registry04.names import GROUP_TYPES, REGISTRY04_ROOT, has_names, path_of
 from catalog.model.xid import Xid
 
 # The seed itself leaves out the plural's last letter now and then.
@@ -43,8 +43,8 @@ class References:
         if text.startswith("#/"):
             return _native_path(_unescaped(text[1:])) or text
         for base in self.bases:
-            if text.startswith(f"{base}{PREFIX}/"):
-                path = _native_path(text.removeprefix(base + PREFIX))
+            if text.startswith(f"{base}{REGISTRY04_ROOT}/"):
+                path = _native_path(text.removeprefix(base + REGISTRY04_ROOT))
                 return base + path if path else text
         return text
 
@@ -55,7 +55,7 @@ class References:
             return "#" + path.replace("~", "~0")
         for base in self.bases:
             if text.startswith(f"{base}/") and (path := _own_path(text.removeprefix(base))):
-                return base + PREFIX + path
+                return base + REGISTRY04_ROOT + path
         return text
 
 
@@ -64,7 +64,7 @@ def _native_path(path: str) -> str:
     found = _PATH.fullmatch(path)
     if found is None:
         return ""
-    group, resource = GROUPS[found["groups"].removesuffix("s") + "s"]
+    group, resource = GROUP_TYPES[found["groups"].removesuffix("s") + "s"]
     parts = ["", group.native, found["gid"]]
     if found["rid"]:
         if found["resources"].removesuffix("s") != resource.singular:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from catalog.context import Context
-from catalog.dialects.messagecatalog.addressed import GROUPS, MESSAGES
-from catalog.dialects.messagecatalog.events import ROOT
+from catalog.dialects.messagecatalog.address import GROUP_MESSAGES, MESSAGE_GROUPS
+from catalog.dialects.messagecatalog.events import CATALOG_ROOT
 from catalog.dialects.messagecatalog.translate import authority_of
 from catalog.dialects.messagecatalog.uris import DefinitionUri, catalog_root, parse_uri
 from catalog.model.entity import Entity, Origin
@@ -50,7 +50,7 @@ class _Seeker:
     def __init__(self, context: Context, reference: DefinitionUri, bases: Iterable[str]) -> None:
         self.node = context.database.node.authority
         self.reference = reference
-        self.own = {f"{base.rstrip('/')}{ROOT}" for base in bases} | {self.node}
+        self.own = {f"{base.rstrip('/')}{CATALOG_ROOT}" for base in bases} | {self.node}
         self.authorities = {reference.authority}
 
     async def ask_links(self, connection: Connection) -> None:
@@ -59,29 +59,29 @@ class _Seeker:
         A source without a public URL is the authority `urn:uuid:…`, but gives out URLs.
         """
         root = self.reference.authority
-        if root.endswith(ROOT) and root not in self.own:
-            found = await links.authorities_at(connection, root.removesuffix(ROOT))
+        if root.endswith(CATALOG_ROOT) and root not in self.own:
+            found = await links.authorities_at(connection, root.removesuffix(CATALOG_ROOT))
             self.authorities |= {catalog_root(authority).rstrip("/") for authority in found}
 
     async def candidates(self, connection: Connection) -> list[Xid]:
         """Where an entity of this name is here, be it under another name than at its origin."""
         if not self.reference.group:
             return await self._in_any_group(connection)
-        xid = Xid(GROUPS, self.reference.group, MESSAGES, self.reference.definition)
+        xid = Xid(MESSAGE_GROUPS, self.reference.group, GROUP_MESSAGES, self.reference.definition)
         if self.reference.vid:
             xid = xid.version(self.reference.vid)
         origins = [
             Origin(one, str(xid))
             for authority in self.authorities
-            for one in (authority, authority.removesuffix(ROOT))
+            for one in (authority, authority.removesuffix(CATALOG_ROOT))
         ]
         copies = await store.load_by_origin(connection, origins)
         return [*dict.fromkeys([xid, *(copy.path for copy in copies.values())])]
 
     async def _in_any_group(self, connection: Connection) -> list[Xid]:
-        groups = await store.load_ids(connection, f"/{GROUPS}")
+        groups = await store.load_ids(connection, f"/{MESSAGE_GROUPS}")
         definition = self.reference.definition
-        xids = [str(Xid(GROUPS, group, MESSAGES, definition)) for group in groups]
+        xids = [str(Xid(MESSAGE_GROUPS, group, GROUP_MESSAGES, definition)) for group in groups]
         found = await store.load(connection, xids)
         return [Xid.parse(xid) for xid in sorted(found)]
 

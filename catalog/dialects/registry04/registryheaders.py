@@ -15,7 +15,7 @@ from catalog.model.errors import HeaderError
 
 Json: TypeAlias = dict[str, Any]
 
-PREFIX = "Registry-"
+HEADER_PREFIX = "Registry-"
 _LARGEST_VALUE = 8_000
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 _NUMBER = re.compile(r"[0-9]{1,15}")
@@ -30,7 +30,7 @@ _SPELLED = ("createdBy", "createdOn", "modifiedBy", "modifiedOn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Headers:
+class RegistryHeaders:
     """The metadata in a request's headers: what to set, and what to delete.
 
     Source: CloudEvents Registry 0.4, "Updating a Resource": an absent header leaves its
@@ -57,10 +57,10 @@ class Headers:
         return {name: value for name, value in merged.items() if name not in self.deleted}
 
     def _conflict(self, name: str, detail: str) -> HeaderError:
-        return HeaderError(self.path, name=PREFIX + name, error_detail=detail)
+        return HeaderError(self.path, name=HEADER_PREFIX + name, error_detail=detail)
 
 
-def read_headers(request: web.Request, singular: str) -> Headers:
+def read_headers(request: web.Request, singular: str) -> RegistryHeaders:
     """The `Registry-` headers of a request.
 
     Args:
@@ -73,9 +73,9 @@ def read_headers(request: web.Request, singular: str) -> Headers:
     given: Json = {}
     deleted: set[str] = set()
     for header, text in request.headers.items():
-        if not header.lower().startswith(PREFIX.lower()):
+        if not header.lower().startswith(HEADER_PREFIX.lower()):
             continue
-        lower = header[len(PREFIX) :].lower()
+        lower = header[len(HEADER_PREFIX) :].lower()
         name = names.get(lower, lower)
         if name in _IGNORED:
             continue
@@ -85,7 +85,7 @@ def read_headers(request: web.Request, singular: str) -> Headers:
             deleted.add(name)
         else:
             given[name] = _read(request, header, lower, text)
-    return Headers(path=request.path, given=given, deleted=frozenset(deleted))
+    return RegistryHeaders(path=request.path, given=given, deleted=frozenset(deleted))
 
 
 def _read(request: web.Request, header: str, name: str, text: str) -> Any:
@@ -111,7 +111,7 @@ def headers_of(shown: Mapping[str, Any]) -> dict[str, str]:
             plain = _text(value)
             text = encode_url(plain) if name.lower() in _REFERENCES else _encoded(plain)
             if text and len(text) <= _LARGEST_VALUE:
-                headers[PREFIX + name] = text
+                headers[HEADER_PREFIX + name] = text
     return headers
 
 

@@ -12,9 +12,9 @@ import uri_template
 from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, text_in
 from catalog.model.scalars import SCALAR_CHECKS
 
-MOST_CHARACTERS = 4000
+_MOST_CHARACTERS = 4000
 # To take one apart costs time, which every other request waits for.
-MOST_EXPRESSIONS = 64
+_MOST_EXPRESSIONS = 64
 
 
 def check_template(value: Any, place: BodyPath) -> Mapping[str, Any]:
@@ -44,10 +44,10 @@ def check_text(value: Any, place: BodyPath) -> None:
         return
     if not isinstance(value, str):
         raise place.fault("it needs to be a string")
-    if len(value) > MOST_CHARACTERS:
-        raise place.fault(f"it is longer than {MOST_CHARACTERS} characters")
-    if value.count("{") > MOST_EXPRESSIONS:
-        raise place.fault(f"it has more than {MOST_EXPRESSIONS} expressions")
+    if len(value) > _MOST_CHARACTERS:
+        raise place.fault(f"it is longer than {_MOST_CHARACTERS} characters")
+    if value.count("{") > _MOST_EXPRESSIONS:
+        raise place.fault(f"it has more than {_MOST_EXPRESSIONS} expressions")
     if not uri_template.validate(value):
         raise place.fault("it needs to be a URI template (RFC 6570)")
 

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import orjson
 
 from catalog.dialects.registry04.address import Types
-from catalog.dialects.registry04.names import PREFIX, SPECVERSION, path_of
-from catalog.dialects.registry04.references import References
+from catalog.dialects.registry04.entityreferences import References
+from catalog.dialects.registry04.names import EDITION, REGISTRY04_ROOT, path_of
 from catalog.dialects.registry04.translate import Fill, Kind, from_entity
 from catalog.dialects.registry04.versions import latest_of, shown_version
 from catalog.model.attributes import check_attributes
@@ -23,7 +23,7 @@ from catalog.reading.loaded import Loaded
 Json: TypeAlias = dict[str, Any]
 
 
-class Show:
+class Layout:
     """Shows what a client of one registry sees.
 
     Args:
@@ -39,7 +39,7 @@ class Show:
     ) -> None:
         self.model = model
         self.references = References((base, *others))
-        self.root = base + PREFIX
+        self.root = base + REGISTRY04_ROOT
         self.authority = authority
 
     def registry(self, entity: Entity, types: list[Types], counts: Mapping[str, int]) -> Json:
@@ -49,7 +49,7 @@ class Show:
             "id": attributes["registryid"],
             "name": attributes.get("name"),
             "description": attributes.get("description"),
-            "specVersion": SPECVERSION,
+            "specVersion": EDITION,
             "self": self.root,
             "tags": attributes.get("labels"),
             "docs": attributes.get("documentation"),

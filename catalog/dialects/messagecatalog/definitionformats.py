@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.dialects.messagecatalog import amqp, cloudevents, mqtt, nats
+from catalog.dialects.messagecatalog import amqpformat, cloudeventsformat, mqttformat, natsformat
 from catalog.dialects.messagecatalog.bodypath import BodyPath
 
-OWN = "messagecatalog"
+CATALOG_ATTRIBUTE = "messagecatalog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class DefinitionFormat:
     """A format of section 3: its metaschema's rules, and its native form.
 
     `native` are the attributes that tell natively that a whole group has this format; MQTT
@@ -29,41 +29,41 @@ class Format:
     from_native: Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
-FORMATS: Mapping[str, Format] = {
-    "CloudEvents": Format(
+DEFINITION_FORMATS: Mapping[str, DefinitionFormat] = {
+    "CloudEvents": DefinitionFormat(
         name="CloudEvents",
         native={"envelope": "CloudEvents/1.0"},
         schema="attributes.dataschema",
-        check=cloudevents.check,
-        to_native=cloudevents.to_native,
-        from_native=cloudevents.from_native,
+        check=cloudeventsformat.check,
+        to_native=cloudeventsformat.to_native,
+        from_native=cloudeventsformat.from_native,
     ),
-    "AMQP": Format(
+    "AMQP": DefinitionFormat(
         name="AMQP",
         native={"protocol": "AMQP/1.0"},
         schema="applicationdata.dataschema",
-        check=amqp.check,
-        to_native=amqp.to_native,
-        from_native=amqp.from_native,
+        check=amqpformat.check,
+        to_native=amqpformat.to_native,
+        from_native=amqpformat.from_native,
     ),
-    "MQTT": Format(
+    "MQTT": DefinitionFormat(
         name="MQTT",
         native={},
         schema="payload.dataschema",
-        check=mqtt.check,
-        to_native=mqtt.to_native,
-        from_native=mqtt.from_native,
+        check=mqttformat.check,
+        to_native=mqttformat.to_native,
+        from_native=mqttformat.from_native,
     ),
-    "NATS": Format(
+    "NATS": DefinitionFormat(
         name="NATS",
         native={"protocol": "NATS"},
         schema="payload.dataschema",
-        check=nats.check,
-        to_native=nats.to_native,
-        from_native=nats.from_native,
+        check=natsformat.check,
+        to_native=natsformat.to_native,
+        from_native=natsformat.from_native,
     ),
 }
-_BY_FAMILY = {name.lower(): name for name in FORMATS}
+_BY_FAMILY = {name.lower(): name for name in DEFINITION_FORMATS}
 
 
 def check_format(value: Any, place: BodyPath) -> str:
@@ -94,5 +94,5 @@ def format_of(attributes: Mapping[str, Any]) -> str | None:
 
 def kept_in(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     """What this API keeps of an entity beside the native attributes."""
-    kept = attributes.get(OWN)
+    kept = attributes.get(CATALOG_ATTRIBUTE)
     return kept if isinstance(kept, dict) else {}

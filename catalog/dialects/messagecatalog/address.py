@@ -9,12 +9,12 @@ from catalog.model.errors import ApiNotFound, MalformedId
 from catalog.model.schema import Model, ResourceType
 from catalog.model.xid import Xid, is_valid_id
 
-GROUPS = "messagegroups"
-MESSAGES = "messages"
+MESSAGE_GROUPS = "messagegroups"
+GROUP_MESSAGES = "messages"
 
 
 def has_groups(model: Model) -> bool:
-    return model.resource_type(GROUPS, MESSAGES) is not None
+    return model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES) is not None
 
 
 def message_type(request: web.Request, model: Model) -> ResourceType:
@@ -23,10 +23,11 @@ def message_type(request: web.Request, model: Model) -> ResourceType:
     Raises:
         ApiNotFound: a client replaced the model by one without message groups.
     """
-    kind = model.resource_type(GROUPS, MESSAGES)
+    kind = model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES)
     if kind is None:
         raise ApiNotFound(
-            request.path, detail=f'The model of this registry has no "/{GROUPS}/{MESSAGES}".'
+            request.path,
+            detail=f'The model of this registry has no "/{MESSAGE_GROUPS}/{GROUP_MESSAGES}".',
         )
     return kind
 
@@ -38,12 +39,12 @@ def group_in(request: web.Request, context: Context) -> Xid:
         ApiNotFound, MalformedId
     """
     message_type(request, context.model)
-    return Xid(GROUPS, _id(request, "group"))
+    return Xid(MESSAGE_GROUPS, _id(request, "group"))
 
 
 def definition_in(request: web.Request, context: Context) -> Xid:
     """The definition that a path names."""
-    return group_in(request, context).child(MESSAGES, _id(request, "definition"))
+    return group_in(request, context).child(GROUP_MESSAGES, _id(request, "definition"))
 
 
 def version_in(request: web.Request, context: Context) -> Xid:

@@ -17,7 +17,7 @@ from catalog.dialects.discovery.attributechecks import CONTEXT_TYPES, OF_EVENT, 
 from catalog.model.schema import STRICT_NAME
 
 ENVELOPE = "CloudEvents/1.0"
-OWN = "discovery"
+DISCOVERY_ATTRIBUTE = "discovery"
 
 _KNOWN = {*OF_EVENT, "extensions"} - {"specversion"}
 _PLAIN = ("description", "datacontenttype", "dataschematype")
@@ -44,7 +44,7 @@ def from_message(id: str, message: Mapping[str, Any], base: str) -> Json | None:
     if not str(message.get("envelope", "")).lower().startswith("cloudevents/"):
         return None
     metadata = as_object(message.get("envelopemetadata"))
-    own = as_object(message.get(OWN))
+    own = as_object(message.get(DISCOVERY_ATTRIBUTE))
     version = _value(metadata, "specversion")
     found = {
         "type": _value(metadata, "type") or id,
@@ -145,7 +145,7 @@ def to_message(event: Mapping[str, Any], shown: Mapping[str, Any], held: Mapping
     """
     changed = {name for name in event.keys() | shown.keys() if event.get(name) != shown.get(name)}
     metadata = deepcopy(as_object(held.get("envelopemetadata")))
-    own = dict(as_object(held.get(OWN)))
+    own = dict(as_object(held.get(DISCOVERY_ATTRIBUTE)))
     patch: Json = {name: event.get(name) for name in _PLAIN if name in changed}
     if not shown:
         patch["envelope"] = ENVELOPE
@@ -164,7 +164,7 @@ def to_message(event: Mapping[str, Any], shown: Mapping[str, Any], held: Mapping
     if "extensions" in changed:
         _put_extensions(event.get("extensions"), shown, metadata, own)
     _keep(own, "attributes", {n: v for n, v in event.items() if n not in _KNOWN})
-    patch |= {"envelopemetadata": metadata or None, OWN: own or None}
+    patch |= {"envelopemetadata": metadata or None, DISCOVERY_ATTRIBUTE: own or None}
     return {name: value for name, value in patch.items() if value != held.get(name)}
 
 
