@@ -1,4 +1,4 @@
-"""Shows a logged change as xRegistry CloudEvents (core/events.md)."""
+"""Renders a logged change as xRegistry CloudEvents (core/events.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catalog.store.changes import LoggedChange
 # Parts of the registry whose updates have events of their own.
 _REGISTRY_PARTS = ("model", "modelsource", "capabilities")
 
-# What events are called: as 1.0-rc4 has it, or as its successor will.
+# The edition of the types of events: 1.0-rc4, or its successor.
 EventNames = Literal["rc4", "next"]
 
 
@@ -29,7 +29,7 @@ def events_of(logged: LoggedChange, *, source: str, names: EventNames = "rc4") -
     Args:
         logged: the change with its place in the log.
         source: absolute URL of the registry's root.
-        names: `next` tells deprecations that are set from those that are removed.
+        names: with `next`, a deprecation that is removed has an event type of its own.
     """
     return [
         CloudEvent(
@@ -48,7 +48,7 @@ def events_of(logged: LoggedChange, *, source: str, names: EventNames = "rc4") -
             },
             data,
         )
-        for entity, action, subject, data in _facts(logged, names)
+        for entity, action, subject, data in _event_parts(logged, names)
     ]
 
 
@@ -60,12 +60,12 @@ def texts_of(event: CloudEvent) -> Mapping[str, str]:
     }
 
 
-def _facts(
+def _event_parts(
     logged: LoggedChange, names: EventNames
 ) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Entity, action, subject and data of each event."""
     change = logged.change
-    changed, inside = _told_apart(change)
+    changed, inside = _split_changed(change)
     updated = {"changed": changed} if change.action == "updated" else {}
     yield change.kind, change.action, change.xid, updated
     if change.deprecation is not None:
@@ -84,8 +84,8 @@ def _deprecation(change: Change, names: EventNames) -> str:
     return "undeprecated" if REMOVED in (change.deprecation or ()) else "deprecated"
 
 
-def _told_apart(change: Change) -> tuple[list[str], list[str]]:
-    """The names of attributes that changed, and those of single capabilities."""
+def _split_changed(change: Change) -> tuple[list[str], list[str]]:
+    """The names of changed attributes, and those of changed capabilities."""
     prefix = "capabilities."
     if change.kind != "registry":
         return list(change.changed), []

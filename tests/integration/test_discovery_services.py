@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import given as given_by_hypothesis
 from hypothesis import strategies as st
 
-from catalog.dialects.discovery.ids import NAMESPACE
+from catalog.dialects.discovery.translate import NAMESPACE
 from catalog.model.entity import Entity
 from catalog.store.services import fold
 from catalog.store.writes import Write, write

@@ -11,11 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catalog.dialects.bodypath import BodyPath
 from catalog.dialects.discovery.attributechecks import faults
 from catalog.dialects.discovery.eventlist import StoredService
-from catalog.dialects.discovery.ids import NAMESPACE, is_service_id, service_id
 from catalog.dialects.discovery.operations import ExistingService, Operation, Put, Remove, process
-from catalog.dialects.discovery.translate import from_entities, to_entities
+from catalog.dialects.discovery.translate import (
+    NAMESPACE,
+    from_entities,
+    is_service_id,
+    service_id,
+    to_entities,
+)
 from catalog.model.attributes import check_attributes
 from catalog.model.errors import NotFound
 from catalog.model.modelsource import default_model
@@ -150,7 +156,7 @@ def written(service: Mapping[str, Any], held: StoredService) -> StoredService:
 @given(service=services)
 @settings(max_examples=150)
 def test_a_service_is_stored_as_the_model_has_endpoints_and_reads_back(service: Any) -> None:
-    assert not [*faults(service, "/services", "")]
+    assert not [*faults(service, BodyPath("/services"))]
     held = written(service, StoredService(id="new"))
     stored, violations = check_attributes(
         held.attributes, ENDPOINT, subject="/endpoints/new", model=MODEL
@@ -182,7 +188,7 @@ def test_whatever_is_stored_can_be_shown_and_what_is_shown_fulfils_the_constrain
 ) -> None:
     shown = from_entities(held, BASE)
     shown.setdefault("protocols", ["HTTP"])
-    assert not [*faults(shown, "/services", "")]
+    assert not [*faults(shown, BodyPath("/services"))]
 
 
 @given(held=natives, service=services)
@@ -359,8 +365,8 @@ GOOD: dict[str, Any] = {"name": "n", "protocols": ["HTTP"]}
     ],
 )
 def test_what_breaks_a_constraint_is_named(part: Any, name: str) -> None:
-    assert not [*faults(GOOD, "/services", "")]
-    found = [*faults({**GOOD, **part}, "/services", "")]
+    assert not [*faults(GOOD, BodyPath("/services"))]
+    found = [*faults({**GOOD, **part}, BodyPath("/services"))]
     assert [error.arguments.get("name") or error.arguments.get("list") for error in found] == [name]
 
 

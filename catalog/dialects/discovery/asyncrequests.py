@@ -1,4 +1,7 @@
-"""Requests that are answered later (discovery seed, "Asynchronous Processing"; RFC 7240)."""
+"""Writes that are answered before they are applied, and the status of each.
+
+Source: discovery seed, "Asynchronous Processing"; RFC 7240.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ _KEPT_SECONDS = 3600.0
 _MOST_KEPT = 1000
 _MOST_PENDING = 20
 _RETRY_SECONDS = "1"
-# So long after its time is up a request is sure to have ended.
+# A request has surely ended when its timeout was exceeded by this.
 _SPARE_SECONDS = 5.0
 _log = structlog.get_logger()
 
 
-def prefers_later(request: web.Request) -> bool:
+def prefers_async(request: web.Request) -> bool:
     """Whether the client would rather not wait (RFC 7240, "respond-async")."""
     lines = request.headers.getall("Prefer", [])
     preferences = (text for line in lines for text in line.split(","))
@@ -39,30 +42,30 @@ def prefers_later(request: web.Request) -> bool:
 
 
 async def accept(
-    request: web.Request, work: ServiceWrite, condition: Condition | None
+    request: web.Request, write: ServiceWrite, condition: Condition | None
 ) -> web.Response:
-    """Answer 202, and do the work meanwhile; `/services/requests/{id}` shows how it goes.
+    """Answer 202 and apply the write in the background; `/services/requests/{id}` has its status.
 
     Args:
-        condition: is asked when the work is done, and may refuse it.
+        condition: refuses the write, or not, under its locks.
 
     Raises:
-        ServerBusy: too many requests wait already.
+        ServerBusy: too many requests are pending already.
     """
     context = request.app[CONTEXT]
-    work.id = await _note(context, request.path)
-    request.app[BACKGROUND_TASKS].begin(_work(context, work, condition))
+    write.id = await _register(context, request.path)
+    request.app[BACKGROUND_TASKS].begin(_apply_in_background(context, write, condition))
     return web.Response(
         status=202,
         headers={
-            "Location": f"{work.catalog.base}/services/requests/{work.id}",
+            "Location": f"{write.catalog.base}/services/requests/{write.id}",
             "Preference-Applied": _RESPOND_ASYNC,
             "Retry-After": _RETRY_SECONDS,
         },
     )
 
 
-async def _note(context: Context, path: str) -> UUID:
+async def _register(context: Context, path: str) -> UUID:
     id = uuid.uuid4()
     seconds = context.settings.request_timeout_seconds + _SPARE_SECONDS
     async with context.database.transaction() as connection:
@@ -72,42 +75,44 @@ async def _note(context: Context, path: str) -> UUID:
     return id
 
 
-async def _work(context: Context, work: ServiceWrite, condition: Condition | None) -> None:
-    """Do it; why it failed, if it does, is kept. The client has its answer already."""
-    assert work.id is not None, "the request was accepted"
+async def _apply_in_background(
+    context: Context, write: ServiceWrite, condition: Condition | None
+) -> None:
+    """Apply a write, and keep the error if it fails: the client has its answer already."""
+    assert write.id is not None, "the request was accepted"
     with contextlib.suppress(ServerBusy):
-        failure = await _do(context, work, condition)
+        failure = await _apply(context, write, condition)
         if failure is not None:
             body = to_json(problem_document(failure))
             async with context.database.transaction() as connection:
                 headers = {"Content-Type": JSON}
-                await services.settle(connection, work.id, "failed", headers, body)
+                await services.settle(connection, write.id, "failed", headers, body)
 
 
-async def _do(
-    context: Context, work: ServiceWrite, condition: Condition | None
+async def _apply(
+    context: Context, write: ServiceWrite, condition: Condition | None
 ) -> XRegistryError | None:
-    """Why it could not be done, if so."""
+    """Apply a write, and return the error that prevented it, if any."""
     try:
         async with asyncio.timeout(context.settings.request_timeout_seconds):
-            configuration = work.catalog.configuration
-            await context.writer.apply_composed(configuration, work, condition=condition)
+            configuration = write.catalog.configuration
+            await context.writer.apply_composed(configuration, write, condition=condition)
     except XRegistryError as refusal:
         return refusal
     except ConfigurationChanged:
         await context.reload()
-        return ServerBusy(work.path, detail="The configuration has just changed.")
+        return ServerBusy(write.path, detail="The configuration has just changed.")
     except TimeoutError:
-        return ServerBusy(work.path)
+        return ServerBusy(write.path)
     except Exception:
-        # As at the boundary of any request: the cause is logged, once.
-        _log.exception("request failed", path=work.path)
-        return ServerError(work.path)
+        # No middleware sees this request, so its cause is logged here.
+        _log.exception("request failed", path=write.path)
+        return ServerError(write.path)
     return None
 
 
-async def answer_status(request: web.Request) -> web.Response:
-    """How a request is doing that was to be answered later, or its answer."""
+async def get_request(request: web.Request) -> web.Response:
+    """The status of a request that is processed asynchronously, or its answer."""
     context = request.app[CONTEXT]
     try:
         id = UUID(request.match_info["id"])

@@ -1,17 +1,18 @@
-"""What the values of a service's attributes have to be (discovery seed, "Service Attributes")."""
+"""Constraints on the attributes of services (discovery seed, "Service Attributes")."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from catalog.model.errors import InvalidAttribute, RequiredAttributeMissing, XRegistryError
+from catalog.dialects.bodypath import BodyPath
+from catalog.model.errors import XRegistryError
 
-# What is wrong with a value; empty where nothing is.
+# Returns the fault of a value, empty if it has none.
 Check: TypeAlias = Callable[[Any], str]
 
-# What the native attributes that the texts end up in can hold.
+# The limit of the native attributes that hold these texts.
 _LONGEST_TEXT = 1000
 
 _CHARACTERS = r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
@@ -34,89 +35,39 @@ _CORE = frozenset(
 )
 
 
-def text(value: Any) -> str:
+def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         return "it must be a non-empty string"
     return "" if len(value) <= _LONGEST_TEXT else f"it is longer than {_LONGEST_TEXT} characters"
 
 
-def long_text(value: Any) -> str:
+def _long_text(value: Any) -> str:
     return "" if isinstance(value, str) and value else "it must be a non-empty string"
 
 
-def uri(value: Any) -> str:
-    if fault := text(value):
-        return fault
-    return "" if _URI.fullmatch(value) else "it must be an absolute URI"
+def _matching(pattern: re.Pattern[str], detail: str) -> Check:
+    return lambda value: _text(value) or ("" if pattern.fullmatch(value) else detail)
 
 
-def media_type(value: Any) -> str:
-    if fault := text(value):
-        return fault
-    return "" if _MEDIA_TYPE.fullmatch(value) else "it must be a media type as RFC 2046 has them"
+def _texts(detail: str, *, least: int) -> Check:
+    def check(value: Any) -> str:
+        if not isinstance(value, list) or len(value) < least or any(map(_text, value)):
+            return detail
+        return ""
+
+    return check
 
 
-def template(value: Any) -> str:
-    if fault := text(value):
-        return fault
-    is_one = _LEVEL_1.fullmatch(value)
-    return "" if is_one else "it must be a URI template of level 1 (RFC 6570)"
-
-
-def texts(value: Any) -> str:
-    if not isinstance(value, list) or not value or any(text(item) for item in value):
-        return "it must be a non-empty array of non-empty strings"
-    return ""
-
-
-def dialects(value: Any) -> str:
-    if not isinstance(value, list) or any(text(item) for item in value):
-        return "it must be an array of non-empty strings"
-    return ""
-
-
-def config(value: Any) -> str:
-    if not isinstance(value, dict) or any(long_text(item) for item in value.values()):
+def _config(value: Any) -> str:
+    if not isinstance(value, dict) or any(map(_long_text, value.values())):
         return "it must be a map of the names of options to their types"
     return ""
 
 
-def deprecation(value: Any) -> str:
+def _deprecation(value: Any) -> str:
     if not isinstance(value, dict) or any(not isinstance(item, str) for item in value.values()):
         return "it must be an object with strings"
     return ""
-
-
-OF_SERVICE: Mapping[str, Check] = {
-    "name": text,
-    "description": text,
-    "docsurl": uri,
-    "deprecated": deprecation,
-    "specversions": texts,
-    "subscriptionurl": uri,
-    "subscriptionconfig": config,
-    "subscriptiondialects": dialects,
-    "authscope": text,
-    "protocols": texts,
-}
-
-OF_EVENT: Mapping[str, Check] = {
-    "type": text,
-    "description": text,
-    "specversion": text,
-    "specversions": texts,
-    "datacontenttype": media_type,
-    "dataschema": uri,
-    "dataschematype": media_type,
-    "dataschemacontent": long_text,
-    "sourcetemplate": template,
-}
-
-OF_EXTENSION: Mapping[str, Check] = {
-    "name": lambda value: _context_name(value),
-    "type": lambda value: _context_type(value),
-    "specurl": lambda value: _reference(value),
-}
 
 
 def _context_name(value: Any) -> str:
@@ -137,66 +88,87 @@ def _reference(value: Any) -> str:
     return "it must be a URI"
 
 
-def faults(service: Mapping[str, Any], subject: str, path: str) -> Iterator[XRegistryError]:
-    """What is wrong with a service, as a client gave it.
+_uri = _matching(_URI, "it must be an absolute URI")
+_media_type = _matching(_MEDIA_TYPE, "it must be a media type as RFC 2046 has them")
+_some_texts = _texts("it must be a non-empty array of non-empty strings", least=1)
 
-    Args:
-        path: of the service in the request's body, for the names of attributes.
-    """
-    yield from _members(service, OF_SERVICE, ("name", "protocols"), subject, path)
-    events = service.get("events")
+OF_SERVICE: Mapping[str, Check] = {
+    "name": _text,
+    "description": _text,
+    "docsurl": _uri,
+    "deprecated": _deprecation,
+    "specversions": _some_texts,
+    "subscriptionurl": _uri,
+    "subscriptionconfig": _config,
+    "subscriptiondialects": _texts("it must be an array of non-empty strings", least=0),
+    "authscope": _text,
+    "protocols": _some_texts,
+}
+
+OF_EVENT: Mapping[str, Check] = {
+    "type": _text,
+    "description": _text,
+    "specversion": _text,
+    "specversions": _some_texts,
+    "datacontenttype": _media_type,
+    "dataschema": _uri,
+    "dataschematype": _media_type,
+    "dataschemacontent": _long_text,
+    "sourcetemplate": _matching(_LEVEL_1, "it must be a URI template of level 1 (RFC 6570)"),
+}
+
+OF_EXTENSION: Mapping[str, Check] = {
+    "name": _context_name,
+    "type": _context_type,
+    "specurl": _reference,
+}
+
+
+def faults(service: Mapping[str, Any], place: BodyPath) -> Iterator[XRegistryError]:
+    """The errors in a service that a client sent."""
+    yield from _members(service, OF_SERVICE, ("name", "protocols"), place)
+    place, events = place.at("events"), service.get("events")
     if events is not None and not isinstance(events, list):
-        yield _fault(subject, f"{path}events", "it must be an array")
+        yield place.fault("it must be an array")
         return
     for index, event in enumerate(events or ()):
-        yield from _event_faults(event, subject, f"{path}events[{index}]")
+        yield from _event_faults(event, place.item(index))
 
 
-def _event_faults(event: Any, subject: str, path: str) -> Iterator[XRegistryError]:
+def _event_faults(event: Any, place: BodyPath) -> Iterator[XRegistryError]:
     if not isinstance(event, dict):
-        yield _fault(subject, path, "it must be an object")
+        yield place.fault("it must be an object")
         return
-    yield from _members(event, OF_EVENT, ("type",), subject, f"{path}.")
+    yield from _members(event, OF_EVENT, ("type",), place)
     if event.get("dataschema") is not None and event.get("dataschemacontent") is not None:
-        detail = "it must not be there beside dataschema"
-        yield _fault(subject, f"{path}.dataschemacontent", detail)
-    extensions = event.get("extensions")
+        yield place.at("dataschemacontent").fault("it must not be there beside dataschema")
+    place, extensions = place.at("extensions"), event.get("extensions")
     if extensions is not None and not isinstance(extensions, list):
-        yield _fault(subject, f"{path}.extensions", "it must be an array")
+        yield place.fault("it must be an array")
         return
     names: set[str] = set()
     for index, extension in enumerate(extensions or ()):
-        yield from _extension_faults(extension, names, subject, f"{path}.extensions[{index}]")
+        yield from _extension_faults(extension, names, place.item(index))
 
 
-def _extension_faults(
-    extension: Any, names: set[str], subject: str, path: str
-) -> Iterator[XRegistryError]:
+def _extension_faults(extension: Any, names: set[str], place: BodyPath) -> Iterator[XRegistryError]:
     if not isinstance(extension, dict):
-        yield _fault(subject, path, "it must be an object")
+        yield place.fault("it must be an object")
         return
-    yield from _members(extension, OF_EXTENSION, ("name", "type"), subject, f"{path}.")
+    yield from _members(extension, OF_EXTENSION, ("name", "type"), place)
     name = str(extension.get("name"))
     if name in names:
-        yield _fault(subject, f"{path}.name", f"there are two extensions {name!r}")
+        yield place.at("name").fault(f"there are two extensions {name!r}")
     names.add(name)
 
 
 def _members(
-    values: Mapping[str, Any],
-    checks: Mapping[str, Check],
-    required: tuple[str, ...],
-    subject: str,
-    path: str,
+    values: Mapping[str, Any], checks: Mapping[str, Check], required: Sequence[str], place: BodyPath
 ) -> Iterator[XRegistryError]:
     for name, check in checks.items():
         value = values.get(name)
         if value is None:
             if name in required:
-                yield RequiredAttributeMissing(subject, list=f"{path}{name}")
+                yield place.at(name).missing()
         elif fault := check(value):
-            yield _fault(subject, f"{path}{name}", fault)
-
-
-def _fault(subject: str, name: str, detail: str) -> XRegistryError:
-    return InvalidAttribute(subject, name=name, error_detail=detail)
+            yield place.at(name).fault(fault)

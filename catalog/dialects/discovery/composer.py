@@ -1,10 +1,10 @@
-"""Writes services: each request is one interaction, decided while nobody else writes them."""
+"""Composes the interaction of a request to write services, under their locks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from uuid import UUID
 
 from catalog.dialects.discovery.eventlist import StoredService
@@ -22,7 +22,6 @@ from catalog.dialects.discovery.operations import ExistingService, Operation, Pu
 from catalog.dialects.discovery.serviceevents import Json
 from catalog.dialects.discovery.translate import is_service, to_entities
 from catalog.http.headers import interaction_headers
-from catalog.http.responses import JSON, to_json
 from catalog.model.entity import Entity, Origin
 from catalog.model.errors import InvalidAttribute
 from catalog.model.interaction import Interaction
@@ -33,50 +32,39 @@ from catalog.store.database import Connection
 from catalog.store.locks import Touched
 from catalog.writing.transaction import Outcome
 
-# Beyond so many services it is cheaper, for everybody, to take the catalog whole: there is room
-# for some thousand locks in a database, and each takes two.
-_MOST_APART = 100
+# Larger requests lock the catalog as a whole: a database has room for some thousand locks, and
+# each service takes two.
+_MOST_LOCKED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAnswer:
-    """What a request is answered with when it is done."""
+    """The answer to a request, which may be kept until the client asks for it."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenServices:
-    """What a request did: its services in order, as they are now, or were if they are gone.
-
-    `services` is as long as the request, `created` are the ids of those that are new.
-    """
-
-    services: Sequence[Json]
-    created: frozenset[str]
-    base: str
-
-
-Answering: TypeAlias = Callable[[WrittenServices], ServiceAnswer]
+# Makes the answer of the services of a request, in its order, as they are now, or were if they
+# are gone; and of the ids of those that are new.
+AnswerMaker: TypeAlias = Callable[[Sequence[Json], frozenset[str]], ServiceAnswer]
 
 
 @dataclass(slots=True, kw_only=True)
 class ServiceWrite:
-    """The work of one request; `answer` is there once it was done.
+    """A request to write services; it has its `answer` once it was applied.
 
     Args:
         path: of the request.
-        operations: what it asks for, in order.
-        answering: makes the answer.
-        id: of the request where its answer is kept, for a client that does not wait.
+        operations: in the order of the request.
+        id: of the request if its answer is kept, for a client that does not wait.
     """
 
     catalog: ServiceCatalog
     path: str
     operations: Sequence[Operation]
-    answering: Answering
+    make_answer: AnswerMaker
     id: UUID | None = None
     answer: ServiceAnswer | None = None
     _endpoints: dict[str, Entity] = field(default_factory=dict)
@@ -84,7 +72,7 @@ class ServiceWrite:
     _xids: dict[str, Xid] = field(default_factory=dict)
 
     def foresee(self) -> Touched:
-        """The endpoints where they were when last looked for, else where new ones will be."""
+        """The endpoints that `compose` found; before, those that new services would become."""
         if self._is_large:
             return Touched(catalog_exclusive=True)
         xids = [
@@ -97,14 +85,14 @@ class ServiceWrite:
 
     @property
     def _is_large(self) -> bool:
-        return len(self.operations) > _MOST_APART
+        return len(self.operations) > _MOST_LOCKED
 
     async def compose(self, connection: Connection) -> Interaction:
         """Process the services in their order.
 
         Raises:
             ServiceNameTaken, NotFound
-            InvalidAttribute: the model has no messages, which events would be.
+            InvalidAttribute: the model has no messages, which events are stored as.
         """
         names = {each.name for each in self.operations if isinstance(each, Put)}
         folded = await services.fold(connection, names)
@@ -140,13 +128,13 @@ class ServiceWrite:
         return process(self.operations, held, folded, await self._epochs(connection))
 
     async def _epochs(self, connection: Connection) -> dict[str, int]:
-        """The epochs that the first operations find, where others follow on the same service."""
+        """The epochs before the request, if several of its operations are on one service."""
         ids = [operation.id for operation in self.operations]
         if len({id.lower() for id in ids}) == len(ids):
             return {}
         origins = [Origin(self.catalog.authority, str(Xid(ENDPOINTS, id))) for id in {*ids}]
-        buried = await entities.load_tombstones(connection, origins)
-        epochs = {Xid.parse(origin.xid).gid.lower(): t.epoch for origin, t in buried.items()}
+        tombstones = await entities.load_tombstones(connection, origins)
+        epochs = {Xid.parse(origin.xid).gid.lower(): t.epoch for origin, t in tombstones.items()}
         return epochs | {id: endpoint.epoch for id, endpoint in self._endpoints.items()}
 
     def _put(self, interaction: Interaction, xid: Xid, put: Put, endpoint: Entity | None) -> None:
@@ -165,13 +153,13 @@ class ServiceWrite:
             interaction.delete(xid.child(ENDPOINT_MESSAGES, id), None)
 
     def _without_default_url(self, service: Json, held: StoredService) -> Json:
-        """What the server would say anyhow need not be stored."""
+        """A service without the URL that is shown by default, which need not be stored."""
         if service.get("subscriptionurl") != subscriptions_url(self.catalog):
             return service
         return {name: value for name, value in service.items() if name != "subscriptionurl"}
 
     async def conclude(self, connection: Connection, outcome: Outcome) -> None:
-        """Make the answer, and keep it if nobody waits for it.
+        """Make the answer, and keep it if no client waits for it.
 
         Raises:
             RequestInterrupted: its time is up, and it was reported as interrupted.
@@ -184,9 +172,7 @@ class ServiceWrite:
                 shown[endpoint.xid] = show(endpoint, self._held[endpoint.xid], self.catalog)
         results = [shown[str(self._xids[each.id.lower()])] for each in self.operations]
         created = frozenset(id for id in self._xids if not self._was_service(id))
-        answer = self.answering(
-            WrittenServices(services=results, created=created, base=self.catalog.base)
-        )
+        answer = self.make_answer(results, created)
         self.answer = replace(answer, headers={**answer.headers, **interaction_headers(outcome)})
         if self.id is not None and not await services.settle(
             connection, self.id, "done", self.answer.headers, self.answer.body
@@ -200,35 +186,3 @@ class ServiceWrite:
 
 def _name_of(endpoint: Entity) -> str:
     return str(endpoint.attributes.get("name") or endpoint.path.gid)
-
-
-def _answer(status: int, body: Any, **headers: str) -> ServiceAnswer:
-    return ServiceAnswer(
-        status=status, headers={"Content-Type": JSON, **headers}, body=to_json(body)
-    )
-
-
-def answer_added(written: WrittenServices) -> ServiceAnswer:
-    """To `POST /services`: ids in the order of the request, and where a single one is."""
-    ids = [{"id": service["id"]} for service in written.services]
-    if len(ids) != 1:
-        return _answer(201, ids)
-    return _answer(201, ids, Location=written.services[0]["url"])
-
-
-def answer_put(written: WrittenServices) -> ServiceAnswer:
-    """To `PUT /services/{id}`: the service, and where it is if it is new."""
-    service = written.services[0]
-    if service["id"].lower() not in written.created:
-        return _answer(200, service)
-    return _answer(201, service, Location=service["url"])
-
-
-def answer_removed(written: WrittenServices) -> ServiceAnswer:
-    """To `DELETE /services/{id}`: what the service was."""
-    return _answer(200, written.services[0])
-
-
-def answer_all_removed(written: WrittenServices) -> ServiceAnswer:
-    """To `DELETE /services`: what the services were, in the order of the request."""
-    return _answer(200, written.services)

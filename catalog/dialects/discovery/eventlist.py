@@ -1,4 +1,4 @@
-"""Which messages are the events of a service, and in which order: pure, no I/O."""
+"""The list of a service's events, in order, and the messages that they are: pure, no I/O."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _LONGEST_SLUG = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredService:
-    """An endpoint as it is stored: its id, its attributes, and those of its messages by id.
+    """The stored endpoint of a service: its attributes, and those of its messages by id.
 
-    `shared` are the messages of the groups that it refers to, by xid. A message that has no
-    default version, or refers to one that is gone, has no attributes.
+    `shared` are the messages of the groups that it refers to, by xid. A message without a
+    default version, or with a cross reference to a missing one, has no attributes.
     """
 
     id: str
@@ -39,7 +39,8 @@ class StoredService:
 def shown_events(held: StoredService, base: str) -> dict[str, Json]:
     """The events of a service in its order: own messages by id, shared ones by xid.
 
-    An own message stands for all shared ones of its type; a service may do without others.
+    An own message replaces all shared ones of its type; `without` lists further shared
+    messages that are no events of the service.
     """
     events = _events(held.messages, base)
     types = {event["type"] for event in events.values()}
@@ -68,6 +69,11 @@ def _texts_in(attributes: Mapping[str, Any], name: str) -> list[str]:
 def message_patches(
     service: Mapping[str, Any], order: Sequence[str], shown: Mapping[str, Json], held: StoredService
 ) -> dict[str, Json]:
+    """The patches of own messages, by id.
+
+    Args:
+        order: the keys of the service's events.
+    """
     patches = {}
     for id, event in zip(order, service.get("events") or (), strict=True):
         if id not in held.shared:
@@ -78,7 +84,7 @@ def message_patches(
 
 
 def put_order(own: Json, events: Sequence[Json], order: Sequence[str], held: StoredService) -> None:
-    """Keep the order of events, where ids do not give it, and the shared ones to do without."""
+    """Keep the order of events, if it is not that of ids, and the excluded shared messages."""
     by_id = sorted(order, key=lambda id: (id in held.shared, id.lower()))
     types = {
         event["type"] for id, event in zip(order, events, strict=True) if id not in held.shared
@@ -98,7 +104,7 @@ def put_order(own: Json, events: Sequence[Json], order: Sequence[str], held: Sto
 def match_events(
     events: Sequence[Json], shown: Mapping[str, Json], held: StoredService
 ) -> list[str]:
-    """Which message each event is: the one that says the same, else one of its type, else new."""
+    """The key of each event's message: with the same content, else of its type, else new."""
     ids: dict[int, str] = {}
     for key in (_content, _type):
         free: dict[object, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Reads services: one by its id or name, or a page of all."""
+"""Loads endpoints with their messages, and shows them as services."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.dialects.discovery.eventlist import StoredService
-from catalog.dialects.discovery.ids import service_id
 from catalog.dialects.discovery.serviceevents import Json
-from catalog.dialects.discovery.translate import from_entities, is_service
+from catalog.dialects.discovery.translate import from_entities, is_service, service_id
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
-from catalog.model.errors import NotFound
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
 from catalog.reading.read import read_entities
@@ -25,7 +23,7 @@ ENDPOINT_MESSAGES = "messages"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCatalog:
-    """What services are read from and shown with.
+    """The services of a node as the client of one request sees them.
 
     Args:
         configuration: the one in force when the request was read.
@@ -42,18 +40,8 @@ class ServiceCatalog:
         return self.configuration.model
 
 
-def check_model(model: Model, path: str) -> None:
-    """Refuse everything where the model has nothing that could be a service.
-
-    Raises:
-        NotFound
-    """
-    if ENDPOINTS not in model.groups:
-        raise NotFound(path, detail="The model of this registry has no endpoints.")
-
-
 def id_of(endpoint: Entity) -> str:
-    """The id of the service that an endpoint is."""
+    """The id of an endpoint's service."""
     return service_id(endpoint.authority, endpoint.origin)
 
 
@@ -126,9 +114,9 @@ async def _load_messages(
     if not collections:
         return messages
     xids = await store.load_members(connection, collections)
-    known = await read_entities(connection, model, [Xid.parse(xid) for xid in xids])
+    loaded = await read_entities(connection, model, [Xid.parse(xid) for xid in xids])
     for xid in xids:
-        version = known.default_of(known.entities[xid]) if xid in known.entities else None
+        version = loaded.default_of(loaded.entities[xid]) if xid in loaded.entities else None
         messages[str(Xid.parse(xid).group)][xid] = version.attributes if version else {}
     return messages
 
@@ -136,8 +124,8 @@ async def _load_messages(
 def show(endpoint: Entity, held: StoredService, catalog: ServiceCatalog) -> Json:
     """A service as clients see it.
 
-    A service of this node that names no place for subscriptions has them here; where those of
-    another catalog's are made, only that catalog could say.
+    A service of this node that names no URL for subscriptions has the node's; the URL of a
+    replica's is known to its authority only.
     """
     id = id_of(endpoint)
     service = from_entities(held, catalog.base)

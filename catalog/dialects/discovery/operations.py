@@ -1,7 +1,4 @@
-"""Processes the services of one request in their order, each on what the former ones left.
-
-Pure: it decides what every service that a request touches is in the end.
-"""
+"""Operations on services, and the final one on each service of a request: pure, no I/O."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ from catalog.model.ownerrors import ServiceNameTaken
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """Add a service, or replace the one of this id.
+    """Add a service, or replace the one with this id.
 
-    Its epoch will be above `least_epoch`, and has to be `epoch` now where that is given.
+    Its new epoch is above `least_epoch`; its epoch before has to be `epoch`, if given.
     """
 
     id: str
@@ -34,7 +31,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remove:
-    """Delete a service, whose epoch has to be `epoch` now where that is given."""
+    """Delete a service, whose epoch has to be `epoch`, if given."""
 
     id: str
     epoch: int | None = None
@@ -45,7 +42,7 @@ Operation: TypeAlias = Put | Remove
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingService:
-    """A service before the request: its name as it is compared, and its endpoint's xid."""
+    """A service before the request: its name, folded for comparison, and its endpoint's xid."""
 
     name: str
     xid: str
@@ -53,17 +50,19 @@ class ExistingService:
 
 def process(
     operations: Iterable[Operation],
-    held: Mapping[str, ExistingService],
+    existing: Mapping[str, ExistingService],
     folded: Mapping[str, str],
     epochs: Mapping[str, int],
 ) -> dict[str, Operation]:
-    """What each touched service is in the end: put, or removed.
+    """Reduce operations to the final one on each service, by id in lower case.
+
+    Each operation is processed on the state that the ones before it leave.
 
     Args:
-        held: services that there are, by id in lower case: all that are touched and all that
-            have a name which is asked for.
-        folded: how the names in the operations are compared.
-        epochs: by id in lower case, of the endpoints that there are or were; others have 0.
+        existing: by id in lower case: all services that the operations are on, and all that
+            have a name which an operation gives.
+        folded: the names in the operations, folded for comparison.
+        epochs: by id in lower case, of existing and deleted endpoints; others have 0.
 
     Raises:
         ServiceNameTaken: at its turn, another service has the name.
@@ -71,26 +70,26 @@ def process(
 
     Source: discovery seed, "POST /services" and "POST /services?import".
     """
-    register = _Register(held)
+    names = _Names(existing)
     done: dict[str, Operation] = {}
     for operation in operations:
         id = operation.id.lower()
         if isinstance(operation, Remove) or operation.must_exist:
-            register.check_exists(operation.id)
+            names.check_exists(operation.id)
         if isinstance(operation, Remove):
-            register.remove(id)
+            names.remove(id)
             done[id] = operation
         else:
-            register.put(id, operation.name, folded[operation.name])
+            names.put(id, operation.name, folded[operation.name])
             done[id] = _joined(done.get(id), operation, epochs.get(id, 0))
     return done
 
 
 def _joined(earlier: Operation | None, later: Put, epoch: int) -> Put:
-    """The later one, whose epoch is above the one that the earlier one led to.
+    """The later operation, with an epoch above the one after the earlier operation.
 
     Args:
-        epoch: the one that the earlier one found.
+        epoch: the one before the earlier operation.
     """
     if not isinstance(earlier, Put):
         return later
@@ -104,12 +103,12 @@ def _joined(earlier: Operation | None, later: Put, epoch: int) -> Put:
     )
 
 
-class _Register:
-    """Which service has which name."""
+class _Names:
+    """The names of services, no two of which may be the same."""
 
-    def __init__(self, held: Mapping[str, ExistingService]) -> None:
-        self._held = held
-        self._names = {id: service.name for id, service in held.items()}
+    def __init__(self, existing: Mapping[str, ExistingService]) -> None:
+        self._existing = existing
+        self._names = {id: service.name for id, service in existing.items()}
         self._holders: dict[str, set[str]] = {}
         for id, name in self._names.items():
             self._holders.setdefault(name, set()).add(id)
@@ -119,7 +118,7 @@ class _Register:
             raise NotFound(f"/services/{id}")
 
     def put(self, id: str, shown: str, name: str) -> None:
-        """Names that are the same already, as native clients may give them, can be kept."""
+        """Give a service a name. It can keep one that others have, which native clients permit."""
         if self._names.get(id) == name:
             return
         if holders := self._holders.get(name):
@@ -133,6 +132,6 @@ class _Register:
             self._holders[self._names.pop(id)].discard(id)
 
     def _subject(self, holders: Iterable[str]) -> str:
-        """Who has a name: a service that there is, or else one of the same request."""
-        known = sorted(self._held[id].xid for id in holders if id in self._held)
-        return known[0] if known else "/services"
+        """The xid of an existing service among those with a name, if there is one."""
+        xids = sorted(self._existing[id].xid for id in holders if id in self._existing)
+        return xids[0] if xids else "/services"

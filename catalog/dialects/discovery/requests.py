@@ -1,27 +1,22 @@
-"""Reads what clients send to the Discovery API: services, and references to services."""
+"""Reads services, and references to services, from the bodies of requests."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aiohttp import web
 
+from catalog.dialects.bodypath import BodyPath
 from catalog.dialects.discovery.attributechecks import faults
-from catalog.dialects.discovery.ids import is_service_id
 from catalog.dialects.discovery.operations import Put, Remove
 from catalog.dialects.discovery.serviceevents import Json
+from catalog.dialects.discovery.translate import is_service_id
 from catalog.model.attributes import fault_in_json
-from catalog.model.errors import (
-    BadFlag,
-    InvalidAttribute,
-    ParsingData,
-    RequiredAttributeMissing,
-    with_violations,
-)
+from catalog.model.errors import BadFlag, ParsingData, with_violations
 
-# Epochs count on from what is imported, within the integers that JSON carries exactly.
+# Epochs are counted on from imported ones, within the integers that JSON carries exactly.
 _LARGEST_EPOCH = 2**52
 _MOST_SERVICES = 10_000
 _MOST_EVENTS = 10_000
@@ -46,10 +41,10 @@ def read_added(body: Any, path: str, *, imports: bool) -> list[Put]:
         ParsingData, InvalidAttribute, RequiredAttributeMissing
     """
     puts = []
-    for index, entry in enumerate(_entries(body, path)):
-        service = _service(entry, path, f"[{index}].")
-        id = _id(entry, path, f"[{index}].") if imports else None
-        epoch = _epoch(entry, path, f"[{index}].") if imports else None
+    for entry, place in _entries(body, path):
+        service = _service(entry, place)
+        id = _id(entry, place) if imports else None
+        epoch = _epoch(entry, place) if imports else None
         puts.append(Put(id=id or str(uuid.uuid4()), service=service, least_epoch=epoch or 0))
     return puts
 
@@ -62,12 +57,13 @@ def read_replaced(body: Any, path: str, id: str, *, imports: bool) -> Put:
     """
     if not isinstance(body, dict):
         raise ParsingData(path, error_detail="a JSON object is needed")
-    given = _id(body, path, "")
+    place = BodyPath(path)
+    given = _id(body, place)
     if given is None:
-        raise RequiredAttributeMissing(path, list="id")
+        raise place.at("id").missing()
     if given.lower() != id.lower():
-        raise InvalidAttribute(path, name="id", error_detail=f"it must be that of the URL, {id}")
-    service, epoch = _service(body, path, ""), _epoch(body, path, "")
+        raise place.at("id").fault(f"it must be that of the URL, {id}")
+    service, epoch = _service(body, place), _epoch(body, place)
     if imports:
         return Put(id=given, service=service, least_epoch=epoch or 0)
     return Put(id=given, service=service, epoch=epoch, must_exist=True)
@@ -80,51 +76,49 @@ def read_removed(body: Any, path: str) -> list[Remove]:
         ParsingData, InvalidAttribute, RequiredAttributeMissing
     """
     removed = []
-    for index, entry in enumerate(_entries(body, path)):
-        id = _id(entry, path, f"[{index}].")
+    for entry, place in _entries(body, path):
+        id = _id(entry, place)
         if id is None:
-            raise RequiredAttributeMissing(path, list=f"[{index}].id")
-        removed.append(Remove(id=id, epoch=_epoch(entry, path, f"[{index}].")))
+            raise place.at("id").missing()
+        removed.append(Remove(id=id, epoch=_epoch(entry, place)))
     return removed
 
 
-def _entries(body: Any, path: str) -> list[Json]:
+def _entries(body: Any, path: str) -> Iterator[tuple[Json, BodyPath]]:
     if not isinstance(body, list) or not all(isinstance(entry, dict) for entry in body):
         raise ParsingData(path, error_detail="a JSON array of objects is needed")
     if len(body) > _MOST_SERVICES:
         raise ParsingData(path, error_detail=f"it has more than {_MOST_SERVICES} services")
-    return body
+    return ((entry, BodyPath(path).item(index)) for index, entry in enumerate(body))
 
 
-def _id(entry: Mapping[str, Any], subject: str, path: str) -> str | None:
+def _id(entry: Mapping[str, Any], place: BodyPath) -> str | None:
     id = entry.get("id")
     if id is not None and not is_service_id(id):
-        raise InvalidAttribute(subject, name=f"{path}id", error_detail="it must be a UUID")
+        raise place.at("id").fault("it must be a UUID")
     return id
 
 
-def _epoch(entry: Mapping[str, Any], subject: str, path: str) -> int | None:
+def _epoch(entry: Mapping[str, Any], place: BodyPath) -> int | None:
     epoch = entry.get("epoch")
     if epoch is None:
         return None
     if type(epoch) is not int or not 0 <= epoch <= _LARGEST_EPOCH:
-        detail = f"it must be an integer from 0 to {_LARGEST_EPOCH}"
-        raise InvalidAttribute(subject, name=f"{path}epoch", error_detail=detail)
+        raise place.at("epoch").fault(f"it must be an integer from 0 to {_LARGEST_EPOCH}")
     return epoch
 
 
-def _service(entry: Mapping[str, Any], subject: str, path: str) -> Json:
-    """A service without what the server alone decides, and without nulls."""
+def _service(entry: Mapping[str, Any], place: BodyPath) -> Json:
+    """A service without the attributes that the server sets, and without nulls."""
     service = {n: v for n, v in entry.items() if n not in ("id", "epoch", "url")}
     for name, value in service.items():
         if fault := fault_in_json(value):
-            raise InvalidAttribute(subject, name=f"{path}{name}", error_detail=fault)
-    if violations := [*faults(service, subject, path)]:
+            raise place.at(name).fault(fault)
+    if violations := [*faults(service, place)]:
         raise with_violations(violations)
     service = _without_nulls(service)
     if len(service.get("events", ())) > _MOST_EVENTS:
-        detail = f"there are more than {_MOST_EVENTS}"
-        raise InvalidAttribute(subject, name=f"{path}events", error_detail=detail)
+        raise place.at("events").fault(f"there are more than {_MOST_EVENTS}")
     if "events" in service:
         service["events"] = [_event(event) for event in service["events"]]
     return service

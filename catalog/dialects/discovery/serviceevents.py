@@ -1,8 +1,8 @@
 """Translates an event of a service to a message of its endpoint, and back: pure, no I/O.
 
-What an event has beyond a message is kept in the message's extension attribute `discovery`:
-`attributes` that no text defines, `extensions` as they were written, and the text of a
-schema that the message has as JSON.
+The message's extension attribute `discovery` keeps the parts of an event without a native
+form: `attributes` that the seed does not define, `extensions` as they were written, and the
+text of a schema that the message has as JSON.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Json = dict[str, Any]
 
 
 def as_object(value: Any) -> Json:
-    """A value that may be something else, as native attributes can be."""
+    """The value of a native attribute if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def from_message(id: str, message: Mapping[str, Any], base: str) -> Json | None:
-    """A message as an event; `None` for one that is no CloudEvent.
+    """Show a message as an event; `None` if it is no CloudEvent.
 
     Args:
         message: the attributes of its default version.
@@ -96,7 +96,7 @@ def _parsed(text: Any) -> Any:
 
 
 def _extensions(metadata: Json, own: Json) -> list[Json]:
-    """The event's extensions in the order and spelling of whoever wrote them here."""
+    """The event's extensions, in the order and spelling that they were written with."""
     kept = own.get("extensions")
     kept = [one for one in kept if _is_extension(one)] if isinstance(kept, list) else []
     native = {
@@ -137,11 +137,11 @@ def _native_extension(extension: Json) -> Json:
 
 
 def to_message(event: Mapping[str, Any], shown: Mapping[str, Any], held: Mapping[str, Any]) -> Json:
-    """What to patch a message with so that it is this event.
+    """The patch that makes a message this event.
 
     Args:
-        shown: the message as an event, now; empty for one that is new.
-        held: the attributes of its default version, now.
+        shown: the message as an event now; empty for a new one.
+        held: the attributes of its default version now.
     """
     changed = {name for name in event.keys() | shown.keys() if event.get(name) != shown.get(name)}
     metadata = deepcopy(as_object(held.get("envelopemetadata")))
@@ -180,7 +180,7 @@ def _put(metadata: Json, name: str, value: Any) -> None:
 
 
 def _schema(event: Mapping[str, Any], own: Json) -> Json:
-    """Where the schema is, or the schema itself: as JSON if it is that, else as its text."""
+    """The native attributes for a schema: its URL, or itself as JSON, else as text."""
     text = event.get("dataschemacontent")
     parsed = _parsed(text)
     own.pop("dataschemacontent", None)

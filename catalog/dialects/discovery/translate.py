@@ -1,12 +1,13 @@
 """Translates a service to an endpoint with its messages, and back: pure, no I/O.
 
-What a service has beyond an endpoint is kept in extension attributes of the same name, save
-for the order of its events and attributes that no text defines: these are in `discovery`.
+Attributes without a native form are kept in extension attributes of the same name; the order
+of events, and attributes that the seed does not define, in the extension attribute `discovery`.
 """
 
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from catalog.dialects.discovery.eventlist import (
 from catalog.dialects.discovery.serviceevents import DISCOVERY_ATTRIBUTE, Json, as_object
 
 SUBSCRIBER = "subscriber"
+# The namespace of derived ids; a name in it is an authority, a line feed, and the xid there.
+NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "urn:concord:services")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
 _RENAMED = {"name": "name", "description": "description", "docsurl": "documentation"}
 _KEPT = ("subscriptionconfig", "subscriptiondialects", "authscope")
@@ -36,7 +40,7 @@ _HTTP = re.compile(r"https?://.+", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """What to patch an endpoint and its messages with, and which messages to delete."""
+    """The patches of an endpoint and its messages, and the messages to delete."""
 
     endpoint: Json
     messages: dict[str, Json]
@@ -44,9 +48,9 @@ class Patch:
 
 
 def from_entities(held: StoredService, base: str) -> Json:
-    """A service without what is of this server alone: its id, epoch and URLs.
+    """Show an endpoint as a service, without its id, its epoch and the URLs of this server.
 
-    What its constraints would refuse is left out.
+    Values that violate the constraints of services are left out.
     """
     attributes = held.attributes
     own = as_object(attributes.get(DISCOVERY_ATTRIBUTE))
@@ -67,11 +71,11 @@ def from_entities(held: StoredService, base: str) -> Json:
 
 
 def to_entities(service: Mapping[str, Any], held: StoredService, base: str) -> Patch:
-    """What makes an endpoint this service, and leaves alone what no service shows.
+    """The patch that makes an endpoint this service; attributes not shown here stay.
 
     Args:
         service: fulfils all constraints.
-        held: what is there now, an endpoint without attributes if it is new.
+        held: the endpoint now, without attributes if it is new.
     """
     attributes = held.attributes
     shown = from_entities(held, base) if attributes else {}
@@ -137,7 +141,7 @@ def _specversions(attributes: Mapping[str, Any]) -> Any:
 
 
 def _put_specversions(versions: list[str] | None, attributes: Mapping[str, Any]) -> Json:
-    """The envelope is the native way to say it; what that cannot say is kept beside it."""
+    """The native envelope, and the versions that it does not express."""
     envelope = str(attributes.get("envelope") or "")
     version = envelope.partition("/")[2]
     if envelope.lower().startswith("cloudevents/") and version not in (versions or ()):
@@ -157,9 +161,9 @@ def _protocols(attributes: Mapping[str, Any]) -> Any:
 
 
 def _put_protocols(protocols: list[str], attributes: Mapping[str, Any]) -> Json:
-    """How subscriptions are made is the native protocol; how events are delivered is not.
+    """The native protocol is that of subscribing; `protocols` are those of delivery.
 
-    Where nothing else is known, both are the same.
+    An endpoint without a protocol takes the first of them.
     """
     native = attributes.get("protocol") or _PROTOCOLS.get(protocols[0], protocols[0])
     is_said = _protocols({"protocol": native}) == protocols
@@ -172,8 +176,10 @@ def _addresses(attributes: Mapping[str, Any]) -> list[Json]:
 
 
 def _url_in(attributes: Mapping[str, Any]) -> str | None:
-    """Over HTTP, the address of such an endpoint is that of a subscription manager
-    (endpoint/spec.md, "HTTP")."""
+    """The URL among an endpoint's addresses, which over HTTP is that of a subscription manager.
+
+    Source: endpoint/spec.md, "HTTP".
+    """
     if str(attributes.get("protocol")).upper() != "HTTP":
         return None
     urls = (str(one.get("uri")) for one in _addresses(attributes))
@@ -200,3 +206,24 @@ def _put_url(url: str | None, attributes: Mapping[str, Any]) -> Json:
         "protocoloptions": options or None,
         "subscriptionurl": None if is_native else url,
     }
+
+
+def is_service_id(value: object) -> bool:
+    """Whether a value is a UUID as RFC 4122 writes it."""
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+
+
+def service_id(authority: str, origin: str) -> str:
+    """The id of an endpoint's service, which is the same in all catalogs that show it.
+
+    An endpoint that was created as a service has the service's UUID as its id. The ids of
+    others are derived from their origins, which never change.
+
+    Args:
+        authority: the endpoint's.
+        origin: the endpoint's xid there.
+    """
+    own = origin.rpartition("/")[2]
+    if is_service_id(own):
+        return own
+    return str(uuid.uuid5(NAMESPACE, f"{authority}\n{origin}"))

@@ -1,59 +1,53 @@
-"""What a path of the Message Catalog API addresses, if the model has it at all."""
+"""The group, definition or version that a request's path addresses, if the model has them."""
 
 from __future__ import annotations
 
 from aiohttp import web
 
-from catalog.context import Context
+from catalog.dialects.messagecatalog.uris import GROUP_MESSAGES, MESSAGE_GROUPS
 from catalog.model.errors import ApiNotFound, MalformedId
-from catalog.model.schema import Model, ResourceType
+from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
 
-MESSAGE_GROUPS = "messagegroups"
-GROUP_MESSAGES = "messages"
 
-
-def has_groups(model: Model) -> bool:
+def has_definitions(model: Model) -> bool:
+    """Whether a model has definitions: a client can replace it by one without messages."""
     return model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES) is not None
 
 
-def message_type(request: web.Request, model: Model) -> ResourceType:
-    """The type of definitions.
+def check_has_definitions(request: web.Request, model: Model) -> None:
+    """Refuse a request where the model has no definitions.
 
     Raises:
-        ApiNotFound: a client replaced the model by one without message groups.
+        ApiNotFound
     """
-    kind = model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES)
-    if kind is None:
-        raise ApiNotFound(
-            request.path,
-            detail=f'The model of this registry has no "/{MESSAGE_GROUPS}/{GROUP_MESSAGES}".',
-        )
-    return kind
+    if not has_definitions(model):
+        detail = f'The model of this registry has no "/{MESSAGE_GROUPS}/{GROUP_MESSAGES}".'
+        raise ApiNotFound(request.path, detail=detail)
 
 
-def group_in(request: web.Request, context: Context) -> Xid:
+def group_in(request: web.Request, model: Model) -> Xid:
     """The group that a path names.
 
     Raises:
         ApiNotFound, MalformedId
     """
-    message_type(request, context.model)
+    check_has_definitions(request, model)
     return Xid(MESSAGE_GROUPS, _id(request, "group"))
 
 
-def definition_in(request: web.Request, context: Context) -> Xid:
-    """The definition that a path names."""
-    return group_in(request, context).child(GROUP_MESSAGES, _id(request, "definition"))
+def definition_in(request: web.Request, model: Model) -> Xid:
+    """The definition that a path names; raises as `group_in`."""
+    return group_in(request, model).child(GROUP_MESSAGES, _id(request, "definition"))
 
 
-def version_in(request: web.Request, context: Context) -> Xid:
-    """The version that a path names."""
-    return definition_in(request, context).version(_id(request, "version"))
+def version_in(request: web.Request, model: Model) -> Xid:
+    """The version that a path names; raises as `group_in`."""
+    return definition_in(request, model).version(_id(request, "version"))
 
 
 def check_new_id(id: object, subject: str) -> str:
-    """The id of something to be created (message catalog, 2.1.1 and 2.2.4).
+    """The id of an entity to be created (message catalog, 2.1.1 and 2.2.4).
 
     Raises:
         MalformedId: it is no `segment-nz-nc` of RFC 3986, or natively no id.

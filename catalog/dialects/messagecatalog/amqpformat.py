@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from catalog.dialects.bodypath import BodyPath, checked_members, checked_object
 from catalog.dialects.messagecatalog import dataschemas
-from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, only
 from catalog.dialects.messagecatalog.valuetemplates import (
     check_template,
     constant_in,
@@ -20,7 +20,7 @@ from catalog.dialects.messagecatalog.valuetemplates import (
 )
 from catalog.model.schema import EXTENDED_NAME
 
-# The properties: native name, native type of a constant, and of a value with variables.
+# The native name of each property, and the native types of a constant and of a template.
 _PROPERTIES: Mapping[str, tuple[str, str, str]] = {
     "messageid": ("message-id", "string", "uritemplate"),
     "userid": ("user-id", "binary", "uritemplate"),
@@ -49,15 +49,15 @@ _SYMBOL = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 def check(definition: Any, id: str, place: BodyPath) -> None:
-    """Refuse what is no description of an AMQP message.
+    """Refuse an invalid description of an AMQP message.
 
     Raises:
         InvalidAttribute
     """
-    sections = only(definition, _SECTIONS, place)
+    sections = checked_members(definition, _SECTIONS, place)
     _check_header(sections.get("header", {}), place.at("header"))
     properties, at = sections.get("properties", {}), place.at("properties")
-    for name, value in only(properties, _PROPERTIES, at).items():
+    for name, value in checked_members(properties, _PROPERTIES, at).items():
         template = check_template(value, at.at(name))
         _check_constant(_PROPERTIES[name][1], constant_in(template), at.at(name))
     for section in _OPEN:
@@ -66,7 +66,7 @@ def check(definition: Any, id: str, place: BodyPath) -> None:
 
 
 def _check_header(value: Any, place: BodyPath) -> None:
-    header = only(value, ("durable", "priority", "ttl"), place)
+    header = checked_members(value, ("durable", "priority", "ttl"), place)
     for name, kind, most in (("priority", "uinteger", 255), ("ttl", "uinteger", 2**32 - 1)):
         number = header.get(name)
         if number is not None and not (fits(kind, number) and number <= most):
@@ -76,7 +76,7 @@ def _check_header(value: Any, place: BodyPath) -> None:
 
 
 def _check_constant(kind: str, text: str, place: BodyPath) -> None:
-    """Hold a value without variables to the type of its field."""
+    """Refuse a value without variables that is not of its field's type."""
     if text and kind == "timestamp" and not fits("timestamp", text):
         raise place.fault("it needs to be an RFC 3339 timestamp")
     if text and kind == "binary" and not is_base64(text):
@@ -84,14 +84,14 @@ def _check_constant(kind: str, text: str, place: BodyPath) -> None:
 
 
 def _check_open(value: Any, place: BodyPath) -> None:
-    for name, template in as_object(value, place).items():
+    for name, template in checked_object(value, place).items():
         if not _SYMBOL.fullmatch(name):
             raise place.at(name).fault("its name needs to be an AMQP symbol: visible ASCII")
         check_template(template, place.at(name))
 
 
 def _check_data(value: Any, place: BodyPath) -> None:
-    data = only(value, ("dataschema", "amqpencoding"), place)
+    data = checked_members(value, ("dataschema", "amqpencoding"), place)
     if data.get("dataschema") is not None:
         dataschemas.check_schema(data["dataschema"], place.at("dataschema"))
     if data.get("amqpencoding", "Data") not in _ENCODINGS:
@@ -99,7 +99,7 @@ def _check_data(value: Any, place: BodyPath) -> None:
 
 
 def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The native attributes of a message that is described so."""
+    """The native attributes of a described message."""
     options: dict[str, Any] = {}
     if "header" in definition:
         given = {k: v for k, v in definition["header"].items() if v is not None}
@@ -134,7 +134,7 @@ def _to_open(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The description that a native message's attributes amount to."""
+    """The description of a message with these native attributes."""
     options = members_of(attributes.get("protocoloptions"))
     shown: dict[str, Any] = {}
     if "header" in options:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from catalog.dialects.bodypath import BodyPath, checked_members, checked_object
 from catalog.dialects.messagecatalog import dataschemas
-from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, only
 from catalog.dialects.messagecatalog.valuetemplates import (
     check_template,
     constant_in,
@@ -18,22 +18,22 @@ from catalog.dialects.messagecatalog.valuetemplates import (
 )
 from catalog.model.schema import STRICT_NAME
 
-# What CloudEvents itself demands of every event.
-_DEMANDED = frozenset({"id", "source", "specversion", "type"})
+# The attributes that CloudEvents requires of every event.
+_REQUIRED = frozenset({"id", "source", "specversion", "type"})
 _KINDS = {"time": "timestamp", "source": "uritemplate", "subject": "uritemplate"}
 _NAME = re.compile(r"[a-z0-9]{1,128}")
 _MEDIA_TYPE = re.compile(r"[\w!#$&^.+*'%`|~\-]+/[\w!#$&^.+*'%`|~\-]+(?:\s*;.*)?", re.ASCII)
 
 
 def check(definition: Any, id: str, place: BodyPath) -> None:
-    """Refuse what is no description of a CloudEvent whose type is `id`.
+    """Refuse an invalid description of a CloudEvent, whose type has to be `id`.
 
     Raises:
         InvalidAttribute
     """
-    sections = only(definition, ("attributes",), place)
+    sections = checked_members(definition, ("attributes",), place)
     place = place.at("attributes")
-    attributes = as_object(sections.get("attributes"), place)
+    attributes = checked_object(sections.get("attributes"), place)
     for name, value in attributes.items():
         if not _NAME.fullmatch(name):
             raise place.at(name).fault("its name needs to be of a to z and 0 to 9")
@@ -48,8 +48,8 @@ def check(definition: Any, id: str, place: BodyPath) -> None:
 
 
 def _check_known(attributes: Mapping[str, Any], place: BodyPath) -> None:
-    """The constraints that CloudEvents has on its own attributes."""
-    for name in _DEMANDED & attributes.keys():
+    """Check the constraints of CloudEvents on its own attributes."""
+    for name in _REQUIRED & attributes.keys():
         if attributes[name].get("required") is False:
             raise place.at(name).fault("CloudEvents requires it")
     if constant_in(attributes.get("specversion")) not in ("", "1.0"):
@@ -66,7 +66,7 @@ def _check_known(attributes: Mapping[str, Any], place: BodyPath) -> None:
 
 
 def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The native attributes of a message that is described so."""
+    """The native attributes of a described message."""
     attributes = definition.get("attributes", {})
     metadata = {
         name: _to_property(name, template)
@@ -82,9 +82,9 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The description that a native message's attributes amount to."""
+    """The description of a message with these native attributes."""
     shown = templates_of(attributes.get("envelopemetadata"))
-    for name in _DEMANDED & shown.keys():
+    for name in _REQUIRED & shown.keys():
         shown[name].pop("required", None)
     schema = dataschemas.from_attributes(attributes)
     if schema:
@@ -104,7 +104,7 @@ def _to_property(name: str, template: Mapping[str, Any]) -> Any:
         if not fits("uritemplate", template.get("value") or ""):
             template = {**template, "value": ""}
     property = to_property(template, kind, template_kind="" if name == "time" else "uritemplate")
-    if name in _DEMANDED:
+    if name in _REQUIRED:
         property["required"] = True
     if name == "specversion":
         property["type"] = "string"

@@ -1,4 +1,4 @@
-"""Data schemas (message catalog, 3.1.2), and the native `dataschema…` attributes."""
+"""Translates data schemas (message catalog, 3.1.2) to native `dataschema…` attributes, and back."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, text_in
+from catalog.dialects.bodypath import BodyPath, checked_members, checked_object, text_in
 from catalog.dialects.messagecatalog.valuetemplates import fits
 from catalog.model.capabilities import Capabilities
 from catalog.writing.formatcheck import DocumentChecker
 
-# The names of schema formats that this API has for some of the native ones.
+# The names of schema formats in this API, and natively; others are the same in both.
 _NATIVE = {"Avro": "Avro", "JSON": "JSONSchema", "Protobuf": "Protobuf/3"}
 _SHOWN = {"avro": "Avro", "jsonschema": "JSON", "protobuf": "Protobuf"}
 _DRAFTS = {
@@ -25,20 +25,31 @@ _DRAFTS = {
 
 
 def check_schema(value: Any, place: BodyPath) -> None:
-    """Refuse what is no data schema.
+    """Refuse an invalid data schema.
 
     Raises:
         InvalidAttribute
     """
-    schema = as_object(value, place)
+    schema = checked_object(value, place)
     uri = text_in(schema, "value", place)
     if uri and not (fits("uri", uri) and fits("uriabsolute", uri.partition("#")[0])):
-        raise place.at("value").fault("it needs to be a URI, which is never relative")
+        raise place.at("value").fault("it needs to be an absolute URI")
     text_in(schema, "schematype", place)
     if not isinstance(schema.get("schema", ""), dict | str | None):
         raise place.at("schema").fault("it needs to be a string or a JSON object")
     if schema.get("schematype") == "Protobuf" and isinstance(schema.get("schema"), dict):
         raise place.at("schema").fault("a Protobuf schema needs to be a string")
+
+
+def check_payload(value: Any, place: BodyPath) -> None:
+    """Refuse an invalid description of a payload, which is a data schema if anything.
+
+    Raises:
+        InvalidAttribute
+    """
+    payload = checked_members(value, ("dataschema",), place)
+    if payload.get("dataschema") is not None:
+        check_schema(payload["dataschema"], place.at("dataschema"))
 
 
 async def check_embedded(
@@ -47,10 +58,10 @@ async def check_embedded(
     capabilities: Capabilities,
     checker: DocumentChecker,
 ) -> None:
-    """Refuse a schema that is none of its type, where the type is one of 3.1.2.
+    """Refuse an embedded schema that is invalid in its format, if that is one of 3.1.2.
 
     Args:
-        attributes: native ones; a schema whose format cannot be checked passes.
+        attributes: native ones; a schema in a format that cannot be checked passes.
         place: of the data schema.
 
     Raises:
@@ -60,14 +71,20 @@ async def check_embedded(
     family = format.partition("/")[0].lower()
     if schema is None or family not in _SHOWN or not capabilities.validates(format):
         return
-    document = schema.encode() if isinstance(schema, str) else orjson.dumps(schema)
-    if fault := await checker.validate(format, document):
+    if fault := await checker.validate(format, document_of(schema)):
         raise place.at("schema").fault(f"it is no {_SHOWN[family]} schema: {fault}")
 
 
+def document_of(schema: Any) -> bytes:
+    """An embedded schema as a document: its text, or its JSON."""
+    return schema.encode() if isinstance(schema, str) else orjson.dumps(schema)
+
+
 def to_attributes(schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The native attributes of a data schema. One that is embedded goes before a reference,
-    since natively only one of the two may be there."""
+    """The native attributes of a data schema.
+
+    An embedded schema takes precedence over a reference: natively there is only one of them.
+    """
     if schema is None:
         return {}
     document, uri, kind = (schema.get(name) for name in ("schema", "value", "schematype"))
@@ -82,7 +99,7 @@ def to_attributes(schema: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def from_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The data schema that native attributes tell of; empty where they tell of none."""
+    """The data schema in native attributes; empty if there is none."""
     found: dict[str, Any] = {}
     if "dataschemauri" in attributes:
         found["value"] = attributes["dataschemauri"]

@@ -1,4 +1,4 @@
-"""The definition formats of the message catalog, and which one a native entity has."""
+"""The definition formats of the message catalog (section 3), and the format of an entity."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.dialects.bodypath import BodyPath
 from catalog.dialects.messagecatalog import amqpformat, cloudeventsformat, mqttformat, natsformat
-from catalog.dialects.messagecatalog.bodypath import BodyPath
 
 CATALOG_ATTRIBUTE = "messagecatalog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionFormat:
-    """A format of section 3: its metaschema's rules, and its native form.
+    """A format: its metaschema's rules, and its native form.
 
-    `native` are the attributes that tell natively that a whole group has this format; MQTT
-    has none, since the messages of a group may be of either version of the protocol. `schema`
-    is where a definition describes the payload.
+    `native` are the attributes of a group of this format. MQTT has none, since the messages of
+    a group may be of either version of the protocol. `schema` is the path of the payload's
+    schema in a definition.
     """
 
     name: str
@@ -67,7 +67,7 @@ _BY_FAMILY = {name.lower(): name for name in DEFINITION_FORMATS}
 
 
 def check_format(value: Any, place: BodyPath) -> str:
-    """The name of a format: one of section 3, or any other that is no misspelling of these.
+    """The name of a format; those of section 3 have to be spelled exactly.
 
     Raises:
         InvalidAttribute
@@ -81,9 +81,9 @@ def check_format(value: Any, place: BodyPath) -> str:
 
 
 def format_of(attributes: Mapping[str, Any]) -> str | None:
-    """The format that a group or a message has, however it was written.
+    """The format of a group or a message, through whichever API it was written.
 
-    An envelope goes before a protocol: it is what describes the message as such.
+    An envelope takes precedence over a protocol, since it describes the message itself.
     """
     texts = [attributes[name] for name in ("envelope", "protocol") if attributes.get(name)]
     families = [_BY_FAMILY.get(str(text).partition("/")[0].lower()) for text in texts]
@@ -93,6 +93,6 @@ def format_of(attributes: Mapping[str, Any]) -> str | None:
 
 
 def kept_in(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What this API keeps of an entity beside the native attributes."""
+    """The attributes of this API that have no native form."""
     kept = attributes.get(CATALOG_ATTRIBUTE)
     return kept if isinstance(kept, dict) else {}

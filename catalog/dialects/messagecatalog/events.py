@@ -8,45 +8,25 @@ from datetime import UTC, datetime
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import EventDialect
+from catalog.dialects.messagecatalog.uris import CATALOG_ROOT, MESSAGE_GROUPS, path_of
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.store.changes import LoggedChange
 from catalog.store.database import Connection
 
-CATALOG_ROOT = "/messagecatalog"
 _TYPE = "io.cloudevents.messagecatalog"
-_GROUPS = "/messagegroups/"
-_MESSAGES = "messages"
-
-
-def path_of(xid: Xid) -> str | None:
-    """The path of a group, message or version in the Message Catalog API.
-
-    `None` is for what that API does not show: versions whose ids are no integers, and
-    whatever a replaced model keeps beside messages.
-    """
-    if xid.resources not in ("", _MESSAGES) or not (is_number(xid.vid) or not xid.vid):
-        return None
-    path = f"{CATALOG_ROOT}/{xid.gid}"
-    if xid.rid:
-        path += f"/messagedefinitions/{xid.rid}"
-    return f"{path}/versions/{xid.vid}" if xid.vid else path
-
-
-def is_number(vid: str) -> bool:
-    """Whether a version's id is an integer, as all are in the Message Catalog API."""
-    return vid.isascii() and vid.isdigit() and (vid == "0" or vid[0] != "0") and len(vid) < 16
+_GROUPS = f"/{MESSAGE_GROUPS}/"
 
 
 def events_of(logged: LoggedChange, *, source: str, time: datetime) -> list[CloudEvent]:
-    """The event of one change, if the Message Catalog API shows what changed.
+    """The event of one change, if the Message Catalog API shows the entity.
 
     It has no data. An event that is rendered again has the same id.
 
     Args:
-        source: the root of the message catalog as the subscriber calls it.
-        time: when the change was made, as the entity has it on record.
+        source: the URL by which the subscriber calls the catalog.
+        time: of the change, as the entity has it on record.
     """
     change = logged.change
     path = path_of(Xid.parse(change.xid)) if change.xid.startswith(_GROUPS) else None

@@ -1,15 +1,24 @@
-"""Finds a message definition version by its URI (message catalog, 2.2.2 and 4.4.3)."""
+"""Loads versions of definitions: all of one, the latest, and the one that a URI identifies.
+
+Source: message catalog, 2.2, 2.2.2 and 4.4.3.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
 from catalog.context import Context
-from catalog.dialects.messagecatalog.address import GROUP_MESSAGES, MESSAGE_GROUPS
-from catalog.dialects.messagecatalog.events import CATALOG_ROOT
 from catalog.dialects.messagecatalog.translate import authority_of
-from catalog.dialects.messagecatalog.uris import DefinitionUri, catalog_root, parse_uri
+from catalog.dialects.messagecatalog.uris import (
+    CATALOG_ROOT,
+    GROUP_MESSAGES,
+    MESSAGE_GROUPS,
+    DefinitionUri,
+    catalog_root,
+    parse_uri,
+)
 from catalog.model.entity import Entity, Origin
+from catalog.model.versions import Lineage, newest
 from catalog.model.xid import Xid
 from catalog.reading import read
 from catalog.reading.loaded import Loaded
@@ -17,62 +26,96 @@ from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.database import Connection
 
-_NOTHING = Xid()
+
+async def latest_version(
+    connection: Connection, context: Context, loaded: Loaded, resource: Entity
+) -> Entity | None:
+    """The newest version of a definition; natively, another one can be its default (2.2)."""
+    if not resource.attributes.get("defaultversionsticky"):
+        return loaded.default_of(resource)
+    versions = await all_versions(connection, context, resource.path)
+    return versions[0] if versions else None
 
 
-async def find(
+async def all_versions(connection: Connection, context: Context, xid: Xid) -> list[Entity]:
+    """All versions of a definition: the newest one, then the others by age."""
+    loaded, xids = await read.read_page(connection, context.model, xid, "versions", "", None)
+    kind = context.model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES)
+    versions = [loaded.entities[one] for one in xids]
+    latest = newest(map(_lineage, versions), kind.versionmode if kind is not None else "manual")
+    if latest is None:
+        return []
+    return sorted(
+        versions,
+        key=lambda one: (one.path.vid == latest.vid, one.createdat, one.path.vid),
+        reverse=True,
+    )
+
+
+def _lineage(version: Entity) -> Lineage:
+    return Lineage(
+        vid=version.path.vid,
+        ancestor=version.attributes.get("ancestorid", version.path.vid),
+        createdat=version.createdat,
+        modifiedat=version.modifiedat,
+    )
+
+
+async def find_by_uri(
     connection: Connection, context: Context, uri: str, bases: Collection[str]
-) -> tuple[Loaded, Xid]:
-    """The definition or version that a URI identifies, with what is known of it.
+) -> tuple[Entity, Entity] | None:
+    """The version that a URI identifies, and its definition; of a definition, the latest.
 
     Args:
         bases: the URLs that this node's root is reached at.
-
-    Returns:
-        the xid of the registry where there is none.
     """
     reference = parse_uri(uri)
     if reference is None:
-        return Loaded(), _NOTHING
-    seeker = _Seeker(context, reference, bases)
-    await seeker.ask_links(connection)
-    for xid in await seeker.candidates(connection):
-        known = await read.read_entities(connection, context.model, [xid])
-        version = seeker.version_in(known, xid)
-        if version is not None and seeker.is_meant(version):
-            return known, xid
-    return Loaded(), _NOTHING
+        return None
+    lookup = _Lookup(context, reference, bases)
+    await lookup.add_authorities_of_links(connection)
+    for xid in await lookup.candidates(connection):
+        loaded = await read.read_entities(connection, context.model, [xid])
+        resource, entity = loaded.entities.get(str(xid.resource)), loaded.entities.get(str(xid))
+        if resource is None or entity is None:
+            continue
+        version = entity if xid.vid else loaded.default_of(resource)
+        if version is not None and lookup.has_authority_of(version):
+            if not xid.vid:
+                version = await latest_version(connection, context, loaded, resource)
+            return None if version is None else (version, resource)
+    return None
 
 
-class _Seeker:
-    """One look-up: where the definition can be, and whether it is the right one."""
+class _Lookup:
+    """The lookup of a URI: the entities that it may identify, and its authorities."""
 
     def __init__(self, context: Context, reference: DefinitionUri, bases: Iterable[str]) -> None:
-        self.node = context.database.node.authority
-        self.reference = reference
-        self.own = {f"{base.rstrip('/')}{CATALOG_ROOT}" for base in bases} | {self.node}
-        self.authorities = {reference.authority}
+        self._node = context.database.node.authority
+        self._reference = reference
+        self._own = {f"{base.rstrip('/')}{CATALOG_ROOT}" for base in bases} | {self._node}
+        self._authorities = {reference.authority}
 
-    async def ask_links(self, connection: Connection) -> None:
-        """Take a URL that the source of a link answers to for one of that source's authority.
+    async def add_authorities_of_links(self, connection: Connection) -> None:
+        """Take the URL of a link's source as one of that source's authority.
 
         A source without a public URL is the authority `urn:uuid:…`, but gives out URLs.
         """
-        root = self.reference.authority
-        if root.endswith(CATALOG_ROOT) and root not in self.own:
+        root = self._reference.authority
+        if root.endswith(CATALOG_ROOT) and root not in self._own:
             found = await links.authorities_at(connection, root.removesuffix(CATALOG_ROOT))
-            self.authorities |= {catalog_root(authority).rstrip("/") for authority in found}
+            self._authorities |= {catalog_root(authority).rstrip("/") for authority in found}
 
     async def candidates(self, connection: Connection) -> list[Xid]:
-        """Where an entity of this name is here, be it under another name than at its origin."""
-        if not self.reference.group:
+        """The entity at the URI's path, and copies of it under other names."""
+        if not self._reference.group:
             return await self._in_any_group(connection)
-        xid = Xid(MESSAGE_GROUPS, self.reference.group, GROUP_MESSAGES, self.reference.definition)
-        if self.reference.vid:
-            xid = xid.version(self.reference.vid)
+        xid = Xid(MESSAGE_GROUPS, self._reference.group, GROUP_MESSAGES, self._reference.definition)
+        if self._reference.vid:
+            xid = xid.version(self._reference.vid)
         origins = [
             Origin(one, str(xid))
-            for authority in self.authorities
+            for authority in self._authorities
             for one in (authority, authority.removesuffix(CATALOG_ROOT))
         ]
         copies = await store.load_by_origin(connection, origins)
@@ -80,18 +123,14 @@ class _Seeker:
 
     async def _in_any_group(self, connection: Connection) -> list[Xid]:
         groups = await store.load_ids(connection, f"/{MESSAGE_GROUPS}")
-        definition = self.reference.definition
+        definition = self._reference.definition
         xids = [str(Xid(MESSAGE_GROUPS, group, GROUP_MESSAGES, definition)) for group in groups]
         found = await store.load(connection, xids)
         return [Xid.parse(xid) for xid in sorted(found)]
 
-    def version_in(self, known: Loaded, xid: Xid) -> Entity | None:
-        entity = known.entities.get(str(xid))
-        return known.default_of(entity) if entity is not None and not xid.vid else entity
-
-    def is_meant(self, version: Entity) -> bool:
-        """Whether the URI's authority is the one that controls a definition."""
-        authority = authority_of(version, self.node)
+    def has_authority_of(self, version: Entity) -> bool:
+        """Whether the URI's authority is the one that controls a version."""
+        authority = authority_of(version, self._node)
         if authority is None:
-            return self.reference.authority in self.own
-        return authority.rstrip("/") in self.authorities
+            return self._reference.authority in self._own
+        return authority.rstrip("/") in self._authorities

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from catalog.dialects.bodypath import BodyPath, checked_members, checked_object
 from catalog.dialects.messagecatalog import dataschemas
-from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, only
 from catalog.dialects.messagecatalog.valuetemplates import (
     check_template,
     check_text,
@@ -18,7 +18,7 @@ from catalog.dialects.messagecatalog.valuetemplates import (
     to_property,
 )
 
-# The fields of both versions of the protocol, and those of 5.0 alone: native name and type.
+# Native names and types of the fields: of both versions of the protocol, and of 5.0 alone.
 _OLD = {
     "qos": ("qos", "integer"),
     "retain": ("retain", "boolean"),
@@ -38,25 +38,23 @@ _LONGEST_NAME = 65_535
 
 
 def check(definition: Any, id: str, place: BodyPath) -> None:
-    """Refuse what is no description of an MQTT PUBLISH packet.
+    """Refuse an invalid description of an MQTT PUBLISH packet.
 
     Raises:
         InvalidAttribute
     """
-    sections = only(definition, ("publish", "userproperty", "payload"), place)
+    sections = checked_members(definition, ("publish", "userproperty", "payload"), place)
     _check_publish(sections.get("publish", {}), place.at("publish"))
     at = place.at("userproperty")
-    for name, template in as_object(sections.get("userproperty", {}), at).items():
+    for name, template in checked_object(sections.get("userproperty", {}), at).items():
         if not 0 < len(name.encode()) <= _LONGEST_NAME or "\0" in name:
             raise at.at(name).fault("its name needs to be an MQTT string")
         check_template(template, at.at(name))
-    payload = only(sections.get("payload", {}), ("dataschema",), place.at("payload"))
-    if payload.get("dataschema") is not None:
-        dataschemas.check_schema(payload["dataschema"], place.at("payload").at("dataschema"))
+    dataschemas.check_payload(sections.get("payload", {}), place.at("payload"))
 
 
 def _check_publish(value: Any, place: BodyPath) -> None:
-    publish = only(value, ("mqttversion", *_FIELDS), place)
+    publish = checked_members(value, ("mqttversion", *_FIELDS), place)
     version = publish.get("mqttversion", "5.0")
     if version not in _VERSIONS:
         raise place.at("mqttversion").fault(f"it needs to be one of {', '.join(_VERSIONS)}")
@@ -82,7 +80,7 @@ def _check_field(name: str, value: Any, place: BodyPath) -> None:
 
 
 def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The native attributes of a message that is described so."""
+    """The native attributes of a described message."""
     publish = definition.get("publish", {})
     options: dict[str, Any] = {
         native: publish[name]
@@ -108,7 +106,7 @@ def _without_kind(property: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The description that a native message's attributes amount to."""
+    """The description of a message with these native attributes."""
     options = members_of(attributes.get("protocoloptions"))
     publish: dict[str, Any] = {}
     if str(attributes.get("protocol", "")).lower() == "mqtt/3.1.1":

@@ -5,31 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from catalog.dialects.bodypath import BodyPath, checked_members, text_in
 from catalog.dialects.messagecatalog import dataschemas
-from catalog.dialects.messagecatalog.bodypath import BodyPath, only, text_in
 from catalog.dialects.messagecatalog.valuetemplates import check_text, fits, members_of
 
 _FIELDS = {"subject": "subject", "replyto": "reply"}
 
 
 def check(definition: Any, id: str, place: BodyPath) -> None:
-    """Refuse what is no description of a NATS PUB message.
+    """Refuse an invalid description of a NATS PUB message.
 
     Raises:
         InvalidAttribute
     """
-    sections = only(definition, ("pub", "payload"), place)
+    sections = checked_members(definition, ("pub", "payload"), place)
     at = place.at("pub")
-    pub = only(sections.get("pub", {}), _FIELDS, at)
+    pub = checked_members(sections.get("pub", {}), _FIELDS, at)
     for name in pub:
         check_text(text_in(pub, name, at), at.at(name))
-    payload = only(sections.get("payload", {}), ("dataschema",), place.at("payload"))
-    if payload.get("dataschema") is not None:
-        dataschemas.check_schema(payload["dataschema"], place.at("payload").at("dataschema"))
+    dataschemas.check_payload(sections.get("payload", {}), place.at("payload"))
 
 
 def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The native attributes of a message that is described so."""
+    """The native attributes of a described message."""
     pub = definition.get("pub", {})
     options = {
         native: pub[name]
@@ -41,7 +39,7 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The description that a native message's attributes amount to."""
+    """The description of a message with these native attributes."""
     options = members_of(attributes.get("protocoloptions"))
     pub = {name: options[native] for name, native in _FIELDS.items() if native in options}
     shown: dict[str, Any] = {"pub": pub} if pub else {}

@@ -1,18 +1,16 @@
-"""Whether a new version of a definition complies with the compatibility policy of its group.
+"""Compatibility policies of groups, which compare the embedded schemas of versions.
 
-The policy is the group's attribute `compatibility`, an addition of ours that the message
-catalog leaves room for (2.2 and 2.2.4). It is about payloads: the embedded schema of the new
-version is compared with that of earlier ones.
+The policy is the group's attribute `compatibility`, an extension that the message catalog
+permits (2.2 and 2.2.4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
-from catalog.dialects.messagecatalog.bodypath import BodyPath
+from catalog.dialects.bodypath import BodyPath
+from catalog.dialects.messagecatalog.dataschemas import document_of
 from catalog.model.capabilities import Capabilities
 from catalog.model.entity import Entity
 from catalog.model.ownerrors import UnresolvedConflict
@@ -29,8 +27,8 @@ _DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
 }
 
 
-def check_rule(value: Any, place: BodyPath) -> None:
-    """Refuse a policy that there is not.
+def check_policy_name(value: Any, place: BodyPath) -> None:
+    """Refuse a value that names no policy.
 
     Raises:
         InvalidAttribute
@@ -40,7 +38,7 @@ def check_rule(value: Any, place: BodyPath) -> None:
 
 
 async def check_policy(
-    rule: Any,
+    policy: Any,
     earlier: Sequence[Entity],
     attributes: Mapping[str, Any],
     *,
@@ -48,61 +46,47 @@ async def check_policy(
     capabilities: Capabilities,
     checker: DocumentChecker,
 ) -> None:
-    """Refuse a new version that breaks the policy of its group; the arguments are `fault_in`'s.
+    """Refuse a new version that breaks the policy of its group.
+
+    A version passes if its format cannot be compared.
+
+    Args:
+        earlier: the versions that there are, the newest first.
+        attributes: the new version's.
 
     Raises:
         Conflict
     """
-    fault = await fault_in(rule, earlier, attributes, capabilities=capabilities, checker=checker)
-    if fault:
-        raise UnresolvedConflict(
-            subject, error_detail=fault, detail="Its group has a compatibility policy."
-        )
-
-
-async def fault_in(
-    rule: Any,
-    earlier: Sequence[Entity],
-    attributes: Mapping[str, Any],
-    *,
-    capabilities: Capabilities,
-    checker: DocumentChecker,
-) -> str:
-    """Why a new version breaks a policy; empty if it does not, or if that can't be told.
-
-    Args:
-        earlier: the versions that are there, the newest first.
-        attributes: the new version's.
-    """
-    if rule not in POLICIES or rule == "none" or "dataschema" not in attributes:
-        return ""
-    format, document = _schema_in(attributes)
-    if rule not in capabilities.rules_for(format):
-        return ""
+    if policy not in POLICIES or policy == "none" or "dataschema" not in attributes:
+        return
+    format = _format_of(attributes)
+    if policy not in capabilities.rules_for(format):
+        return
+    document = document_of(attributes["dataschema"])
     compared = [one for one in earlier if "dataschema" in one.attributes]
-    if not rule.endswith("_transitive"):
+    if not policy.endswith("_transitive"):
         compared = compared[:1]
-    for older, direction in _pairs(compared, rule):
-        older_format, older_document = _schema_in(older.attributes)
-        if _family(older_format) != _family(format):
-            return f"its schema is of another format than that of version {older.path.vid}"
-        fault = await checker.compare(format, older_document, document, direction)
-        if fault:
-            return (
-                f"its schema is not {direction} compatible with version {older.path.vid}: {fault}"
-            )
-    return ""
+    for older in compared:
+        vid = older.path.vid
+        if _family(_format_of(older.attributes)) != _family(format):
+            raise _conflict(subject, f"of another format than that of version {vid}")
+        before = document_of(older.attributes["dataschema"])
+        for direction in _DIRECTIONS[policy.removesuffix("_transitive")]:
+            if fault := await checker.compare(format, before, document, direction):
+                fault = f"not {direction} compatible with version {vid}: {fault}"
+                raise _conflict(subject, fault)
 
 
-def _pairs(versions: Iterable[Entity], rule: str) -> Iterable[tuple[Entity, Direction]]:
-    directions = _DIRECTIONS[rule.removesuffix("_transitive")]
-    return ((version, direction) for version in versions for direction in directions)
+def _conflict(subject: str, fault: str) -> UnresolvedConflict:
+    return UnresolvedConflict(
+        subject,
+        error_detail=f"its schema is {fault}",
+        detail="Its group has a compatibility policy.",
+    )
 
 
-def _schema_in(attributes: Mapping[str, Any]) -> tuple[str, bytes]:
-    schema = attributes["dataschema"]
-    document = schema.encode() if isinstance(schema, str) else orjson.dumps(schema)
-    return str(attributes.get("dataschemaformat", "")), document
+def _format_of(attributes: Mapping[str, Any]) -> str:
+    return str(attributes.get("dataschemaformat", ""))
 
 
 def _family(format: str) -> str:

@@ -1,7 +1,7 @@
-"""Message groups and versions of messages as the Message Catalog API shows and takes them.
+"""Translates groups and versions of the Message Catalog API to entities, and back: no I/O.
 
-Attributes with a native home are kept there. The rest is in one extension attribute,
-`messagecatalog`; a definition is there too where its native form says less than it.
+Attributes without a native form are kept in one extension attribute, `messagecatalog`; so is
+a definition whose native form is incomplete.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.dialects.messagecatalog.bodypath import BodyPath, text_in
+from catalog.dialects.bodypath import BodyPath, text_in
 from catalog.dialects.messagecatalog.definitionformats import (
     CATALOG_ATTRIBUTE,
     DEFINITION_FORMATS,
@@ -18,10 +18,10 @@ from catalog.dialects.messagecatalog.definitionformats import (
     format_of,
     kept_in,
 )
-from catalog.dialects.messagecatalog.events import is_number
-from catalog.dialects.messagecatalog.policy import check_rule
+from catalog.dialects.messagecatalog.policy import check_policy_name
 from catalog.dialects.messagecatalog.uris import catalog_root
 from catalog.dialects.messagecatalog.valuetemplates import fits
+from catalog.dialects.versionnumbers import is_number
 from catalog.model.entity import Entity
 from catalog.model.errors import InvalidAttribute, MismatchedId, RequiredAttributeMissing
 from catalog.model.timestamps import format_time
@@ -37,10 +37,10 @@ _URL = "URL"
 def group_to_entity(
     id: str, body: Mapping[str, Any], held: Mapping[str, Any], subject: str
 ) -> dict[str, Any]:
-    """The native attributes of a group that is written.
+    """The native attributes of a group that a request writes.
 
     Args:
-        held: those that it has; what this API cannot express is kept.
+        held: its present ones; those that this API cannot express are kept.
 
     Raises:
         InvalidAttribute, MismatchedId, RequiredAttributeMissing
@@ -50,7 +50,7 @@ def group_to_entity(
     if format is None:
         raise RequiredAttributeMissing(subject, list="format")
     check_format(format, BodyPath(subject, "format"))
-    check_rule(body.get("compatibility"), BodyPath(subject, "compatibility"))
+    check_policy_name(body.get("compatibility"), BodyPath(subject, "compatibility"))
     native, kept = _common(body, subject, _OF_BOTH)
     replaced = {*_NATIVE, "documentation", CATALOG_ATTRIBUTE}
     attributes = {n: v for n, v in held.items() if n not in replaced} | native
@@ -107,7 +107,7 @@ def show_version(version: Entity, resource: Entity, node: str) -> dict[str, Any]
 
     Args:
         resource: the message that it is of.
-        node: this node's authority, which goes without saying.
+        node: this node's authority, which is not shown.
     """
     vid, attributes = version.path.vid, version.attributes
     format = format_of(attributes)
@@ -125,9 +125,9 @@ def show_version(version: Entity, resource: Entity, node: str) -> dict[str, Any]
 
 
 def authority_of(version: Entity, node: str) -> str | None:
-    """The authority that a definition was given, or the catalog that a replica is of.
+    """The authority that a definition was written with, else the catalog of a replica.
 
-    `None` is the implied one: this catalog's own root.
+    `None` is the implied one: this catalog's root.
     """
     given = kept_in(version.attributes).get("authority")
     if isinstance(given, str):
@@ -136,7 +136,7 @@ def authority_of(version: Entity, node: str) -> str | None:
 
 
 def _definition_of(id: str, attributes: Mapping[str, Any], format: str | None) -> Any:
-    """What was written, unless somebody changed the native attributes since then."""
+    """The definition as it was written, unless the native attributes were changed since."""
     kept = kept_in(attributes)
     known = DEFINITION_FORMATS.get(format or "")
     if known is None:
@@ -149,8 +149,10 @@ def _definition_of(id: str, attributes: Mapping[str, Any], format: str | None) -
 
 
 def _seen_natively(known: DefinitionFormat, id: str, written: Any) -> dict[str, Any] | None:
-    """What of a definition survives in native attributes; a native client may have kept
-    anything in its place."""
+    """A definition after a round trip through its native form.
+
+    `None` is for an invalid one, which a native client may have put in its place.
+    """
     definition = {} if written is None else written
     try:
         known.check(definition, id, BodyPath("", ""))
@@ -168,7 +170,7 @@ def _check_id(id: str, body: Mapping[str, Any], subject: str, singular: str) -> 
 def _common(
     body: Mapping[str, Any], subject: str, names: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What groups and versions share: native attributes, and what is kept beside them."""
+    """The attributes that groups and versions share: native ones, and those without native form."""
     texts = {
         name: text
         for name in _TEXTS

@@ -1,23 +1,45 @@
-"""URIs of message definition versions (message catalog, 2.2.2), made and taken apart."""
+"""Paths and URIs of groups, definitions and versions (message catalog, 2.2.2 and 4.1)."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from catalog.dialects.messagecatalog.events import CATALOG_ROOT
-from catalog.model.xid import is_valid_id
+from catalog.dialects.versionnumbers import is_number
+from catalog.model.xid import Xid, is_valid_id
 
+CATALOG_ROOT = "/messagecatalog"
+MESSAGE_GROUPS = "messagegroups"
+GROUP_MESSAGES = "messages"
 _VERSION = re.compile(r"versions?/([0-9]{1,15})")
 _BELOW_GROUP = "/messagedefinitions/"
 
 
+def path_of(xid: Xid) -> str | None:
+    """The path of a group, message or version in the Message Catalog API.
+
+    `None` is for entities that the API does not show: versions whose ids are no integers, and
+    resources beside messages that a replaced model has.
+    """
+    if xid.resources not in ("", GROUP_MESSAGES) or not (is_number(xid.vid) or not xid.vid):
+        return None
+    path = f"{CATALOG_ROOT}/{xid.gid}"
+    if xid.rid:
+        path += f"{_BELOW_GROUP}{xid.rid}"
+    return f"{path}/versions/{xid.vid}" if xid.vid else path
+
+
+def catalog_root(authority: str) -> str:
+    """The root of this API at a catalog; an authority that is no URL stands for itself."""
+    return f"{authority.rstrip('/')}{CATALOG_ROOT}" if "://" in authority else authority
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionUri:
-    """What a URI points to: an authority's definition, by its id or by where it is there.
+    """A URI taken apart: an authority's definition, by its id or by its path there.
 
-    `group` is empty where only the definition's id is told, `vid` where no version is.
+    `group` is empty where the URI has the definition's id only, `vid` where it has no version.
     """
 
     authority: str
@@ -26,22 +48,8 @@ class DefinitionUri:
     vid: str = ""
 
 
-def version_uri(authority: str, id: str) -> str:
-    """The URI of what an authority calls `id`, which may be a path or even a URI itself."""
-    if "://" in id:
-        id = urlsplit(id).path
-    if "://" in authority:
-        return f"{authority.rstrip('/')}/{id.lstrip('/')}"
-    return f"{authority.rstrip(':')}:{id.lstrip('/')}"
-
-
-def catalog_root(authority: str) -> str:
-    """The root of this API at a catalog; an authority that is no URL stands for itself."""
-    return f"{authority.rstrip('/')}{CATALOG_ROOT}" if "://" in authority else authority
-
-
 def parse_uri(uri: str) -> DefinitionUri | None:
-    """Take apart what `version_uri` made; `None` where that is not possible."""
+    """Take apart an authority, followed by a definition's id or path; `None` if it is neither."""
     head, found, tail = uri.partition(_BELOW_GROUP)
     authority, last = _split(head)
     if not found:
@@ -63,7 +71,8 @@ def _reference(authority: str, group: str, definition: str, vid: str) -> Definit
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The last segment, and what it is a segment of: a URN has colons where a URL has slashes."""
+    """The text before the last segment, and that segment, after a slash in a URL, a colon in
+    a URN."""
     separator = "/" if "://" in text else ":"
     head, _, last = text.rpartition(separator)
     return head, last

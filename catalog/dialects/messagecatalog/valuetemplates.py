@@ -1,4 +1,4 @@
-"""Attribute value templates (message catalog, 3.1.1), and what they are natively."""
+"""Translates attribute value templates (message catalog, 3.1.1) to native properties, and back."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from typing import Any
 import orjson
 import uri_template
 
-from catalog.dialects.messagecatalog.bodypath import BodyPath, as_object, text_in
+from catalog.dialects.bodypath import BodyPath, checked_object, text_in
 from catalog.model.scalars import SCALAR_CHECKS
 
 _MOST_CHARACTERS = 4000
-# To take one apart costs time, which every other request waits for.
+# Bounds the time to parse a template, which blocks all other requests.
 _MOST_EXPRESSIONS = 64
 
 
 def check_template(value: Any, place: BodyPath) -> Mapping[str, Any]:
-    """Refuse what is no attribute value template.
+    """Refuse an invalid attribute value template.
 
-    `value` may be missing, which means any content: the catalog's own definitions of
-    section 5 leave it out.
+    `value` may be absent, which permits any content, as in the definitions of section 5.
 
     Raises:
         InvalidAttribute
     """
-    template = as_object(value, place)
+    template = checked_object(value, place)
     check_text(template.get("value"), place.at("value"))
     text_in(template, "description", place)
     if not isinstance(template.get("required", False), bool | None):
@@ -35,7 +34,7 @@ def check_template(value: Any, place: BodyPath) -> Mapping[str, Any]:
 
 
 def check_text(value: Any, place: BodyPath) -> None:
-    """Refuse what is no URI template (RFC 6570).
+    """Refuse a value that is no URI template (RFC 6570).
 
     Raises:
         InvalidAttribute
@@ -53,12 +52,12 @@ def check_text(value: Any, place: BodyPath) -> None:
 
 
 def is_listed(template: Any) -> bool:
-    """Whether there is any expectation at all: a `value` of null is as good as none."""
+    """Whether a template is present; a `value` of null counts as absent."""
     return isinstance(template, dict) and template.get("value", "") is not None
 
 
 def constant_in(template: Mapping[str, Any] | None) -> str:
-    """The one value that a template stands for; empty where it has variables, or none."""
+    """The value of a template without variables; empty if it has some, or no value."""
     text = (template or {}).get("value") or ""
     return "" if "{" in text else text
 
@@ -89,7 +88,7 @@ def to_property(template: Mapping[str, Any], kind: str, *, template_kind: str = 
 
 
 def from_property(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The template that a native property is; one without a value allows any."""
+    """The template of a native property; without a value, any is permitted."""
     value = found.get("value", "")
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
     shown: dict[str, Any] = {"value": text}
@@ -101,18 +100,18 @@ def from_property(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def members_of(value: Any) -> Mapping[str, Any]:
-    """What an object holds; nothing, where a replaced model allows something else."""
+    """The members of an object; none for other values, which a replaced model can permit."""
     return value if isinstance(value, dict) else {}
 
 
 def templates_of(value: Any) -> dict[str, dict[str, Any]]:
-    """The templates that a native object's members are."""
+    """The templates of a native object's members."""
     members = members_of(value).items()
     return {name: from_property(one) for name, one in members if isinstance(one, dict)}
 
 
 def fits(kind: str, value: Any) -> bool:
-    """Whether a value is one of a native scalar type."""
+    """Whether a value is of a native scalar type."""
     try:
         SCALAR_CHECKS[kind](value)
     except (ValueError, OverflowError):

@@ -1,23 +1,23 @@
-"""Takes writes of the Message Catalog API: each request is one interaction."""
+"""Handlers of writes of groups, definitions and versions (message catalog, 4.2 to 4.4)."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from aiohttp import web
 
 from catalog.api.writeanswer import answer_deleted
 from catalog.context import CONTEXT, Context
+from catalog.dialects import handlers
+from catalog.dialects.bodypath import BodyPath
 from catalog.dialects.messagecatalog.address import (
-    GROUP_MESSAGES,
     check_new_id,
     definition_in,
     group_in,
     version_in,
 )
-from catalog.dialects.messagecatalog.bodypath import BodyPath
 from catalog.dialects.messagecatalog.dataschemas import check_embedded
 from catalog.dialects.messagecatalog.definitionformats import (
     DEFINITION_FORMATS,
@@ -25,15 +25,9 @@ from catalog.dialects.messagecatalog.definitionformats import (
     format_of,
     kept_in,
 )
-from catalog.dialects.messagecatalog.events import CATALOG_ROOT, path_of
-from catalog.dialects.messagecatalog.numbers import last_number, new_number
+from catalog.dialects.messagecatalog.load import all_versions
 from catalog.dialects.messagecatalog.policy import check_policy
-from catalog.dialects.messagecatalog.read import (
-    all_versions,
-    read_definition,
-    read_group,
-    read_version,
-)
+from catalog.dialects.messagecatalog.read import read_definition, read_group, read_version
 from catalog.dialects.messagecatalog.translate import (
     authority_of,
     group_to_entity,
@@ -41,11 +35,10 @@ from catalog.dialects.messagecatalog.translate import (
     show_version,
     version_to_entity,
 )
+from catalog.dialects.messagecatalog.uris import CATALOG_ROOT, GROUP_MESSAGES, path_of
+from catalog.dialects.versionnumbers import last_number
 from catalog.http.body import read_object
 from catalog.http.deadline import Handler
-from catalog.http.headers import interaction_headers
-from catalog.http.preconditions import condition_on
-from catalog.http.responses import json_response
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import (
@@ -66,12 +59,14 @@ from catalog.writing.transaction import Outcome
 _Read: TypeAlias = Callable[[web.Request, Connection], Awaitable[web.Response]]
 
 _MOST_ATTEMPTS = 20
+# Versions are CloudEvents Integers.
+_LARGEST_NUMBER = 2**31 - 1
 
 
-def afresh(handler: Handler) -> Handler:
-    """A handler that is run again where what it had read was changed before it wrote.
+def _retried(handler: Handler) -> Handler:
+    """Run a handler again if another write changed what it had read, before it wrote.
 
-    Clients of this API know no epochs, so they cannot be the ones to try again.
+    Clients of this API know no epochs, so they cannot retry with the current one.
 
     Raises:
         Conflict: the model has a rule of compatibility, and a new version breaks it.
@@ -91,18 +86,20 @@ def afresh(handler: Handler) -> Handler:
     return handle
 
 
+@_retried
 async def put_group(request: web.Request) -> web.Response:
     """Create a message definition group, or update its attributes."""
-    context = request.app[CONTEXT]
-    configuration = _writable(request, context)
-    xid = group_in(request, context)
+    configuration = _writable(request)
+    xid = group_in(request, configuration.model)
     body = await read_object(request)
-    async with context.database.pool.acquire() as connection:
+    async with request.app[CONTEXT].database.pool.acquire() as connection:
         held = (await store.load(connection, [str(xid)])).get(str(xid))
     if held is None:
         check_new_id(xid.gid, request.path)
     attributes: Mapping[str, Any] = {} if held is None else held.attributes
-    _check_same_format(str(xid), body, attributes)
+    format = format_of(attributes)
+    if format is not None and body.get("format", format) != format:
+        raise UnresolvedConflict(str(xid), error_detail=f'its format is "{format}" for good')
     native = group_to_entity(xid.gid, body, attributes, str(xid))
     interaction = Interaction(at=xid, path=request.path)
     epoch = 0 if held is None else held.epoch
@@ -111,28 +108,22 @@ async def put_group(request: web.Request) -> web.Response:
     group = outcome.after[str(xid)]
     assert isinstance(group, Entity), "it was just written"
     status = 201 if held is None else 200
-    return json_response(show_group(group), status=status, headers=interaction_headers(outcome))
+    return handlers.answer_written(outcome, show_group(group), status=status)
 
 
-def _check_same_format(subject: str, body: Mapping[str, Any], held: Mapping[str, Any]) -> None:
-    format = format_of(held)
-    if format is not None and body.get("format", format) != format:
-        raise UnresolvedConflict(subject, error_detail=f'its format is "{format}" for good')
-
-
+@_retried
 async def post_version(request: web.Request) -> web.Response:
     """Create a message definition, or add a version to one."""
-    context = request.app[CONTEXT]
-    configuration = _writable(request, context)
-    group = group_in(request, context)
+    context, configuration = request.app[CONTEXT], _writable(request)
+    group = group_in(request, configuration.model)
     body: Mapping[str, Any] = await read_object(request)
     if "id" not in body:
         raise RequiredAttributeMissing(request.path, list="id")
     xid = group.child(GROUP_MESSAGES, check_new_id(body["id"], request.path))
-    holder, resource, earlier = await _read(context, xid)
+    holder, resource, earlier = await _load(context, xid)
     subject = str(xid)
     format = _format(body, holder, earlier, subject)
-    body = _inherited(body, earlier, context)
+    body = _with_authority(body, earlier, context)
     native = version_to_entity(xid.rid, body, format, subject)
     _check_protocol(native, holder, subject)
     if format in DEFINITION_FORMATS:
@@ -146,14 +137,20 @@ async def post_version(request: web.Request) -> web.Response:
         capabilities=configuration.capabilities,
         checker=context.checker,
     )
-    number = new_number(body, await last_number(context, xid, earlier))
-    epoch = 0 if resource is None else resource.epoch
-    interaction = _adding(request, xid, number, native, epoch)
+    version = VersionUpsert(
+        vid=await _new_number(context, xid, body, earlier), body=native, patch=False
+    )
+    interaction = Interaction(at=xid, path=request.path)
+    interaction.groups.append(GroupUpsert(xid=xid.group, body=None, must_exist=True))
+    meta = {"epoch": 0 if resource is None else resource.epoch}
+    interaction.resources.append(
+        ResourceUpsert(xid=xid, patch=True, meta=meta, versions=(version,))
+    )
     outcome = await _apply(request, configuration, interaction, None)
-    return _answer(request, context, outcome, xid)
+    return _answer_version(request, context, outcome, xid)
 
 
-async def _read(context: Context, xid: Xid) -> tuple[Entity, Entity | None, list[Entity]]:
+async def _load(context: Context, xid: Xid) -> tuple[Entity, Entity | None, list[Entity]]:
     """The group, the definition if there is one, and its versions, the newest first."""
     async with context.database.snapshot() as connection:
         held = await store.load(connection, [str(xid.group), str(xid)])
@@ -165,7 +162,7 @@ async def _read(context: Context, xid: Xid) -> tuple[Entity, Entity | None, list
 
 
 def _format(body: Mapping[str, Any], group: Entity, earlier: list[Entity], subject: str) -> str:
-    """The format that a definition is to have: its group's, or else that of earlier versions."""
+    """The format of a new version: its group's, or else that of earlier versions."""
     given = body.get("format")
     held = format_of(group.attributes) or (format_of(earlier[0].attributes) if earlier else None)
     if given is None and held is None:
@@ -177,7 +174,7 @@ def _format(body: Mapping[str, Any], group: Entity, earlier: list[Entity], subje
     return held
 
 
-def _inherited(
+def _with_authority(
     body: Mapping[str, Any], earlier: list[Entity], context: Context
 ) -> Mapping[str, Any]:
     """A version's attributes with its definition's authority, which no version can change."""
@@ -200,23 +197,34 @@ def _check_protocol(native: Mapping[str, Any], group: Entity, subject: str) -> N
         raise BodyPath(subject, "definition").fault(f"the group's messages are of {wanted}")
 
 
-def _adding(
-    request: web.Request, xid: Xid, vid: str, native: Mapping[str, Any], epoch: int
-) -> Interaction:
-    interaction = Interaction(at=xid, path=request.path)
-    interaction.groups.append(GroupUpsert(xid=xid.group, body=None, must_exist=True))
-    interaction.resources.append(
-        ResourceUpsert(
-            xid=xid,
-            patch=True,
-            meta={"epoch": epoch},
-            versions=(VersionUpsert(vid=vid, body=native, patch=False),),
-        )
-    )
-    return interaction
+async def _new_number(
+    context: Context, xid: Xid, body: Mapping[str, Any], earlier: Sequence[Entity]
+) -> str:
+    """The number of a new version, above all that versions have or had (2.2.5).
+
+    A definition of another authority keeps the number that its version has there, so that the
+    version has the same URI at every catalog (2.2.2 and 5.3).
+
+    Args:
+        body: of the version, with its definition's authority.
+        earlier: versions; of a new definition none, whatever an earlier one of its name had.
+    """
+    deleted: Mapping[str, Sequence[range]] = {}
+    if earlier:
+        async with context.database.pool.acquire() as connection:
+            deleted = await store.numbers_of_deleted_versions(
+                connection, context.database.node.authority, [str(xid)]
+            )
+    last = last_number((one.path.vid for one in earlier), deleted.get(str(xid), ()))
+    given = body.get("version")
+    if body.get("authority") and type(given) is int and last < given <= _LARGEST_NUMBER:
+        return str(given)
+    return str(last + 1)
 
 
-def _answer(request: web.Request, context: Context, outcome: Outcome, xid: Xid) -> web.Response:
+def _answer_version(
+    request: web.Request, context: Context, outcome: Outcome, xid: Xid
+) -> web.Response:
     [version] = (
         one
         for one in outcome.after.values()
@@ -225,51 +233,47 @@ def _answer(request: web.Request, context: Context, outcome: Outcome, xid: Xid) 
     resource = outcome.after[str(xid)]
     assert isinstance(resource, Entity), "it was just written"
     location = f"{context.base_url(request)}{path_of(version.path) or CATALOG_ROOT}"
-    body = show_version(version, resource, context.database.node.authority)
-    return json_response(
-        body, status=201, headers={"Location": location, **interaction_headers(outcome)}
-    )
+    shown = show_version(version, resource, context.database.node.authority)
+    return handlers.answer_written(outcome, shown, status=201, location=location)
 
 
 async def delete_group(request: web.Request) -> web.Response:
     """Delete a message definition group with everything in it."""
-    return await _delete(request, group_in(request, request.app[CONTEXT]), read_group)
+    return await _delete(request, group_in(request, request.app[CONTEXT].model), read_group)
 
 
 async def delete_definition(request: web.Request) -> web.Response:
     """Delete a message definition with all its versions."""
-    return await _delete(request, definition_in(request, request.app[CONTEXT]), read_definition)
+    xid = definition_in(request, request.app[CONTEXT].model)
+    return await _delete(request, xid, read_definition)
 
 
 async def delete_version(request: web.Request) -> web.Response:
     """Delete one version of a message definition, which goes with its last one."""
-    return await _delete(request, version_in(request, request.app[CONTEXT]), read_version)
+    return await _delete(request, version_in(request, request.app[CONTEXT].model), read_version)
 
 
 async def delete_definitions(request: web.Request) -> web.Response:
     """Delete all message definitions of a group."""
-    context = request.app[CONTEXT]
-    configuration = _writable(request, context)
-    group = group_in(request, context)
-    async with context.database.pool.acquire() as connection:
-        if not await store.load(connection, [str(group)]):
-            raise NotFound(str(group))
-        ids = await store.load_ids(connection, f"{group}/{GROUP_MESSAGES}")
-    interaction = Interaction(at=group, path=request.path, is_collection=True)
-    doomed: dict[str, Any] = {id: {} for id in ids}
-    interaction.delete_from(configuration.model, group, GROUP_MESSAGES, doomed)
-    return answer_deleted(await _apply(request, configuration, interaction, None))
+    configuration = _writable(request)
+    group = group_in(request, configuration.model)
+    return await handlers.delete_members(request, configuration, group, GROUP_MESSAGES)
 
 
 async def _delete(request: web.Request, xid: Xid, read: _Read) -> web.Response:
-    configuration = _writable(request, request.app[CONTEXT])
+    configuration = _writable(request)
     interaction = Interaction(at=xid, path=request.path)
     interaction.delete(xid, None)
     return answer_deleted(await _apply(request, configuration, interaction, read))
 
 
-def _writable(request: web.Request, context: Context) -> Configuration:
-    configuration = context.configuration
+def _writable(request: web.Request) -> Configuration:
+    """The configuration in force, which has to permit writes.
+
+    Raises:
+        ActionNotSupported
+    """
+    configuration = request.app[CONTEXT].configuration
     if not configuration.capabilities.is_mutable("entities"):
         raise ActionNotSupported(
             request.path, action=request.method, allow=("GET", "HEAD", "OPTIONS")
@@ -280,12 +284,5 @@ def _writable(request: web.Request, context: Context) -> Configuration:
 async def _apply(
     request: web.Request, configuration: Configuration, interaction: Interaction, read: _Read | None
 ) -> Outcome:
-    """Apply what a request asks for, on its conditions.
-
-    Args:
-        read: answers a GET of the same path, unless that is a collection.
-    """
     reading = None if read is None else functools.partial(read, request)
-    condition = condition_on(request, reading, str(interaction.at))
-    writer = request.app[CONTEXT].writer
-    return await writer.apply(configuration, interaction, condition=condition)
+    return await handlers.apply(request, configuration, interaction, reading)

@@ -1,4 +1,4 @@
-"""What a request's path addresses, in native terms."""
+"""The entity or collection that a request's path addresses, in native terms."""
 
 from __future__ import annotations
 
@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from catalog.dialects.registry04.names import GROUP_TYPES, Collection
-from catalog.dialects.registry04.translate import Kind
 from catalog.model.errors import NotFound
 from catalog.model.schema import GroupType, Model, ResourceType
 from catalog.model.xid import Xid, is_valid_id
-
-_KINDS: dict[str, Kind] = {
-    "endpoint": "endpoint",
-    "definitionGroup": "definitionGroup",
-    "schemaGroup": "schemaGroup",
-    "definition": "definition",
-    "schema": "schema",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,39 +22,24 @@ class Types:
     resource_type: ResourceType
 
     @property
-    def group_kind(self) -> Kind:
-        return _KINDS[self.group.singular]
-
-    @property
-    def resource_kind(self) -> Kind:
-        return _KINDS[self.resource.singular]
-
-    @property
     def has_document(self) -> bool:
         """Whether a resource is a document with metadata beside it, and not metadata alone."""
         return self.resource_type.hasdocument
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """An entity or a collection: `xid` is the entity, or the owner of the collection."""
-
-    types: Types
-    xid: Xid
-
     @property
-    def path(self) -> str:
-        return str(self.xid)
+    def uri(self) -> str:
+        """The attribute that names where a resource's document is, if it is elsewhere."""
+        return f"{self.resource.singular}URI"
 
 
 def types_in(model: Model) -> list[Types]:
-    """The types that edition 0.4 knows, as far as the model has them."""
+    """The types of edition 0.4 that the model has."""
     found = (_types(model, plural) for plural in GROUP_TYPES)
     return [types for types in found if types is not None]
 
 
-def address_of(request: web.Request, model: Model) -> Address:
-    """What the path of a request addresses.
+def address_of(request: web.Request, model: Model) -> tuple[Types, Xid]:
+    """The entity that the path of a request addresses, or the owner of the collection.
 
     Raises:
         NotFound: edition 0.4, or the model, has no such type; or an id can't be one.
@@ -75,10 +51,8 @@ def address_of(request: web.Request, model: Model) -> Address:
     gid, rid, vid = (found.get(name, "") for name in ("gid", "rid", "vid"))
     if not all(is_valid_id(id) for id in (gid, rid, vid) if id):
         raise NotFound(request.path)
-    resources = types.resource.native if rid else ""
-    return Address(
-        types=types, xid=Xid(types.group.native if gid else "", gid, resources, rid, vid)
-    )
+    groups, resources = types.group.native if gid else "", types.resource.native if rid else ""
+    return types, Xid(groups, gid, resources, rid, vid)
 
 
 def _types(model: Model, plural: str) -> Types | None:

@@ -1,27 +1,22 @@
-"""What edition 0.4 demands of what clients write, beyond what the model does."""
+"""Rules of edition 0.4 for attributes that clients write, beyond those of the model."""
 
 from __future__ import annotations
 
-import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from catalog.dialects.registry04.address import Types
-from catalog.dialects.registry04.translate import SERVED, Json, Kind
-from catalog.dialects.registry04.wellformed import (
-    check_names,
-    check_property_types,
-    check_tags,
-)
+from catalog.dialects.registry04.names import Json, Kind
+from catalog.dialects.registry04.translate import SERVED, names_of
 from catalog.model.errors import (
-    CompatibilityViolation,
     InvalidAttribute,
     OneResource,
     RequiredAttributeMissing,
 )
-from catalog.model.ownerrors import IncompatibleVersion
+from catalog.model.timestamps import parse_time
 
-_TYPES: Mapping[str, type] = {
+_JSON_TYPES: Mapping[str, type] = {
     "usage": str,
     "format": str,
     "config": dict,
@@ -35,6 +30,16 @@ _TYPES: Mapping[str, type] = {
 }
 _ONE_SCHEMA = ("schema", "schemaurl")
 _TEXT_OF: Mapping[type, str] = {str: "a string", dict: "an object", list: "an array"}
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:\-]{0,62}")
+# The types of the draft, and further ones in its examples and its protocols.
+_PROPERTY_TYPES = frozenset(
+    {"binary", "boolean", "duration", "integer", "number", "string", "symbol", "timestamp"}
+    | {"uri", "urireference", "uritemplate", "var", "datetime", "uri-reference", "ulong", "uuid"}
+)
+# Members of metadata that hold properties, and those that hold no property themselves.
+_SECTIONS = ("attributes", "properties", "header", "headers", "application-properties")
+_ANNOTATIONS = ("message-annotations", "delivery-annotations", "footer")
+_PLURAL = frozenset({*_SECTIONS, *_ANNOTATIONS, "query", "user-properties"})
 
 
 def check_body(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
@@ -43,7 +48,7 @@ def check_body(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
     Raises:
         InvalidAttribute, OneResource, RequiredAttributeMissing
     """
-    for name, wanted in _TYPES.items():
+    for name, wanted in _JSON_TYPES.items():
         if body.get(name) is not None and not isinstance(body[name], wanted):
             detail = f"it needs to be {_TEXT_OF[wanted]}"
             raise InvalidAttribute(subject, name=name, error_detail=detail)
@@ -85,47 +90,102 @@ def resource_attributes(types: Types, body: Mapping[str, Any]) -> Json:
 
 
 def without_implied_name(own: Json, id: str, before: Mapping[str, Any] | None) -> Json:
-    """Attributes without a name that only repeats the id, as is shown where there is none.
+    """Attributes without a name that repeats the id, which is shown for an absent name.
 
     Args:
-        before: what the entity has natively; `None` of a new one, which is named on purpose.
+        before: the entity's native attributes; `None` for a new one, which keeps its name.
     """
     is_implied = before is not None and "name" not in before and own.get("name") == id
     return {name: value for name, value in own.items() if not (is_implied and name == "name")}
 
 
-def without_rivals(types: Types, held: Json, said: Mapping[str, Any]) -> Json:
-    """Attributes without those that have no meaning beside what is said.
+def without_obsolete(types: Types, held: Json, given: Mapping[str, Any]) -> Json:
+    """Attributes without those that the given ones make obsolete.
 
-    A schema is at one place, and metadata is that of a format.
+    A definition has one schema, embedded or not, and its metadata is that of its format.
     """
     gone: set[str] = set()
-    if types.resource_kind == "definition":
-        gone |= {*_ONE_SCHEMA} if any(said.get(name) for name in _ONE_SCHEMA) else set()
+    if types.resource.singular == "definition":
+        gone |= {*_ONE_SCHEMA} if any(given.get(name) for name in _ONE_SCHEMA) else set()
         gone |= (
-            {"metadata"} if said.get("format", held.get("format")) != held.get("format") else set()
+            {"metadata"} if given.get("format", held.get("format")) != held.get("format") else set()
         )
     return {name: value for name, value in held.items() if name not in gone}
 
 
 def document_names(types: Types) -> tuple[str, str, str, str]:
-    """What a document, its base64 form and its URI are called; the last is another name of it."""
+    """The names of a document, its base64 form, its URI, and an alias of the URI."""
     singular = types.resource.singular
     return singular, f"{singular}Base64", f"{singular}URI", f"{singular}url"
 
 
-@contextlib.contextmanager
-def incompatibility_is_conflict() -> Iterator[None]:
-    """A new version that breaks the rule of its resource is a conflict with the others.
+def check_names(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
+    """Refuse names that differ from others, or from the specification's, by case only.
 
     Raises:
-        IncompatibleVersion
+        InvalidAttribute
     """
-    try:
-        yield
-    except CompatibilityViolation as violation:
-        raise IncompatibleVersion(
-            violation.subject,
-            detail=violation.detail,
-            compat=violation.arguments.get("compat", ""),
-        ) from violation
+    seen = {name.lower(): name for name in SERVED | names_of(kind)}
+    for name in (name for name, value in body.items() if value is not None):
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            detail = f'it differs from "{other}" by case only'
+            raise InvalidAttribute(subject, name=name, error_detail=detail)
+
+
+def check_tags(subject: str, tags: Any) -> None:
+    """Refuse tags with invalid keys, or with values that are no strings.
+
+    Raises:
+        InvalidAttribute
+    """
+    for key, value in tags.items() if isinstance(tags, Mapping) else ():
+        name = f"tags.{key[:64]}"
+        if not _TAG.fullmatch(key):
+            detail = (
+                "a key needs 1 to 63 letters, digits or - _ . :, and a letter or digit at its start"
+            )
+            raise InvalidAttribute(subject, name=name, error_detail=detail)
+        if not isinstance(value, str):
+            raise InvalidAttribute(subject, name=name, error_detail="it needs to be a string")
+
+
+def check_property_types(subject: str, metadata: Any) -> None:
+    """Refuse properties of messages that have an unknown type.
+
+    Raises:
+        InvalidAttribute
+    """
+    for path, property in _properties(metadata):
+        kind = property.get("type")
+        if isinstance(kind, str) and kind.lower() not in _PROPERTY_TYPES:
+            detail = f"there are these types: {', '.join(sorted(_PROPERTY_TYPES))}"
+            raise InvalidAttribute(subject, name=f"{path}.type", error_detail=detail)
+
+
+def _properties(metadata: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if not isinstance(metadata, Mapping):
+        return
+    places: dict[str, Any] = {"metadata": {k: v for k, v in metadata.items() if k not in _PLURAL}}
+    places |= {f"metadata.{name}": metadata.get(name) for name in (*_SECTIONS, *_ANNOTATIONS)}
+    for place, members in places.items():
+        for name, property in members.items() if isinstance(members, Mapping) else ():
+            if isinstance(property, Mapping):
+                yield f"{place}.{name[:64]}", property
+
+
+def creation_of(subject: str, body: Mapping[str, Any]) -> Json:
+    """The native attribute for an entity's time of creation, if a request gives one.
+
+    The time of modification, which the server sets, is checked only.
+
+    Raises:
+        InvalidAttribute: one of them is no timestamp.
+    """
+    for name in ("createdOn", "modifiedOn"):
+        try:
+            parse_time(str(body[name])) if body.get(name) is not None else None
+        except ValueError as error:
+            raise InvalidAttribute(subject, name=name, error_detail=str(error)) from error
+    created = body.get("createdOn")
+    return {} if created is None else {"createdat": created}

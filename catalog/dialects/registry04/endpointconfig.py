@@ -1,18 +1,16 @@
-"""How to talk to an endpoint: `config` here, `protocol` and `protocoloptions` natively."""
+"""Translates an endpoint's `config` to `protocol` and `protocoloptions`, and back."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from catalog.dialects.registry04.entityreferences import References
-from catalog.dialects.registry04.formats import native_protocol
+from catalog.dialects.registry04.names import Json, native_protocol
 from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
 
-Json: TypeAlias = dict[str, Any]
-
-# What the standard calls the options of a protocol, where it has another name.
+# The standard's names of protocol options, where they differ.
 _RENAMED: Mapping[str, Mapping[str, str]] = {
     "MQTT/5.0": {
         "clean-session": "cleanstart",
@@ -38,7 +36,7 @@ def native_config(
     """The native attributes for an endpoint's `config`.
 
     Args:
-        before: those that the endpoint has; what an address has beside its URI is kept.
+        before: the present ones; attributes of an address beside its URI are kept.
     """
     protocol = config.get("protocol")
     native: Json = {}
@@ -55,7 +53,7 @@ def native_config(
 
 
 def own_config(attributes: Mapping[str, Any], references: References) -> Json | None:
-    """An endpoint's `config`; `None` where its native attributes have nothing of it."""
+    """An endpoint's `config`; `None` if its native attributes have no part of it."""
     config: Json = {}
     if "protocol" in attributes:
         config["protocol"] = attributes["protocol"]
@@ -95,7 +93,7 @@ def _native_options(protocol: str, options: Any) -> Json:
 
 
 def _refer_to_will(options: Json, before: Mapping[str, Any], references: References) -> None:
-    """The message to send when a client is gone: natively one of a message group, by its xid."""
+    """Refer to the message of a client's will natively: by the xid of one in a message group."""
     held = before.get("protocoloptions")
     known = held.get("willmessage") if isinstance(held, Mapping) else None
     if isinstance(message := options.get("willmessage"), str):
@@ -114,7 +112,7 @@ def _own_options(protocol: str, native: Mapping[str, Any], references: Reference
 
 
 def _typed(name: str, value: Any) -> Any:
-    """Edition 0.4 says that options are strings, and shows them as numbers and booleans."""
+    """The value of an option. Edition 0.4 defines strings, but its examples have other types."""
     if not isinstance(value, str):
         return value
     if name in _NUMBERS and _NUMBER.fullmatch(value):

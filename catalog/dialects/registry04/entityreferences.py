@@ -1,4 +1,4 @@
-"""References to entities of the same registry: by the names of edition 0.4, and natively.
+"""Translates references to entities of this registry to their native form, and back.
 
 A reference is a pointer into the registry's document, `#/definitionGroups/g`, or a URL of this
 node. Natively it is an xid where a client of edition 0.4 wrote a pointer; documents that were
@@ -15,7 +15,7 @@ from typing import Any
 from catalog.dialects.registry04.names import GROUP_TYPES, REGISTRY04_ROOT, has_names, path_of
 from catalog.model.xid import Xid
 
-# The seed itself leaves out the plural's last letter now and then.
+# Some examples of the specification omit the last letter of a plural.
 _PATH = re.compile(
     r"/(?P<groups>endpoints?|definitionGroups?|schemaGroups?)/(?P<gid>[^/]+)"
     r"(?:/(?P<resources>definitions?|schemas?)/(?P<rid>[^/]+)(?:/versions/(?P<vid>[^/]+))?)?"
@@ -24,7 +24,7 @@ _PATH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Translates what refers to this registry; whatever else a reference is, it stays.
+    """Translates references to this registry; all others stay as they are.
 
     `bases` are the URLs that this node is known by, without a slash at their ends.
     """
@@ -35,11 +35,11 @@ class References:
         """The native form of a reference.
 
         Args:
-            held: what was there natively: a form that means the same stays.
+            held: the native forms before, of which one with the same meaning stays.
         """
-        for known in held:
-            if isinstance(known, str) and self.own(known) == text:
-                return known
+        for before in held:
+            if isinstance(before, str) and self.own(before) == text:
+                return before
         if text.startswith("#/"):
             return _native_path(_unescaped(text[1:])) or text
         for base in self.bases:
@@ -60,7 +60,7 @@ class References:
 
 
 def _native_path(path: str) -> str:
-    """The native path of an entity; nothing if it is none."""
+    """The native path of an entity; empty if it is none."""
     found = _PATH.fullmatch(path)
     if found is None:
         return ""
@@ -77,7 +77,7 @@ def _native_path(path: str) -> str:
 
 
 def _own_path(path: str) -> str:
-    """The path of an entity by the names of edition 0.4; nothing if it has none."""
+    """The path of an entity by the names of edition 0.4; empty if it has none."""
     xid = _entity(path)
     return path_of(xid) if xid is not None and has_names(xid) else ""
 

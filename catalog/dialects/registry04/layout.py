@@ -1,18 +1,17 @@
-"""Shows entities as edition 0.4 lays them out."""
+"""The layout of entities in edition 0.4."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
 
 import orjson
 
 from catalog.dialects.registry04.address import Types
 from catalog.dialects.registry04.entityreferences import References
-from catalog.dialects.registry04.names import EDITION, REGISTRY04_ROOT, path_of
-from catalog.dialects.registry04.translate import Fill, Kind, from_entity
-from catalog.dialects.registry04.versions import latest_of, shown_version
+from catalog.dialects.registry04.names import EDITION, REGISTRY04_ROOT, Json, Kind, path_of
+from catalog.dialects.registry04.translate import Fill, from_entity
+from catalog.dialects.versionnumbers import latest_of, shown_number
 from catalog.model.attributes import check_attributes
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound
@@ -20,18 +19,16 @@ from catalog.model.schema import Attribute, Model
 from catalog.model.timestamps import format_time
 from catalog.reading.loaded import Loaded
 
-Json: TypeAlias = dict[str, Any]
-
 
 class Layout:
-    """Shows what a client of one registry sees.
+    """Lays entities out for the clients of one registry.
 
     Args:
         base: the node's URL, without a trailing slash.
-        authority: this node's; an endpoint of another names its origin.
-        others: more URLs that the node is known by.
+        authority: this node's; an endpoint of another authority shows its origin.
+        others: further URLs of the node.
 
-    `references` translates what refers to this registry.
+    `references` translates references to this registry.
     """
 
     def __init__(
@@ -64,8 +61,8 @@ class Layout:
     def group(self, entity: Entity, types: Types, count: int) -> Json:
         """A group, with the size of its collection."""
         fill = self.fill(types.group_type.own_attributes)
-        shown = self._entity(entity, entity.path.gid, types.group_kind, fill)
-        if types.group_kind == "endpoint" and entity.authority != self.authority:
+        shown = self._entity(entity, entity.path.gid, types.group.singular, fill)
+        if types.group.singular == "endpoint" and entity.authority != self.authority:
             is_url = entity.authority.startswith(("http://", "https://"))
             shown["origin"] = entity.authority * is_url + entity.origin
         plural, url = types.resource.plural, self.url(entity)
@@ -76,15 +73,15 @@ class Layout:
     def version(self, version: Entity, types: Types) -> Json:
         """The metadata of a version: that of its resource as well, where it is the latest."""
         fill = self.fill(types.resource_type.version_attributes)
-        shown = self._entity(version, version.path.rid, types.resource_kind, fill)
+        shown = self._entity(version, version.path.rid, types.resource.singular, fill)
         shown = {"id": shown.pop("id"), "name": shown.pop("name"), **shown}
-        shown["version"] = shown_version(version.path.vid)
+        shown["version"] = shown_number(version.path.vid)
         if types.has_document and (url := version.attributes.get(f"{_singular(types)}url")):
-            shown[f"{types.resource.singular}URI"] = url
+            shown[types.uri] = url
         return shown
 
     def content(self, version: Entity, types: Types, document: bytes) -> Json:
-        """A version's document as an attribute; nothing where it is elsewhere or empty."""
+        """A version's document as an attribute; empty if it is elsewhere, or has no bytes."""
         singular = types.resource.singular
         if not types.has_document or not document or f"{_singular(types)}url" in version.attributes:
             return {}
@@ -117,13 +114,13 @@ class Layout:
         }
 
 
-def latest_version(known: Loaded, resource: Entity) -> Entity:
-    """The version that stands for a resource.
+def latest_version(loaded: Loaded, resource: Entity) -> Entity:
+    """The latest version of a resource, which a resource is shown as.
 
     Raises:
-        NotFound: there is none for now.
+        NotFound: it has none for now, as a replica may.
     """
-    versions = {v.path.vid: v for v in known.children(f"{resource.xid}/versions")}
+    versions = {v.path.vid: v for v in loaded.children(f"{resource.xid}/versions")}
     if not versions:
         raise NotFound(resource.xid, detail="None of its versions is here.")
     return versions[latest_of(versions)]

@@ -1,12 +1,13 @@
-"""Loads what edition 0.4 shows: resources with their latest versions, and pages of collections."""
+"""Loads resources with their latest versions, pages of collections, and trees of groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from catalog.dialects.registry04.address import Address, Types
-from catalog.dialects.registry04.layout import Json, Layout, latest_version
+from catalog.dialects.registry04.address import Types
+from catalog.dialects.registry04.layout import Layout, latest_version
+from catalog.dialects.registry04.names import Json
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound, TooLarge
 from catalog.model.schema import Model
@@ -24,19 +25,23 @@ from catalog.reading.tree import (
 from catalog.store import entities as store
 from catalog.store.database import Connection
 
-# What one answer may hold; beyond that, a client goes through the collections page by page.
+# The most that one answer may hold; larger collections have to be read page by page.
 MOST_ENTITIES = 20_000
 _PAGE_BY_PAGE = "Read its collections page by page instead."
 
 
 @dataclass(slots=True, kw_only=True)
 class LoadedPage:
-    """Entities in the order of their ids, where the next page begins, and how many there are."""
+    """Entities in the order of their ids.
+
+    `following` is the id after which the next page begins, empty on the last page; `total` is
+    the size of the collection.
+    """
 
     entities: Sequence[Entity]
     following: str = ""
     total: int = 0
-    known: Loaded = field(default_factory=Loaded)
+    loaded: Loaded = field(default_factory=Loaded)
 
 
 async def load_resource(connection: Connection, xid: Xid) -> tuple[Loaded, Entity]:
@@ -45,29 +50,29 @@ async def load_resource(connection: Connection, xid: Xid) -> tuple[Loaded, Entit
     Raises:
         NotFound
     """
-    known = await read.read_subtree(connection, xid.resource)
-    return known, known.entities[str(xid.resource)]
+    loaded = await read.read_subtree(connection, xid.resource)
+    return loaded, loaded.entities[str(xid.resource)]
 
 
-async def load_version(connection: Connection, place: Address) -> tuple[Loaded, Entity]:
+async def load_version(connection: Connection, xid: Xid) -> tuple[Loaded, Entity]:
     """The version that a path addresses: itself, or the latest one of a resource.
 
     Raises:
         NotFound
     """
-    known, resource = await load_resource(connection, place.xid)
-    if not place.xid.vid:
-        return known, latest_version(known, resource)
-    version = known.entities.get(str(place.xid))
+    loaded, resource = await load_resource(connection, xid)
+    if not xid.vid:
+        return loaded, latest_version(loaded, resource)
+    version = loaded.entities.get(str(xid))
     if version is None:
-        raise NotFound(place.path)
-    return known, version
+        raise NotFound(str(xid))
+    return loaded, version
 
 
-async def load_document(connection: Connection, known: Loaded, version: Entity) -> bytes:
+async def load_document(connection: Connection, loaded: Loaded, version: Entity) -> bytes:
     """A version's document, empty where there is none."""
-    await read.load_documents(connection, known, [version])
-    return known.document_of(version)
+    await read.load_documents(connection, loaded, [version])
+    return loaded.document_of(version)
 
 
 async def load_page(
@@ -78,29 +83,29 @@ async def load_page(
     Raises:
         NotFound: its owner does not exist.
     """
-    known, xids = await read.read_page(connection, model, owner, plural, after, limit + 1)
+    loaded, xids = await read.read_page(connection, model, owner, plural, after, limit + 1)
     path = f"{str(owner).rstrip('/')}/{plural}"
     total = (await store.count_collections(connection, [path])).get(path, 0)
     has_more, xids = len(xids) > limit, xids[:limit]
     if owner.gid and not owner.rid:
-        known = await _with_versions(connection, xids)
-    entities = [known.entities[xid] for xid in xids if xid in known.entities]
+        loaded = await _with_versions(connection, xids)
+    entities = [loaded.entities[xid] for xid in xids if xid in loaded.entities]
     following = Xid.parse(xids[-1]).id if has_more else ""
-    return LoadedPage(entities=entities, following=following, total=total, known=known)
+    return LoadedPage(entities=entities, following=following, total=total, loaded=loaded)
 
 
 async def _with_versions(connection: Connection, xids: Iterable[str]) -> Loaded:
-    known = Loaded.of(await store.load_subtrees(connection, xids))
-    await read.follow(connection, known, versions=True)
-    return known
+    loaded = Loaded.of(await store.load_subtrees(connection, xids))
+    await read.follow(connection, loaded, versions=True)
+    return loaded
 
 
 @dataclass(slots=True, kw_only=True)
 class Inlining:
-    """Shows entities with what is in them, as long as that fits into one answer."""
+    """Shows entities with their content inlined, as long as that fits into one answer."""
 
     connection: Connection
-    show: Layout
+    layout: Layout
     room: int = field(default_factory=lambda: MOST_ENTITIES)
     bytes: int = read.MOST_DOCUMENT_BYTES
 
@@ -135,10 +140,10 @@ class Inlining:
         groups: dict[str, Entity] = {}
         resources: dict[str, Json] = {}
         counted = self._counted(chunks)
-        async for heads, known in read_batches(self.connection, branch, counted, follows=True):
+        async for heads, loaded in read_batches(self.connection, branch, counted, follows=True):
             groups |= {head.xid: head for head in heads if head.kind == "group"}
             found = [head for head in heads if head.kind == "resource"]
-            for xid, shown in (await self.resources(types, known, found)).items():
+            for xid, shown in (await self.resources(types, loaded, found)).items():
                 resources.setdefault(str(xid.group), {})[xid.rid] = shown
         return {
             group.path.gid: self._with_resources(group, types, resources.get(xid, {}))
@@ -146,19 +151,19 @@ class Inlining:
         }
 
     async def resources(
-        self, types: Types, known: Loaded, found: Sequence[Entity]
+        self, types: Types, loaded: Loaded, found: Sequence[Entity]
     ) -> dict[Xid, Json]:
         """Resources as their latest versions, with their documents."""
         latest = [
-            latest_version(known, resource)
+            latest_version(loaded, resource)
             for resource in found
-            if known.children(f"{resource.xid}/versions")
+            if loaded.children(f"{resource.xid}/versions")
         ]
-        shown = await self.versions(types, known, latest)
+        shown = await self.versions(types, loaded, latest)
         return {xid.resource: one for xid, one in shown.items()}
 
     async def versions(
-        self, types: Types, known: Loaded, found: Sequence[Entity]
+        self, types: Types, loaded: Loaded, found: Sequence[Entity]
     ) -> dict[Xid, Json]:
         """Versions with their documents.
 
@@ -166,30 +171,27 @@ class Inlining:
             TooLarge
         """
         if types.has_document:
-            await read.load_documents(self.connection, known, found)
+            await read.load_documents(self.connection, loaded, found)
         shown: dict[Xid, Json] = {}
         for version in found:
-            document = known.document_of(version) if types.has_document else b""
+            document = loaded.document_of(version) if types.has_document else b""
             self.bytes -= len(document)
             if self.bytes < 0:
                 raise TooLarge(version.xid, detail=_PAGE_BY_PAGE)
-            content = self.show.content(version, types, document)
-            shown[version.path] = self.show.version(version, types) | content
+            content = self.layout.content(version, types, document)
+            shown[version.path] = self.layout.version(version, types) | content
         return shown
 
     def _with_resources(self, group: Entity, types: Types, resources: Json) -> Json:
-        shown = self.show.group(group, types, len(resources))
+        shown = self.layout.group(group, types, len(resources))
         return shown | {types.resource.plural: resources}
 
     async def _counted(self, chunks: Chunks) -> Chunks:
         async for chunk in chunks:
-            self._take(len(chunk), chunk[0].xid)
+            self.room -= len(chunk)
+            if self.room < 0:
+                raise TooLarge(chunk[0].xid, detail=_PAGE_BY_PAGE)
             yield chunk
-
-    def _take(self, count: int, subject: str) -> None:
-        self.room -= count
-        if self.room < 0:
-            raise TooLarge(subject, detail=_PAGE_BY_PAGE)
 
 
 def _branch(types: Types) -> Branch:

@@ -1,25 +1,23 @@
-"""What a definition says of a message's headers: `metadata` here, envelope and protocol natively.
+"""Translates a definition's `metadata` to that of an envelope or a protocol, and back.
 
-The standard's shapes are narrower: what has no place in them is left out of the native form.
+The native form leaves out values that the standard has no attribute or type for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 
-from catalog.dialects.registry04.formats import CLOUDEVENTS_ENVELOPE
-
-Json: TypeAlias = dict[str, Any]
+from catalog.dialects.registry04.names import CLOUDEVENTS_ENVELOPE, Json
 
 _PROPERTY = ("description", "specurl", "type", "value", "required")
 _TEXTS = frozenset({"string", "uritemplate"})
 _PLAIN = frozenset({"string", "uritemplate", "integer", "number", "boolean"})
 _SAME_AS = {"datetime": "timestamp", "symbol": "string", "uri": "string", "urireference": "string"}
 
-# Which types of values the standard has, where it has not any.
+# The types that the standard restricts the values of these attributes to.
 _CLOUDEVENTS_TYPES: Mapping[str, frozenset[str]] = {
     "specversion": frozenset({"string"}),
     "id": _TEXTS,
@@ -38,17 +36,21 @@ _AMQP_TYPES: Mapping[str, frozenset[str]] = {
 }
 _AMQP_MAPS = ("application-properties", "message-annotations", "delivery-annotations", "footer")
 _MQTT_3 = {"qos": "qos", "retain": "retain", "topic-name": "topic_name"}
-_MQTT_5 = {
-    **_MQTT_3,
-    "payload-format": "payload_format_indicator",
-    "message-expiry-interval": "message_expiry_interval",
-    "response-topic": "response_topic",
-    "correlation-data": "correlation_data",
-    "content-type": "content_type",
+# By protocol, the attributes that are plain values natively.
+_PLAIN_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
+    "MQTT/3.1.1": _MQTT_3,
+    "MQTT/5.0": {
+        **_MQTT_3,
+        "payload-format": "payload_format_indicator",
+        "message-expiry-interval": "message_expiry_interval",
+        "response-topic": "response_topic",
+        "correlation-data": "correlation_data",
+        "content-type": "content_type",
+    },
+    "KAFKA": {"topic": "topic", "partition": "partition", "key": "key"},
+    "HTTP": {"path": "path", "method": "method"},
+    "NATS": {"subject": "subject", "reply": "reply"},
 }
-_KAFKA = {"topic": "topic", "partition": "partition", "key": "key"}
-_HTTP = {"path": "path", "method": "method"}
-_NATS = {"subject": "subject", "reply": "reply"}
 
 
 def native_metadata(format: str, metadata: Json) -> Any:
@@ -58,22 +60,33 @@ def native_metadata(format: str, metadata: Json) -> Any:
         format: the standard's name of the envelope or protocol.
     """
     if format == CLOUDEVENTS_ENVELOPE:
-        attributes = metadata.get("attributes")
-        return _properties(attributes, _CLOUDEVENTS_TYPES, None)
-    translate = _TO_NATIVE.get(format)
-    return metadata if translate is None else translate(metadata)
+        return _properties(metadata.get("attributes"), _CLOUDEVENTS_TYPES, None)
+    if format == "AMQP/1.0":
+        return _to_amqp(metadata)
+    if format not in _PLAIN_ATTRIBUTES:
+        return metadata
+    native = _renamed(metadata, _PLAIN_ATTRIBUTES[format])
+    return native | _TO_NATIVE.get(format, _no_members)(metadata)
 
 
 def own_metadata(format: str, native: Json) -> Json:
     """A definition's metadata as edition 0.4 has it, of its native form."""
     if format == CLOUDEVENTS_ENVELOPE:
         return {"attributes": native}
-    translate = _FROM_NATIVE.get(format)
-    return native if translate is None else translate(native)
+    if format == "AMQP/1.0":
+        return _from_amqp(native)
+    if format not in _PLAIN_ATTRIBUTES:
+        return native
+    names = _PLAIN_ATTRIBUTES[format]
+    if format == "HTTP":
+        own = {own: native[name] for own, name in names.items() if name in native}
+    else:
+        own = _wrapped(native, names)
+    return own | _FROM_NATIVE.get(format, _no_members)(native)
 
 
 def _property(value: Any, allowed: frozenset[str] | None) -> Any:
-    """One property; its type is left out where the standard has nothing like it there."""
+    """One property, without its type if the standard has no similar type for it."""
     if not isinstance(value, dict):
         return value
     native = {name: value[name] for name in _PROPERTY if name in value}
@@ -134,108 +147,91 @@ def _from_amqp(native: Json) -> Json:
     return own
 
 
+def _no_members(_: Json) -> Json:
+    return {}
+
+
 def _to_mqtt_5(metadata: Json) -> Json:
-    native = _renamed(metadata, _MQTT_5)
     given = metadata.get("user-properties")
-    if isinstance(given, list):
-        native["user_properties"] = [
-            {"name": name, "value": _text_of(value)}
-            for item in given
-            if isinstance(item, dict)
-            for name, value in item.items()
-        ]
-    return native
+    if not isinstance(given, list):
+        return {}
+    properties = [
+        {"name": name, "value": _text_of(value)}
+        for item in given
+        if isinstance(item, dict)
+        for name, value in item.items()
+    ]
+    return {"user_properties": properties}
 
 
 def _from_mqtt_5(native: Json) -> Json:
-    own = _wrapped(native, _MQTT_5)
     given = native.get("user_properties")
-    if isinstance(given, list):
-        own["user-properties"] = [
-            {item["name"]: {k: v for k, v in item.items() if k != "name"}}
-            for item in given
-            if _has_name(item)
-        ]
-    return own
+    if not isinstance(given, list):
+        return {}
+    return {"user-properties": [{i["name"]: _without_name(i)} for i in given if _has_name(i)]}
 
 
 def _to_kafka(metadata: Json) -> Json:
-    native = _renamed(metadata, _KAFKA)
-    if isinstance(headers := metadata.get("headers"), dict):
-        native["headers"] = {
-            name: {"name": name, "value": _text_of(value)} for name, value in headers.items()
-        }
-    return native
+    if not isinstance(headers := metadata.get("headers"), dict):
+        return {}
+    return {"headers": {n: {"name": n, "value": _text_of(v)} for n, v in headers.items()}}
 
 
 def _from_kafka(native: Json) -> Json:
-    own = _wrapped(native, _KAFKA)
-    if isinstance(headers := native.get("headers"), dict):
-        own["headers"] = {
-            name: {k: v for k, v in value.items() if k != "name"}
-            for name, value in headers.items()
-            if isinstance(value, dict)
-        }
-    return own
+    if not isinstance(headers := native.get("headers"), dict):
+        return {}
+    return {"headers": {n: _without_name(v) for n, v in headers.items() if isinstance(v, dict)}}
 
 
 def _to_http(metadata: Json) -> Json:
-    native = _renamed(metadata, _HTTP)
-    if "headers" in metadata:
-        native["headers"] = _named(metadata["headers"])
+    native = _to_headers(metadata)
     if isinstance(query := metadata.get("query"), dict):
         native["query"] = [{"name": k, "value": _text_of(v)} for k, v in query.items()]
     return native
 
 
 def _from_http(native: Json) -> Json:
-    own: Json = {name: native[name] for name in ("headers", "path", "method") if name in native}
+    own = _from_headers(native)
     if isinstance(query := native.get("query"), list):
         own["query"] = {item["name"]: item.get("value", "") for item in query if _has_name(item)}
     return own
+
+
+def _to_headers(metadata: Json) -> Json:
+    if "headers" not in metadata:
+        return {}
+    headers = metadata["headers"]
+    if isinstance(headers, list):
+        kept = ("name", "description", "specurl", "value", "required")
+        headers = [
+            {k: v for k, v in item.items() if k in kept} if isinstance(item, dict) else item
+            for item in headers
+        ]
+    return {"headers": headers}
+
+
+def _from_headers(native: Json) -> Json:
+    return {"headers": native["headers"]} if "headers" in native else {}
 
 
 def _has_name(item: Any) -> bool:
     return isinstance(item, dict) and isinstance(item.get("name"), str)
 
 
-def _named(headers: Any) -> Any:
-    if not isinstance(headers, list):
-        return headers
-    kept = ("name", "description", "specurl", "value", "required")
-    return [
-        {k: v for k, v in item.items() if k in kept} if isinstance(item, dict) else item
-        for item in headers
-    ]
+def _without_name(item: Json) -> Json:
+    return {name: value for name, value in item.items() if name != "name"}
 
 
-def _to_nats(metadata: Json) -> Json:
-    native = _renamed(metadata, _NATS)
-    if "headers" in metadata:
-        native["headers"] = _named(metadata["headers"])
-    return native
-
-
-def _from_nats(native: Json) -> Json:
-    own = _wrapped(native, _NATS)
-    if "headers" in native:
-        own["headers"] = native["headers"]
-    return own
-
-
+# By protocol, translators of the attributes that are no plain values.
 _TO_NATIVE: Mapping[str, Callable[[Json], Json]] = {
-    "AMQP/1.0": _to_amqp,
     "MQTT/5.0": _to_mqtt_5,
-    "MQTT/3.1.1": lambda metadata: _renamed(metadata, _MQTT_3),
     "KAFKA": _to_kafka,
     "HTTP": _to_http,
-    "NATS": _to_nats,
+    "NATS": _to_headers,
 }
 _FROM_NATIVE: Mapping[str, Callable[[Json], Json]] = {
-    "AMQP/1.0": _from_amqp,
     "MQTT/5.0": _from_mqtt_5,
-    "MQTT/3.1.1": lambda native: _wrapped(native, _MQTT_3),
     "KAFKA": _from_kafka,
     "HTTP": _from_http,
-    "NATS": _from_nats,
+    "NATS": _from_headers,
 }

@@ -1,56 +1,64 @@
-"""What edition 0.4 calls things: its collections, and the paths of what is in them."""
+"""The names of edition 0.4: of collections, paths, message formats and protocols."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 from catalog.model.xid import Xid
 
 REGISTRY04_ROOT = "/registry/0.4"
 EDITION = "0.4-wip"
+CLOUDEVENTS_ENVELOPE = "CloudEvents/1.0"
+
+Json: TypeAlias = dict[str, Any]
+Kind: TypeAlias = Literal["endpoint", "definitionGroup", "schemaGroup", "definition", "schema"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """A type of groups or of resources: its names in edition 0.4, and its native plural."""
+    """A type of groups or of resources: its names in edition 0.4, and its native plural.
+
+    Its name in the singular is also the kind of its entities.
+    """
 
     plural: str
-    singular: str
+    singular: Kind
     native: str
 
 
+_ENDPOINTS = Collection(plural="endpoints", singular="endpoint", native="endpoints")
+_DEFINITION_GROUPS = Collection(
+    plural="definitionGroups", singular="definitionGroup", native="messagegroups"
+)
+_SCHEMA_GROUPS = Collection(plural="schemaGroups", singular="schemaGroup", native="schemagroups")
 _DEFINITIONS = Collection(plural="definitions", singular="definition", native="messages")
 _SCHEMAS = Collection(plural="schemas", singular="schema", native="schemas")
 
 # Each type of groups with its one type of resources.
 GROUP_TYPES: Mapping[str, tuple[Collection, Collection]] = {
-    group.plural: (group, resource)
-    for group, resource in (
-        (Collection(plural="endpoints", singular="endpoint", native="endpoints"), _DEFINITIONS),
-        (
-            Collection(
-                plural="definitionGroups", singular="definitionGroup", native="messagegroups"
-            ),
-            _DEFINITIONS,
-        ),
-        (
-            Collection(plural="schemaGroups", singular="schemaGroup", native="schemagroups"),
-            _SCHEMAS,
-        ),
-    )
+    "endpoints": (_ENDPOINTS, _DEFINITIONS),
+    "definitionGroups": (_DEFINITION_GROUPS, _DEFINITIONS),
+    "schemaGroups": (_SCHEMA_GROUPS, _SCHEMAS),
 }
 _BY_NATIVE = {group.native: (group, resource) for group, resource in GROUP_TYPES.values()}
 
-
-def collections_of(native: str) -> tuple[Collection, Collection]:
-    """The names for a native type of groups, one of those in `GROUPS`."""
-    return _BY_NATIVE[native]
+# The standard knows these by their names alone, whatever their versions.
+_UNVERSIONED_PROTOCOLS = frozenset({"HTTP", "KAFKA", "NATS"})
+_PROTOCOLS = {
+    "AMQP": "AMQP/1.0",
+    "AMQP/1.0": "AMQP/1.0",
+    "MQTT": "MQTT/5.0",
+    "MQTT/5.0": "MQTT/5.0",
+    "MQTT/3.1.1": "MQTT/3.1.1",
+}
+_ENVELOPES = {"CLOUDEVENTS": CLOUDEVENTS_ENVELOPE, "CLOUDEVENTS/1.0": CLOUDEVENTS_ENVELOPE}
 
 
 def path_of(xid: Xid) -> str:
-    """The path of an entity below the dialect's root, in the names of edition 0.4."""
-    group, resource = collections_of(xid.groups)
+    """The path of an entity below the dialect's root; edition 0.4 has to have its type."""
+    group, resource = _BY_NATIVE[xid.groups]
     path = f"/{group.plural}/{xid.gid}"
     if xid.rid:
         path += f"/{resource.plural}/{xid.rid}"
@@ -58,6 +66,20 @@ def path_of(xid: Xid) -> str:
 
 
 def has_names(xid: Xid) -> bool:
-    """Whether edition 0.4 knows the types of what is at a path."""
+    """Whether edition 0.4 has the types of an entity."""
     names = _BY_NATIVE.get(xid.groups)
     return names is not None and xid.resources in ("", names[1].native)
+
+
+def native_protocol(name: str) -> str:
+    """The standard's name for a protocol; the name of an unknown one stays as it is."""
+    upper = name.upper()
+    family = upper.partition("/")[0]
+    return _PROTOCOLS.get(upper) or (family if family in _UNVERSIONED_PROTOCOLS else name)
+
+
+def native_envelope(format: str) -> str | None:
+    """The standard's name for a format that is an envelope; `None` for a protocol's."""
+    if format.upper().partition("/")[0] != "CLOUDEVENTS":
+        return None
+    return _ENVELOPES.get(format.upper(), format)

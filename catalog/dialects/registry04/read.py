@@ -8,15 +8,12 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from catalog.context import CONTEXT
-from catalog.dialects.registry04.address import Address, address_of, types_in
-from catalog.dialects.registry04.answers import (
-    is_asked,
-    page_answer,
-    read_answer,
-    show_for,
-)
-from catalog.dialects.registry04.layout import Json, latest_version
+from catalog.dialects.handlers import next_link
+from catalog.dialects.registry04.address import types_in
+from catalog.dialects.registry04.exchange import Exchange, has_flag, layout_for
+from catalog.dialects.registry04.layout import latest_version
 from catalog.dialects.registry04.load import Inlining, LoadedPage, load_page
+from catalog.dialects.registry04.names import Json
 from catalog.http.paging import read_page
 from catalog.http.responses import json_response
 from catalog.model.schema import Model
@@ -28,15 +25,16 @@ from catalog.store.database import Connection, Database
 async def get_registry(request: web.Request) -> web.Response:
     """The registry as edition 0.4 has it: `?model` its model, `?inline` with all it holds."""
     context = request.app[CONTEXT]
-    if is_asked(request, "model") and not is_asked(request, "inline"):
-        return json_response(_model(context.model))
-    show, types = show_for(request), types_in(context.model)
+    model, inlines = context.model, has_flag(request, "inline")
+    if has_flag(request, "model") and not inlines:
+        return json_response(_model(model))
+    layout, types = layout_for(request, model), types_in(model)
     async with context.database.snapshot() as connection:
-        known = await read.read_entity(connection, context.model, Xid())
-        shown = show.registry(known.entities["/"], types, known.counts)
-        if is_asked(request, "inline"):
-            shown["model"] = _model(context.model)
-            inlining = Inlining(connection=connection, show=show)
+        loaded = await read.read_entity(connection, model, Xid())
+        shown = layout.registry(loaded.entities["/"], types, loaded.counts)
+        if inlines:
+            shown["model"] = _model(model)
+            inlining = Inlining(connection=connection, layout=layout)
             for each in types:
                 shown[each.group.plural] = await inlining.groups(each)
     return json_response(shown)
@@ -64,98 +62,95 @@ def _model(model: Model) -> Json:
 
 async def get_groups(request: web.Request) -> web.Response:
     """A page of the groups of one type, `?inline` with their resources."""
-    context = request.app[CONTEXT]
-    place = address_of(request, context.model)
+    exchange = Exchange.of(request)
     after, limit = read_page(request)
-    show, types = show_for(request), place.types
-    async with context.database.snapshot() as connection:
-        native = types.group.native
-        page = await load_page(connection, context.model, Xid(), native, after, limit)
-        if is_asked(request, "inline"):
+    layout, types = exchange.layout, exchange.types
+    async with exchange.database.snapshot() as connection:
+        page = await load_page(connection, exchange.model, Xid(), types.group.native, after, limit)
+        if exchange.has("inline"):
             last = page.entities[-1].path.gid if page.entities else after
-            inlining = Inlining(connection=connection, show=show)
+            inlining = Inlining(connection=connection, layout=layout)
             shown = await inlining.groups(types, after, last) if last else {}
         else:
             shown = {
-                group.path.gid: show.group(
-                    group, types, page.known.count(f"{group.xid}/{types.resource.native}")
+                group.path.gid: layout.group(
+                    group, types, page.loaded.count(f"{group.xid}/{types.resource.native}")
                 )
                 for group in page.entities
             }
-    return page_answer(request, page, shown, limit)
+    return _answer(request, page, shown, limit)
 
 
 async def get_group(request: web.Request) -> web.Response:
     """A group, `?inline` with its resources."""
-    context = request.app[CONTEXT]
-    place = address_of(request, context.model)
-    async with context.database.snapshot() as connection:
-        if not is_asked(request, "inline"):
-            return await read_answer(request, place, connection)
-        inlining = Inlining(connection=connection, show=show_for(request))
-        return json_response(await inlining.group(place.types, place.xid))
+    exchange = Exchange.of(request)
+    async with exchange.database.snapshot() as connection:
+        if not exchange.has("inline"):
+            return await exchange.read(connection)
+        inlining = Inlining(connection=connection, layout=exchange.layout)
+        return json_response(await inlining.group(exchange.types, exchange.xid))
 
 
 async def get_resources(request: web.Request) -> web.Response:
     """A page of a group's resources, each as its latest version; `?inline` with documents."""
-    context = request.app[CONTEXT]
-    place = address_of(request, context.model)
+    exchange = Exchange.of(request)
     after, limit = read_page(request)
-    async with context.database.snapshot() as connection:
-        native = place.types.resource.native
-        page = await load_page(connection, context.model, place.xid, native, after, limit)
-        versions = [
-            latest_version(page.known, resource)
+    async with exchange.database.snapshot() as connection:
+        native = exchange.types.resource.native
+        page = await load_page(connection, exchange.model, exchange.xid, native, after, limit)
+        page.entities = [
+            latest_version(page.loaded, resource)
             for resource in page.entities
-            if page.known.children(f"{resource.xid}/versions")
+            if page.loaded.children(f"{resource.xid}/versions")
         ]
-        page.entities = versions
-        shown = await _versions(connection, request, place, page)
-    return page_answer(request, page, {xid.rid: one for xid, one in shown.items()}, limit)
+        shown = await _versions(connection, exchange, page)
+    return _answer(request, page, {xid.rid: one for xid, one in shown.items()}, limit)
 
 
 async def get_resource(request: web.Request) -> web.Response:
     """The latest version of a resource, `?meta` its metadata alone."""
-    return await _get_version(request)
+    return await _get_version(Exchange.of(request))
 
 
 async def get_version(request: web.Request) -> web.Response:
     """A version of a resource, `?meta` its metadata alone."""
-    return await _get_version(request)
+    return await _get_version(Exchange.of(request))
 
 
-async def _get_version(request: web.Request) -> web.Response:
-    context = request.app[CONTEXT]
-    place = address_of(request, context.model)
-    shows_document = place.types.has_document and not is_asked(request, "meta")
-    async with _connection(context.database, shows_document) as connection:
-        return await read_answer(request, place, connection)
+async def _get_version(exchange: Exchange) -> web.Response:
+    shows_document = exchange.types.has_document and not exchange.has("meta")
+    async with _connection(exchange.database, shows_document) as connection:
+        return await exchange.read(connection)
 
 
 @contextlib.asynccontextmanager
 async def _connection(database: Database, shows_document: bool) -> AsyncIterator[Connection]:
-    """A snapshot where a document is read that has to be that of its metadata."""
+    """A snapshot where a document is read, which has to be that of its metadata."""
     async with database.snapshot() if shows_document else database.pool.acquire() as connection:
         yield connection
 
 
 async def get_versions(request: web.Request) -> web.Response:
     """A page of a resource's versions, `?inline` with their documents."""
-    context = request.app[CONTEXT]
-    place = address_of(request, context.model)
+    exchange = Exchange.of(request)
     after, limit = read_page(request)
-    async with context.database.snapshot() as connection:
-        page = await load_page(connection, context.model, place.xid, "versions", after, limit)
-        shown = await _versions(connection, request, place, page)
-    return page_answer(request, page, {xid.vid: one for xid, one in shown.items()}, limit)
+    async with exchange.database.snapshot() as connection:
+        page = await load_page(connection, exchange.model, exchange.xid, "versions", after, limit)
+        shown = await _versions(connection, exchange, page)
+    return _answer(request, page, {xid.vid: one for xid, one in shown.items()}, limit)
 
 
 async def _versions(
-    connection: Connection, request: web.Request, place: Address, page: LoadedPage
+    connection: Connection, exchange: Exchange, page: LoadedPage
 ) -> dict[Xid, Json]:
     """The versions of a page, with their documents where these are asked for."""
-    show = show_for(request)
-    if is_asked(request, "inline"):
-        inlining = Inlining(connection=connection, show=show)
-        return await inlining.versions(place.types, page.known, page.entities)
-    return {version.path: show.version(version, place.types) for version in page.entities}
+    layout, types = exchange.layout, exchange.types
+    if exchange.has("inline"):
+        inlining = Inlining(connection=connection, layout=layout)
+        return await inlining.versions(types, page.loaded, page.entities)
+    return {version.path: layout.version(version, types) for version in page.entities}
+
+
+def _answer(request: web.Request, page: LoadedPage, shown: Json, limit: int) -> web.Response:
+    headers = next_link(request, page.following, limit, count=page.total)
+    return json_response(shown, headers=headers)

@@ -1,37 +1,37 @@
-"""A resource's metadata as `Registry-` headers, and how they meet what the body says."""
+"""A resource's metadata in `Registry-` headers, and its merger with the metadata in a body."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
+from catalog.dialects.registry04.names import Json
 from catalog.http.headers import encode_url
 from catalog.model.errors import HeaderError
-
-Json: TypeAlias = dict[str, Any]
 
 HEADER_PREFIX = "Registry-"
 _LARGEST_VALUE = 8_000
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]+")
 _NUMBER = re.compile(r"[0-9]{1,15}")
-# Edition 0.4 has no encoding; only what a header can't carry, and the escape itself, has one.
+# Edition 0.4 defines no encoding: only characters that a header can't carry, and the escape
+# itself, are encoded.
 _UNSAFE = re.compile(r"[^\x20-\x24\x26-\x7e]|^ | $")
 _NUMBERS = frozenset({"epoch"})
 _REFERENCES = frozenset({"docs", "self", "uri", "schemaurl", "schemauri", "definitionuri"})
 _IGNORED = frozenset({"self", "modifiedOn"})
 _COMPOSITE = frozenset({"tags", "config", "metadata", "deprecated", "definitiongroups"})
-# Headers have names in any case; these attributes have not.
+# Attributes with capitals, which header names do not preserve.
 _SPELLED = ("createdBy", "createdOn", "modifiedBy", "modifiedOn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryHeaders:
-    """The metadata in a request's headers: what to set, and what to delete.
+    """The metadata in a request's headers: attributes to set, and names of those to delete.
 
     Source: CloudEvents Registry 0.4, "Updating a Resource": an absent header leaves its
     attribute alone, an empty one deletes it.
@@ -42,10 +42,10 @@ class RegistryHeaders:
     deleted: frozenset[str]
 
     def merge(self, kept: Mapping[str, Any], body: Mapping[str, Any]) -> Json:
-        """What there was, changed by a body and by these headers.
+        """Attributes that are kept, changed by a body and by these headers.
 
         Raises:
-            HeaderError: a header and the body do not say the same.
+            HeaderError: a header and the body contradict each other.
         """
         for name, value in self.given.items():
             if name in body and _text(body[name]) != _text(value):

@@ -1,85 +1,91 @@
-"""What the writes of edition 0.4 have in common: what was there, what is to be, one interaction."""
+"""Reads from a request to write: the resource with its metadata, its identity and epoch."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
-from catalog.context import CONTEXT
-from catalog.dialects.registry04.address import Address
-from catalog.dialects.registry04.answers import read_answer
-from catalog.dialects.registry04.attributechecks import incompatibility_is_conflict
-from catalog.dialects.registry04.layout import Layout
-from catalog.dialects.registry04.translate import (
-    REGISTRY04_ATTRIBUTE,
-    Json,
-    Kind,
-    shown_of,
-    to_entity,
+from catalog.dialects.registry04.address import Types
+from catalog.dialects.registry04.names import Json
+from catalog.dialects.registry04.registryheaders import (
+    HEADER_PREFIX,
+    RegistryHeaders,
+    read_headers,
 )
 from catalog.http.body import read_body, read_object
-from catalog.http.preconditions import condition_on
-from catalog.model.entity import Entity
-from catalog.model.errors import (
-    BadRequest,
-    InvalidAttribute,
-    MismatchedEpoch,
-    MismatchedId,
-)
-from catalog.model.interaction import Interaction
-from catalog.model.schema import Attribute
-from catalog.writing.transaction import Outcome
-
-# No entity has this epoch, so that what comes with it can only be new.
-UNUSED_EPOCH = 2**62
+from catalog.model.errors import BadRequest, HeaderError, InvalidAttribute, MismatchedId
 
 
-async def apply(
-    request: web.Request, interaction: Interaction, place: Address | None = None
-) -> Outcome:
-    """Apply what a request asks for, on its conditions.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestContent:
+    """A resource as a request has it: metadata in headers, and the resource in the body.
 
-    Args:
-        place: of the one entity that the path addresses, if it addresses one.
-
-    Raises:
-        XRegistryError
+    `body` is a definition, which is metadata alone; `document` is a resource of other types,
+    of `media_type`.
     """
-    context = request.app[CONTEXT]
-    read = None if place is None else partial(read_answer, request, place)
-    condition = condition_on(request, read, place.path if place is not None else "")
-    with incompatibility_is_conflict():
-        return await context.writer.apply(context.configuration, interaction, condition=condition)
+
+    headers: RegistryHeaders
+    body: Json
+    document: bytes = b""
+    media_type: str | None = None
+
+    @property
+    def given(self) -> Json:
+        """The metadata in headers and body."""
+        return {**self.headers.given, **self.body}
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.body and not self.document
+
+    def attributes(self, types: Types, kept: Mapping[str, Any]) -> Json:
+        """All attributes, those `kept` among them.
+
+        Raises:
+            HeaderError: headers and body do not agree.
+        """
+        uri = types.uri
+        if self.headers.given.get(uri) is not None and not self.is_empty:
+            raise HeaderError(
+                self.headers.path,
+                name=HEADER_PREFIX + uri,
+                error_detail="the body needs to be empty when the resource is elsewhere",
+            )
+        if not self.is_empty:
+            kept = {name: value for name, value in kept.items() if name != uri}
+        return self.headers.merge(kept, self.body)
 
 
-async def read_optional_object(request: web.Request) -> Json:
-    """The body as a JSON object; an empty one where there is none.
+async def read_content(request: web.Request, types: Types) -> RequestContent:
+    """Read a resource, with its metadata in headers.
 
     Raises:
+        HeaderError, ParsingData, UnsupportedMediaType
+    """
+    headers = read_headers(request, types.resource.singular)
+    body = await read_body(request)
+    if types.has_document:
+        media_type = request.headers.get(hdrs.CONTENT_TYPE)
+        return RequestContent(headers=headers, body={}, document=body, media_type=media_type)
+    return RequestContent(headers=headers, body=await read_object(request) if body else {})
+
+
+async def read_metadata(request: web.Request, types: Types) -> RequestContent:
+    """Read metadata that is the body.
+
+    Raises:
+        HeaderError: there is metadata in headers as well.
         ParsingData, UnsupportedMediaType
     """
-    return await read_object(request) if await read_body(request) else {}
-
-
-def patch_of(
-    kind: Kind,
-    body: Mapping[str, Any],
-    before: Entity,
-    show: Layout,
-    definitions: Mapping[str, Attribute],
-) -> Json:
-    """A native patch that makes an entity what edition 0.4 says of it.
-
-    What edition 0.4 does not show of the entity stays.
-    """
-    attributes = before.attributes
-    native = to_entity(kind, body, attributes, show.fill(definitions), show.references)
-    gone = shown_of(kind, attributes) | {REGISTRY04_ATTRIBUTE}
-    return {**{name: None for name in gone if name in attributes}, **native}
+    headers = read_headers(request, types.resource.singular)
+    for name in (*headers.given, *headers.deleted):
+        detail = "metadata is in the body here"
+        raise HeaderError(request.path, name=f"{HEADER_PREFIX}{name}", error_detail=detail)
+    return RequestContent(headers=headers, body=await read_object(request))
 
 
 def new_id(subject: str, *given: Any) -> str:
@@ -98,54 +104,45 @@ def new_id(subject: str, *given: Any) -> str:
     return ids[0] if ids else str(uuid.uuid4())
 
 
-def check_identity(subject: str, shown: Mapping[str, Any], *said: Mapping[str, Any]) -> None:
-    """Refuse a request that says of an entity that it is another one, or another version.
+def check_identity(subject: str, shown: Mapping[str, Any], *given: Mapping[str, Any]) -> None:
+    """Refuse metadata with the id of another entity, or the number of another version.
 
     Raises:
         MismatchedId
     """
-    for each in said:
+    for each in given:
         for name, singular in (("id", ""), ("version", "version")):
-            given = each.get(name)
-            if given is not None and name in shown and str(given) != str(shown[name]):
+            id = each.get(name)
+            if id is not None and name in shown and str(id) != str(shown[name]):
                 raise MismatchedId(
-                    subject,
-                    singular=singular,
-                    invalid_id=str(given),
-                    expected_id=str(shown[name]),
+                    subject, singular=singular, invalid_id=str(id), expected_id=str(shown[name])
                 )
 
 
-def expected_epoch(request: web.Request, *said: Mapping[str, Any]) -> int | None:
+def expected_epoch(request: web.Request, *given: Mapping[str, Any]) -> int | None:
     """The epoch that a request expects, in its URL, its headers or its body.
 
     Raises:
         BadRequest: they do not agree.
         InvalidAttribute: one is no unsigned integer.
     """
-    given: list[Any] = [each["epoch"] for each in said if each.get("epoch") is not None]
+    epochs: list[Any] = [each["epoch"] for each in given if each.get("epoch") is not None]
     if (text := request.query.get("epoch")) is not None:
         is_number = text.isascii() and text.isdigit() and len(text) < 16
-        given.append(int(text) if is_number else text)
-    for epoch in given:
-        if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
-            detail = "it needs to be an unsigned integer"
-            raise InvalidAttribute(request.path, name="epoch", error_detail=detail)
-    if len({*given}) > 1:
+        epochs.append(int(text) if is_number else text)
+    for epoch in epochs:
+        check_epoch(request.path, epoch)
+    if len({*epochs}) > 1:
         raise BadRequest(request.path, error_detail="the request names more than one epoch")
-    return given[0] if given else None
+    return epochs[0] if epochs else None
 
 
-def check_epoch(entity: Entity, expected: int | None) -> None:
-    """Refuse a request that expects an entity at another epoch.
+def check_epoch(subject: str, epoch: Any) -> None:
+    """Refuse an epoch that is no unsigned integer.
 
     Raises:
-        MismatchedEpoch
+        InvalidAttribute
     """
-    if expected is not None and expected != entity.epoch:
-        raise MismatchedEpoch(entity.xid, bad_epoch=str(expected), epoch=str(entity.epoch))
-
-
-def interaction_at(request: web.Request, place: Address) -> Interaction:
-    """An interaction that asks for nothing yet."""
-    return Interaction(at=place.xid, path=request.path)
+    if type(epoch) is not int or epoch < 0:
+        detail = "it needs to be an unsigned integer"
+        raise InvalidAttribute(subject, name="epoch", error_detail=detail)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from catalog.dialects.registry04 import delete, groupwriting, read, write
+from catalog.dialects.registry04 import delete, read, write
 from catalog.dialects.registry04.names import REGISTRY04_ROOT
-from catalog.http.deadline import bounded
 
 _GROUPS = f"{REGISTRY04_ROOT}/{{groups}}"
 _GROUP = f"{_GROUPS}/{{gid}}"
@@ -16,24 +15,24 @@ _VERSIONS = f"{_RESOURCE}/versions"
 _VERSION = f"{_VERSIONS}/{{vid}}"
 
 routes: list[web.RouteDef] = [
-    web.get(REGISTRY04_ROOT, bounded(read.get_registry)),
-    web.get(f"{REGISTRY04_ROOT}/", bounded(read.get_registry)),
-    web.get(_GROUPS, bounded(read.get_groups)),
-    web.post(_GROUPS, bounded(groupwriting.post_group)),
-    web.delete(_GROUPS, bounded(delete.delete_groups)),
-    web.get(_GROUP, bounded(read.get_group)),
-    web.put(_GROUP, bounded(groupwriting.put_group)),
-    web.delete(_GROUP, bounded(delete.delete_group)),
-    web.get(_RESOURCES, bounded(read.get_resources)),
-    web.post(_RESOURCES, bounded(write.post_resource)),
-    web.delete(_RESOURCES, bounded(delete.delete_resources)),
-    web.get(_RESOURCE, bounded(read.get_resource)),
-    web.put(_RESOURCE, bounded(write.put_resource)),
-    web.post(_RESOURCE, bounded(write.post_version)),
-    web.delete(_RESOURCE, bounded(delete.delete_resource)),
-    web.get(_VERSIONS, bounded(read.get_versions)),
-    web.delete(_VERSIONS, bounded(delete.delete_versions)),
-    web.get(_VERSION, bounded(read.get_version)),
-    web.put(_VERSION, bounded(write.put_version)),
-    web.delete(_VERSION, bounded(delete.delete_version)),
+    web.get(REGISTRY04_ROOT, read.get_registry),
+    web.get(f"{REGISTRY04_ROOT}/", read.get_registry),
+    web.get(_GROUPS, read.get_groups),
+    web.post(_GROUPS, write.post_group),
+    web.delete(_GROUPS, delete.delete_groups),
+    web.get(_GROUP, read.get_group),
+    web.put(_GROUP, write.put_group),
+    web.delete(_GROUP, delete.delete_group),
+    web.get(_RESOURCES, read.get_resources),
+    web.post(_RESOURCES, write.post_resource),
+    web.delete(_RESOURCES, delete.delete_resources),
+    web.get(_RESOURCE, read.get_resource),
+    web.put(_RESOURCE, write.put_resource),
+    web.post(_RESOURCE, write.post_version),
+    web.delete(_RESOURCE, delete.delete_resource),
+    web.get(_VERSIONS, read.get_versions),
+    web.delete(_VERSIONS, delete.delete_versions),
+    web.get(_VERSION, read.get_version),
+    web.put(_VERSION, write.put_version),
+    web.delete(_VERSION, delete.delete_version),
 ]

@@ -1,28 +1,25 @@
-"""The attributes of edition 0.4 as native ones, and back: pure functions.
+"""Translates attributes of edition 0.4 to native ones, and back: pure functions.
 
-What the native form cannot say as it was written is kept beside it, in the extension
-attribute `registry04`, under the name that it has in edition 0.4. It is shown again for as
-long as the native form is still the one that it was translated to.
+Attributes that do not survive the round trip are kept as they were written in the extension
+attribute `registry04`. They are shown again as long as the native form has not changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from catalog.dialects.registry04.endpointconfig import native_config, own_config
 from catalog.dialects.registry04.entityreferences import References
-from catalog.dialects.registry04.formats import native_envelope, native_protocol
 from catalog.dialects.registry04.metadata import native_metadata, own_metadata
+from catalog.dialects.registry04.names import Json, Kind, native_envelope, native_protocol
 from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
 
-Json: TypeAlias = dict[str, Any]
 Attributes: TypeAlias = Mapping[str, Any]
-Kind: TypeAlias = Literal["endpoint", "definitionGroup", "schemaGroup", "definition", "schema"]
 Fill: TypeAlias = Callable[[Json], Json]
 
 REGISTRY04_ATTRIBUTE = "registry04"
-# What edition 0.4 says of an entity beside its attributes; the server alone decides it.
+# Attributes that the server sets.
 SERVED = frozenset({"id", "version", "epoch", "self", "createdOn", "modifiedOn"})
 
 _COMMON = {
@@ -45,7 +42,7 @@ _REFERENCES: Mapping[Kind, Mapping[str, str]] = {
 }
 _ENVELOPE = ("envelope", "envelopemetadata")
 _PROTOCOL = ("protocol", "protocoloptions")
-# Native names that mean something else here, or nothing: none of them is an extension's.
+# Native names that no extension can have in edition 0.4.
 _TAKEN = frozenset(
     {*_COMMON.values(), *_ENVELOPE, *_PROTOCOL}
     | {"xid", "shortself", "createdat", "modifiedat", "authority", "origin", "type", "icon"}
@@ -76,14 +73,13 @@ def to_entity(
     fill: Fill = _as_it_is,
     references: References = _POINTERS,
 ) -> Json:
-    """The native attributes of an entity, whole, for what edition 0.4 says of it.
+    """The native attributes of an entity that has these in edition 0.4.
 
     Args:
         body: its attributes without those that are `SERVED`; null ones count as absent.
-        before: those that it has natively; what edition 0.4 does not show of them is not
-            in the answer.
-        fill: adds the values that the model gives to what is absent.
-        references: knows what refers to this registry.
+        before: its present native ones; those not shown here are not in the result.
+        fill: adds the default values of the model.
+        references: translates references to this registry.
     """
     given = {name: value for name, value in body.items() if value is not None}
     native = _to_native(kind, given, before or {}, references)
@@ -99,10 +95,10 @@ def from_entity(
     fill: Fill = _as_it_is,
     references: References = _POINTERS,
 ) -> Json:
-    """What edition 0.4 shows of an entity's native attributes.
+    """The attributes of edition 0.4 of an entity with these native ones.
 
     Args:
-        fill: adds the values that the model gives to what is absent.
+        fill: adds the default values of the model.
     """
     shown = _from_native(kind, attributes, references)
     kept = attributes.get(REGISTRY04_ATTRIBUTE)
@@ -125,7 +121,7 @@ def from_entity(
 
 
 def shown_of(kind: Kind, attributes: Attributes) -> set[str]:
-    """The names of the native attributes that edition 0.4 shows in its own way."""
+    """The names of the native attributes that edition 0.4 shows in some form."""
     names = {*_COMMON.values(), *_NAMES[kind].values(), *_REFERENCES.get(kind, {}).values()}
     if kind == "endpoint":
         names |= {"envelope", "usage", "messagegroups", *_PROTOCOL}
@@ -167,16 +163,16 @@ _OWN: Mapping[Kind, frozenset[str]] = {
 
 
 def names_of(kind: Kind) -> frozenset[str]:
-    """The names that edition 0.4 has for attributes of an entity, beside those it serves."""
+    """The names of an entity's attributes in edition 0.4, without those that are `SERVED`."""
     return frozenset(_COMMON) | _OWN[kind]
 
 
 def _endpoint(body: Attributes, before: Attributes, references: References) -> Json:
     native: Json = {}
     if isinstance(usage := body.get("usage"), str):
-        known = before.get("usage")
-        is_known = isinstance(known, list) and known[:1] == [usage]
-        native["usage"] = known if is_known else [usage]
+        held = before.get("usage")
+        is_same = isinstance(held, list) and held[:1] == [usage]
+        native["usage"] = held if is_same else [usage]
     if isinstance(format := body.get("format"), str) and (envelope := native_envelope(format)):
         native["envelope"] = envelope
     if isinstance(config := body.get("config"), dict):

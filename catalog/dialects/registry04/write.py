@@ -1,307 +1,179 @@
-"""Handlers of POST and PUT of resources and versions."""
+"""Handlers of POST and PUT of groups, resources and versions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
-from catalog.context import CONTEXT
-from catalog.dialects.registry04.address import Address, Types, address_of
-from catalog.dialects.registry04.answers import is_asked, show_for, version_answer
-from catalog.dialects.registry04.attributechecks import (
-    check_body,
-    resource_attributes,
-    without_implied_name,
-    without_rivals,
-)
-from catalog.dialects.registry04.layout import Layout
+from catalog.dialects.registry04.attributechecks import creation_of
+from catalog.dialects.registry04.exchange import Exchange
 from catalog.dialects.registry04.load import load_version
-from catalog.dialects.registry04.nested import native_document, new_meta
-from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, RegistryHeaders, read_headers
-from catalog.dialects.registry04.requestcontent import (
+from catalog.dialects.registry04.names import path_of
+from catalog.dialects.registry04.nativeforms import (
     UNUSED_EPOCH,
-    apply,
-    check_epoch,
+    checked_group,
+    cleared,
+    group_patch,
+    inherited,
+    metadata_patch,
+    native_group,
+    native_version,
+    new_meta,
+)
+from catalog.dialects.registry04.registryheaders import HEADER_PREFIX
+from catalog.dialects.registry04.requestcontent import (
     check_identity,
     expected_epoch,
-    interaction_at,
     new_id,
-    patch_of,
-    read_optional_object,
+    read_content,
+    read_metadata,
 )
-from catalog.dialects.registry04.translate import (
-    REGISTRY04_ATTRIBUTE,
-    Json,
-    from_entity,
-    shown_of,
-    to_entity,
-)
-from catalog.dialects.registry04.versions import next_version
-from catalog.dialects.registry04.wellformed import creation_of
-from catalog.http.body import read_body, read_object
-from catalog.http.headers import interaction_headers
-from catalog.model.entity import Entity
-from catalog.model.errors import HeaderError, NotFound
-from catalog.model.interaction import GroupUpsert, ResourceUpsert, VersionDocument, VersionUpsert
+from catalog.dialects.versionnumbers import last_number
+from catalog.http.body import read_object
+from catalog.model.errors import HeaderError, MismatchedEpoch, NotFound
+from catalog.model.interaction import GroupUpsert, ResourceUpsert, VersionUpsert
 from catalog.model.ownerrors import AlreadyExists
+from catalog.model.xid import Xid
 from catalog.reading.loaded import Loaded
 from catalog.store import entities as store
 
-_METADATA = ("name", "description", "tags", "docs", "createdBy", "modifiedBy", "type")
-# What only one version has, and no other inherits.
-_OF_ONE = frozenset({"ancestorid", "contenttype", REGISTRY04_ATTRIBUTE})
+
+async def post_group(request: web.Request) -> web.Response:
+    """Add a group, with the resources that it comes with."""
+    collection = Exchange.of(request)
+    types, layout = collection.types, collection.layout
+    body = await read_object(request)
+    exchange = collection.at(Xid(types.group.native, new_id(request.path, body.get("id"))))
+    async with exchange.database.pool.acquire() as connection:
+        if await store.load(connection, [exchange.path]):
+            raise AlreadyExists(exchange.path)
+    native = native_group(types, layout, exchange.path, body)
+    interaction = exchange.interaction()
+    interaction.put_group(exchange.model, exchange.xid, native, patch=False)
+    outcome = await exchange.apply(interaction, is_one=False)
+    return await exchange.answer_written(outcome, location=layout.root + path_of(exchange.xid))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
-    """What a request says of a resource: metadata in headers, and the resource in the body."""
-
-    headers: RegistryHeaders
-    body: Json
-    document: bytes = b""
-
-    @property
-    def said(self) -> Json:
-        """What headers and body say, as far as it is metadata."""
-        return {**self.headers.given, **self.body}
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.body and not self.document
-
-    def attributes(self, types: Types, kept: Mapping[str, Any]) -> Json:
-        """All attributes, those `kept` among them.
-
-        Raises:
-            HeaderError: headers and body do not agree.
-        """
-        uri = _uri(types)
-        if self.headers.given.get(uri) is not None and not self.is_empty:
-            raise HeaderError(
-                self.headers.path,
-                name=HEADER_PREFIX + uri,
-                error_detail="the body needs to be empty when the resource is elsewhere",
-            )
-        if not self.is_empty:
-            kept = {name: value for name, value in kept.items() if name != uri}
-        return self.headers.merge(kept, self.body)
-
-
-def _uri(types: Types) -> str:
-    return f"{types.resource.singular}URI"
-
-
-async def _read(request: web.Request, types: Types) -> Content:
-    headers = read_headers(request, types.resource.singular)
-    if types.has_document:
-        return Content(headers=headers, body={}, document=await read_body(request))
-    return Content(headers=headers, body=await read_optional_object(request))
-
-
-async def _load(request: web.Request, place: Address) -> tuple[Loaded, Entity]:
-    async with request.app[CONTEXT].database.pool.acquire() as connection:
-        return await load_version(connection, place)
+async def put_group(request: web.Request) -> web.Response:
+    """Replace a group's attributes; its resources stay."""
+    exchange = Exchange.of(request)
+    body: Mapping[str, Any] = await read_object(request)
+    check_identity(exchange.path, {"id": exchange.xid.gid}, body)
+    own = checked_group(exchange.types, exchange.path, body)
+    async with exchange.database.pool.acquire() as connection:
+        before = (await store.load(connection, [exchange.path])).get(exchange.path)
+    if before is None:
+        raise NotFound(exchange.path)
+    patch = group_patch(exchange.types, exchange.layout, own, before)
+    patch |= {"epoch": expected_epoch(request, body), **creation_of(exchange.path, body)}
+    interaction = exchange.interaction()
+    interaction.put_group(exchange.model, exchange.xid, patch, patch=True)
+    return await exchange.answer_written(await exchange.apply(interaction))
 
 
 async def post_resource(request: web.Request) -> web.Response:
     """Add a resource: its metadata in headers, and itself in the body."""
-    context = request.app[CONTEXT]
-    group = address_of(request, context.model)
-    types = group.types
-    content = await _read(request, types)
+    group = Exchange.of(request)
+    types, layout = group.types, group.layout
+    content = await read_content(request, types)
     rid = new_id(request.path, content.headers.given.get("id"), content.body.get("id"))
-    place = Address(types=types, xid=group.xid.child(types.resource.native, rid))
-    async with context.database.pool.acquire() as connection:
-        found = await store.load(connection, [group.path, place.path])
+    exchange = group.at(group.xid.child(types.resource.native, rid))
+    async with group.database.pool.acquire() as connection:
+        found = await store.load(connection, [group.path, exchange.path])
     if group.path not in found:
         raise NotFound(group.path)
-    if place.path in found:
-        raise AlreadyExists(place.path)
-    merged = content.attributes(types, {})
-    native, document = _native(request, place, content, merged, None)
-    native |= creation_of(place.path, content.said)
+    if exchange.path in found:
+        raise AlreadyExists(exchange.path)
+    native, document = native_version(types, layout, exchange.xid, content)
+    native |= creation_of(exchange.path, content.given)
     native["meta"] = {**new_meta(types), "epoch": UNUSED_EPOCH}
-    interaction = interaction_at(request, group)
-    interaction.put_resource(context.model, place.xid, native, patch=False, document=document)
-    headers = interaction_headers(await apply(request, interaction))
-    headers[hdrs.LOCATION] = _url(show_for(request), place)
-    return await version_answer(request, place, status=201, headers=headers, meta=False)
+    interaction = group.interaction()
+    interaction.put_resource(group.model, exchange.xid, native, patch=False, document=document)
+    outcome = await group.apply(interaction, is_one=False)
+    return await exchange.answer_written(outcome, location=layout.root + path_of(exchange.xid))
 
 
 async def post_version(request: web.Request) -> web.Response:
     """Add a version to a resource; metadata that the request does not name is inherited."""
-    context = request.app[CONTEXT]
-    place = address_of(request, context.model)
-    types, show = place.types, show_for(request)
-    content = await _read(request, types)
+    exchange = Exchange.of(request)
+    types, layout, xid = exchange.types, exchange.layout, exchange.xid
+    content = await read_content(request, types)
     if "version" in content.headers.given:
         detail = "the server gives new versions their numbers"
         raise HeaderError(request.path, name=f"{HEADER_PREFIX}version", error_detail=detail)
-    known, latest = await _load(request, place)
-    shown = show.version(latest, types)
-    check_identity(place.path, {"id": shown["id"]}, content.headers.given, content.body)
-    check_epoch(latest, expected_epoch(request, content.headers.given, content.body))
-    merged = content.attributes(types, _inherited(types, show, latest))
-    native, document = _native(request, place, content, merged, latest.attributes)
-    native = _hidden(types, latest) | native
-    vid = await _free_number(request, known, place)
+    async with exchange.database.pool.acquire() as connection:
+        loaded, latest = await load_version(connection, xid)
+    given = (content.headers.given, content.body)
+    check_identity(exchange.path, {"id": xid.rid}, *given)
+    expected = expected_epoch(request, *given)
+    if expected not in (None, latest.epoch):
+        raise MismatchedEpoch(latest.xid, bad_epoch=str(expected), epoch=str(latest.epoch))
+    native, document = native_version(types, layout, xid, content, latest)
+    native = inherited(types, latest) | native
+    vid = await _free_number(exchange, loaded)
     if vid:
         native["epoch"] = UNUSED_EPOCH
-    is_ruled = "compatibility" in known.entities[place.path].attributes
+    has_rule = "compatibility" in loaded.entities[exchange.path].attributes
     version = VersionUpsert(vid=vid, body=native, patch=False, document=document)
-    meta = None if is_ruled else new_meta(types) or None
-    interaction = interaction_at(request, place)
-    interaction.groups.append(GroupUpsert(xid=place.xid.group, body=None))
+    meta = None if has_rule else new_meta(types) or None
+    interaction = exchange.interaction()
+    interaction.groups.append(GroupUpsert(xid=xid.group, body=None))
     interaction.resources.append(
-        ResourceUpsert(xid=place.xid, patch=True, meta=meta, versions=(version,))
+        ResourceUpsert(xid=xid, patch=True, meta=meta, versions=(version,))
     )
-    headers = interaction_headers(await apply(request, interaction, place))
-    headers[hdrs.LOCATION] = _url(show, place)
-    return await version_answer(request, place, status=201, headers=headers, meta=False)
+    outcome = await exchange.apply(interaction)
+    return await exchange.answer_written(outcome, location=layout.root + path_of(xid))
 
 
 async def put_resource(request: web.Request) -> web.Response:
     """Update the latest version of a resource, `?meta` its metadata alone."""
-    return await _put_version(request)
+    return await _put_version(Exchange.of(request))
 
 
 async def put_version(request: web.Request) -> web.Response:
     """Update a version of a resource, `?meta` its metadata alone."""
-    return await _put_version(request)
+    return await _put_version(Exchange.of(request))
 
 
-async def _put_version(request: web.Request) -> web.Response:
-    context = request.app[CONTEXT]
-    place = address_of(request, context.model)
-    types, show, meta = place.types, show_for(request), is_asked(request, "meta")
-    content = await (_read_meta(request, types) if meta else _read(request, types))
-    given, body = content.headers.given, content.body
-    _, version = await _load(request, place)
-    check_identity(place.path, show.version(version, types), given, body)
+async def _put_version(exchange: Exchange) -> web.Response:
+    request, types, layout = exchange.request, exchange.types, exchange.layout
+    meta = exchange.has("meta")
+    content = await (read_metadata if meta else read_content)(request, types)
+    given = (content.headers.given, content.body)
+    async with exchange.database.pool.acquire() as connection:
+        _, version = await load_version(connection, exchange.xid)
+    check_identity(exchange.path, layout.version(version, types), *given)
     document = None
     if meta:
-        native = _native_meta(place, show, body, version)
+        native = metadata_patch(types, layout, exchange.path, content.body, version)
     else:
-        merged = content.attributes(types, _inherited(types, show, version))
-        native, document = _native(request, place, content, merged, version.attributes)
-        native = _absent(types, version) | native
+        native, document = native_version(types, layout, exchange.xid, content, version)
+        native = cleared(types, version) | native
     native |= {
-        "epoch": expected_epoch(request, given, body),
-        **creation_of(place.path, content.said),
+        "epoch": expected_epoch(request, *given),
+        **creation_of(exchange.path, content.given),
     }
-    interaction = interaction_at(request, place)
-    resource, vid = place.xid.resource, version.path.vid
-    interaction.put_version(context.model, resource, vid, native, patch=True, document=document)
-    headers = interaction_headers(await apply(request, interaction, place))
-    place = Address(types=types, xid=version.path)
-    return await version_answer(request, place, status=200, headers=headers, meta=meta)
+    interaction = exchange.interaction()
+    resource, vid = exchange.xid.resource, version.path.vid
+    interaction.put_version(exchange.model, resource, vid, native, patch=True, document=document)
+    outcome = await exchange.apply(interaction)
+    return await exchange.at(version.path).answer_written(outcome, meta=meta)
 
 
-async def _read_meta(request: web.Request, types: Types) -> Content:
-    """Metadata that is the body, so that it must not be in headers as well."""
-    headers = read_headers(request, types.resource.singular)
-    for name in (*headers.given, *headers.deleted):
-        detail = "metadata is in the body here"
-        raise HeaderError(request.path, name=f"{HEADER_PREFIX}{name}", error_detail=detail)
-    return Content(headers=headers, body=await read_object(request))
-
-
-def _url(show: Layout, place: Address) -> str:
-    group, resource = place.types.group.plural, place.types.resource.plural
-    return f"{show.root}/{group}/{place.xid.gid}/{resource}/{place.xid.rid}"
-
-
-def _inherited(types: Types, show: Layout, version: Entity) -> Json:
-    """What a request keeps that does not mention it.
-
-    Where the resource is a document, that is everything beside it. A definition is its
-    attributes, so only the metadata that all entities have is beside it.
-    """
-    fill = show.fill(types.resource_type.version_attributes)
-    own = from_entity(types.resource_kind, version.attributes, fill, show.references)
-    uri = _uri(types)
-    if not types.has_document:
-        return {name: own[name] for name in (*_METADATA, uri) if name in own}
-    if (url := version.attributes.get(f"{types.resource_type.singular}url")) is not None:
-        own[uri] = url
-    return own
-
-
-def _native(
-    request: web.Request,
-    place: Address,
-    content: Content,
-    merged: Mapping[str, Any],
-    before: Mapping[str, Any] | None,
-) -> tuple[Json, VersionDocument | None]:
-    """The native form of a version whose document, if any, is the body.
-
-    An empty body erases what a document held `before`, and a new version of it has none.
-    """
-    types, show = place.types, show_for(request)
-    own = resource_attributes(types, merged)
-    own = without_implied_name(own, place.xid.rid, before)
-    check_body(types.resource_kind, place.path, own)
-    fill = show.fill(types.resource_type.version_attributes)
-    native = to_entity(types.resource_kind, own, before, fill, show.references)
-    if not types.has_document:
-        return native, None
-    if content.document:
-        native["contenttype"] = request.headers.get(hdrs.CONTENT_TYPE)
-        return native, VersionDocument(body=content.document)
-    elsewhere = native_document(types, place.path, merged)
-    if elsewhere or before is None:
-        return native | elsewhere, None
-    return native, VersionDocument(body=None)
-
-
-def _native_meta(place: Address, show: Layout, body: Mapping[str, Any], version: Entity) -> Json:
-    """The patch for what a request says of metadata; null deletes, and all else stays."""
-    types = place.types
-    definitions = types.resource_type.version_attributes
-    said = resource_attributes(types, body)
-    shown = from_entity(
-        types.resource_kind, version.attributes, show.fill(definitions), show.references
-    )
-    own = {**without_rivals(types, shown, said), **said}
-    own = without_implied_name(own, place.xid.rid, version.attributes)
-    check_body(types.resource_kind, place.path, own)
-    native = patch_of(types.resource_kind, own, version, show, definitions)
-    document = native_document(types, place.path, body)
-    if not document and types.has_document and _uri(types) in body:
-        document = {types.resource_type.singular: None}
-    return native | document
-
-
-def _absent(types: Types, version: Entity) -> Json:
-    """What a version is rid of unless it is written again."""
-    shown = shown_of(types.resource_kind, version.attributes) | _OF_ONE - {"ancestorid"}
-    return {name: None for name in shown if name in version.attributes}
-
-
-def _hidden(types: Types, version: Entity) -> Json:
-    """What edition 0.4 does not show of a version, and the next one has as well."""
-    kind = types.resource_type
-    left_out = shown_of(types.resource_kind, version.attributes) | kind.managed | _OF_ONE
-    left_out |= {f"{kind.singular}url"}
-    return {n: value for n, value in version.attributes.items() if n not in left_out}
-
-
-async def _free_number(request: web.Request, known: Loaded, place: Address) -> str:
+async def _free_number(exchange: Exchange, loaded: Loaded) -> str:
     """The id of the next version; empty where that is the one that the engine will choose.
 
     The engine takes the lowest number that was never used, so that two requests at once get
     two; only where numbers are missing is it not the largest.
     """
-    database = request.app[CONTEXT].database
+    database, path = exchange.database, exchange.path
     async with database.pool.acquire() as connection:
         authority = database.node.authority
-        deleted = await store.numbers_of_deleted_versions(connection, authority, [place.path])
-    spans = deleted.get(place.path, [])
-    vids = [version.path.vid for version in known.children(f"{place.path}/versions")]
-    following = next_version(vids, spans)
+        deleted = await store.numbers_of_deleted_versions(connection, authority, [path])
+    spans = deleted.get(path, [])
+    vids = [version.path.vid for version in loaded.children(f"{path}/versions")]
+    last = last_number(vids, spans)
     used = {int(vid) for vid in vids if vid.isdigit()}.union(*spans)
-    return "" if len(used - {0}) == int(following) - 1 else following
+    return "" if len(used - {0}) == last else str(last + 1)

@@ -1,0 +1,94 @@
+"""Handlers of GET: pages of services, and one service by its id or its name."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from catalog.context import CONTEXT
+from catalog.dialects.discovery.load import (
+    ENDPOINTS,
+    ServiceCatalog,
+    find_named,
+    find_service,
+    show_all,
+)
+from catalog.dialects.discovery.translate import is_service_id
+from catalog.dialects.handlers import next_link
+from catalog.http.paging import read_page
+from catalog.http.responses import json_response
+from catalog.model.errors import BadRequest, NotFound
+from catalog.store import services
+from catalog.store.database import Connection
+
+
+def catalog_of(request: web.Request) -> ServiceCatalog:
+    """The services that a request is about.
+
+    Raises:
+        NotFound: the model has no endpoints, which services are.
+    """
+    context = request.app[CONTEXT]
+    if ENDPOINTS not in context.model.groups:
+        raise NotFound(request.path, detail="The model of this registry has no endpoints.")
+    return ServiceCatalog(
+        configuration=context.configuration,
+        authority=context.database.node.authority,
+        base=context.base_url(request),
+    )
+
+
+def service_id_in(request: web.Request) -> str:
+    """The id that a path names.
+
+    Raises:
+        NotFound: no service can have it.
+    """
+    id = request.match_info["id"]
+    if not is_service_id(id):
+        raise NotFound(request.path)
+    return id
+
+
+async def list_services(request: web.Request) -> web.Response:
+    """The services, in pages; with `name`, the one service of that name."""
+    catalog = catalog_of(request)
+    if "name" in request.query:
+        return await _answer_named(request, catalog)
+    after, limit = read_page(request)
+    async with request.app[CONTEXT].database.snapshot() as connection:
+        found = await services.page_services(connection, after, limit + 1)
+        shown = await show_all(connection, catalog, found[:limit])
+    last = found[limit - 1].path.gid if len(found) > limit else ""
+    return json_response(shown, headers=next_link(request, last, limit))
+
+
+async def _answer_named(request: web.Request, catalog: ServiceCatalog) -> web.Response:
+    names = request.query.getall("name")
+    if len(names) > 1:
+        raise BadRequest(request.path, error_detail='"name" can be given only once')
+    if "\0" in names[0]:
+        raise NotFound(request.path_qs)
+    async with request.app[CONTEXT].database.snapshot() as connection:
+        endpoint = await find_named(connection, names[0])
+        if endpoint is None:
+            raise NotFound(request.path, detail="There is no service of this name.")
+        return json_response((await show_all(connection, catalog, [endpoint]))[0])
+
+
+async def get_service(request: web.Request) -> web.Response:
+    """One service by its id."""
+    async with request.app[CONTEXT].database.transaction() as connection:
+        return await read_service(request, connection)
+
+
+async def read_service(request: web.Request, connection: Connection) -> web.Response:
+    """The answer to a GET of a service.
+
+    Raises:
+        NotFound
+    """
+    catalog = catalog_of(request)
+    endpoint = await find_service(connection, catalog.authority, service_id_in(request))
+    if endpoint is None:
+        raise NotFound(request.path)
+    return json_response((await show_all(connection, catalog, [endpoint]))[0])

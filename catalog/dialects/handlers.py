@@ -1,0 +1,90 @@
+"""Steps that the handlers of every dialect share: page links, conditional writes, their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aiohttp import hdrs, web
+
+from catalog.api.writeanswer import answer_deleted
+from catalog.context import CONTEXT
+from catalog.http.deadline import bounded
+from catalog.http.headers import interaction_headers
+from catalog.http.preconditions import Reading, condition_on
+from catalog.http.responses import json_response
+from catalog.model.configuration import Configuration
+from catalog.model.errors import NotFound
+from catalog.model.interaction import Interaction
+from catalog.model.xid import Xid
+from catalog.store import entities as store
+from catalog.writing.transaction import Outcome
+
+
+def bounded_routes(routes: Iterable[web.RouteDef]) -> list[web.RouteDef]:
+    """Routes whose handlers have as much time as a request may take."""
+    return [
+        web.route(each.method, each.path, bounded(each.handler), **each.kwargs) for each in routes
+    ]
+
+
+def next_link(
+    request: web.Request, after: str, limit: int, *, count: int | None = None
+) -> dict[str, str]:
+    """The headers of a page: a link to the next one, as native collections have it.
+
+    Args:
+        after: the last id of the page; empty if no page follows.
+        count: the size of the collection, where the API tells it.
+    """
+    if not after:
+        return {}
+    base = request.app[CONTEXT].base_url(request)
+    url = request.rel_url.update_query({"limit": str(limit), "after": after})
+    counted = "" if count is None else f";count={count}"
+    return {hdrs.LINK: f"<{base}{url}>;rel=next{counted}"}
+
+
+async def apply(
+    request: web.Request,
+    configuration: Configuration,
+    interaction: Interaction,
+    reading: Reading | None = None,
+) -> Outcome:
+    """Apply what a request asks for, on the request's conditions.
+
+    Args:
+        configuration: the one that the request was read under.
+        reading: answers a GET of the same path, unless that is a collection.
+    """
+    condition = condition_on(request, reading, str(interaction.at))
+    writer = request.app[CONTEXT].writer
+    return await writer.apply(configuration, interaction, condition=condition)
+
+
+async def delete_members(
+    request: web.Request, configuration: Configuration, owner: Xid, plural: str
+) -> web.Response:
+    """Delete all entities of a collection.
+
+    Raises:
+        NotFound: the collection's owner does not exist.
+    """
+    async with request.app[CONTEXT].database.pool.acquire() as connection:
+        if owner.gid and not await store.load(connection, [str(owner)]):
+            raise NotFound(str(owner))
+        ids = await store.load_ids(connection, f"{str(owner).rstrip('/')}/{plural}")
+    interaction = Interaction(at=owner, path=request.path, is_collection=True)
+    members: dict[str, Any] = {id: {} for id in ids}
+    interaction.delete_from(configuration.model, owner, plural, members)
+    return answer_deleted(await apply(request, configuration, interaction))
+
+
+def answer_written(
+    outcome: Outcome, shown: Mapping[str, Any], *, status: int = 200, location: str = ""
+) -> web.Response:
+    """An answer to a write: JSON, and headers that name the interaction and its position."""
+    headers = interaction_headers(outcome)
+    if location:
+        headers[hdrs.LOCATION] = location
+    return json_response(shown, status=status, headers=headers)

@@ -1,0 +1,185 @@
+"""A request to edition 0.4, and the answers to it: a group, a resource, or metadata alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from aiohttp import hdrs, web
+
+from catalog.context import CONTEXT
+from catalog.dialects import handlers
+from catalog.dialects.registry04.address import Types, address_of
+from catalog.dialects.registry04.layout import Layout
+from catalog.dialects.registry04.load import load_document, load_version
+from catalog.dialects.registry04.names import Json
+from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, headers_of
+from catalog.http.headers import encode_url, interaction_headers
+from catalog.http.responses import JSON, json_response, to_json
+from catalog.model.configuration import Configuration
+from catalog.model.errors import CompatibilityViolation
+from catalog.model.interaction import Interaction
+from catalog.model.ownerrors import IncompatibleVersion
+from catalog.model.schema import Model
+from catalog.model.xid import Xid
+from catalog.reading import read
+from catalog.store.database import Connection, Database
+from catalog.writing.transaction import Outcome
+
+_ANY = "application/octet-stream"
+
+
+def has_flag(request: web.Request, flag: str) -> bool:
+    """Whether a query names a flag, whatever its value."""
+    return flag in request.query
+
+
+def layout_for(request: web.Request, model: Model) -> Layout:
+    """The layout of entities for the client of a request."""
+    context = request.app[CONTEXT]
+    return Layout(
+        model,
+        base=context.base_url(request),
+        authority=context.database.node.authority,
+        others=[context.public_base] if context.public_base else [],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A request with the configuration that it is read under and the layout of its answer.
+
+    `types` and `xid` are what its path addresses: an entity, or the owner of a collection.
+    """
+
+    request: web.Request
+    configuration: Configuration
+    types: Types
+    xid: Xid
+    layout: Layout
+
+    @classmethod
+    def of(cls, request: web.Request) -> Exchange:
+        """Read the path of a request.
+
+        Raises:
+            NotFound: there can't be anything at it.
+        """
+        configuration = request.app[CONTEXT].configuration
+        types, xid = address_of(request, configuration.model)
+        layout = layout_for(request, configuration.model)
+        return cls(
+            request=request, configuration=configuration, types=types, xid=xid, layout=layout
+        )
+
+    @property
+    def path(self) -> str:
+        return str(self.xid)
+
+    @property
+    def model(self) -> Model:
+        return self.configuration.model
+
+    @property
+    def database(self) -> Database:
+        return self.request.app[CONTEXT].database
+
+    def at(self, xid: Xid) -> Exchange:
+        """The same request, as if its path addressed another entity of these types."""
+        return replace(self, xid=xid)
+
+    def has(self, flag: str) -> bool:
+        return has_flag(self.request, flag)
+
+    async def read(self, connection: Connection) -> web.Response:
+        """The answer to a GET of one entity: of a resource or version, `?meta` its metadata.
+
+        A resource that is elsewhere is answered by a redirection without a body.
+
+        Raises:
+            NotFound
+        """
+        answer = await self.show(connection, meta=self.has("meta"))
+        elsewhere = answer.headers.get(HEADER_PREFIX + self.types.uri)
+        if elsewhere is None:
+            return answer
+        headers = answer.headers.copy()
+        headers[hdrs.LOCATION] = elsewhere
+        headers.popall(hdrs.CONTENT_TYPE, None)
+        return web.Response(status=307, headers=headers)
+
+    async def show(
+        self,
+        connection: Connection,
+        *,
+        meta: bool = False,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> web.Response:
+        """A group, or a resource or version with its metadata in headers, as it is now.
+
+        Args:
+            meta: answer with the metadata of the resource or version in its place.
+
+        Raises:
+            NotFound
+        """
+        if not self.xid.rid:
+            return json_response(await self.load_group(connection), status=status, headers=headers)
+        loaded, version = await load_version(connection, self.xid)
+        shown = self.layout.version(version, self.types)
+        if meta:
+            return json_response(shown, status=status, headers=headers)
+        named = {**headers_of(shown), **(headers or {}), hdrs.CONTENT_LOCATION: shown["self"]}
+        if self.types.has_document:
+            body = await load_document(connection, loaded, version)
+            named[hdrs.CONTENT_TYPE] = encode_url(version.attributes.get("contenttype") or _ANY)
+        else:
+            body = to_json(shown)
+            named[hdrs.CONTENT_TYPE] = JSON
+        return web.Response(status=status, body=body, headers=named)
+
+    async def load_group(self, connection: Connection) -> Json:
+        """A group without its resources.
+
+        Raises:
+            NotFound
+        """
+        loaded = await read.read_entity(connection, self.model, self.xid)
+        count = loaded.count(f"{self.path}/{self.types.resource.native}")
+        return self.layout.group(loaded.entities[self.path], self.types, count)
+
+    def interaction(self) -> Interaction:
+        """An interaction at the address, which asks for nothing yet."""
+        return Interaction(at=self.xid, path=self.request.path)
+
+    async def apply(self, interaction: Interaction, *, is_one: bool = True) -> Outcome:
+        """Apply an interaction on the conditions of the request.
+
+        Args:
+            is_one: the path addresses the one entity that is written.
+
+        Raises:
+            XRegistryError
+            IncompatibleVersion: a version breaks the compatibility rule of its resource.
+        """
+        reading = self.read if is_one else None
+        try:
+            return await handlers.apply(self.request, self.configuration, interaction, reading)
+        except CompatibilityViolation as violation:
+            raise IncompatibleVersion(
+                violation.subject,
+                detail=violation.detail,
+                compat=violation.arguments.get("compat", ""),
+            ) from violation
+
+    async def answer_written(
+        self, outcome: Outcome, *, meta: bool = False, location: str = ""
+    ) -> web.Response:
+        """The entity that a write left at the address; with a `location`, a new one."""
+        headers = interaction_headers(outcome)
+        if location:
+            headers[hdrs.LOCATION] = location
+        status = 201 if location else 200
+        async with self.database.pool.acquire() as connection:
+            return await self.show(connection, meta=meta, status=status, headers=headers)

@@ -1,0 +1,232 @@
+"""The native forms of groups and versions that a request writes: pure functions.
+
+A definition is its attributes. Other resources are documents, with attributes beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from catalog.dialects.registry04.address import Types
+from catalog.dialects.registry04.attributechecks import (
+    check_body,
+    creation_of,
+    document_names,
+    group_attributes,
+    resource_attributes,
+    without_implied_name,
+    without_obsolete,
+)
+from catalog.dialects.registry04.layout import Layout
+from catalog.dialects.registry04.names import Json, Kind
+from catalog.dialects.registry04.requestcontent import RequestContent, check_identity
+from catalog.dialects.registry04.translate import (
+    REGISTRY04_ATTRIBUTE,
+    from_entity,
+    shown_of,
+    to_entity,
+)
+from catalog.model.entity import Entity
+from catalog.model.errors import BadRequest, OneResource
+from catalog.model.interaction import VersionDocument
+from catalog.model.schema import Attribute
+from catalog.model.xid import Xid
+
+# Any new version of a schema is compatible with all that came before it.
+# Source: CloudEvents Registry 0.4, "Resource: schemas".
+_SCHEMA_COMPATIBILITY = "backward_transitive"
+# No entity has this epoch, so a write that expects it fails where the entity exists.
+UNUSED_EPOCH = 2**62
+_METADATA = ("name", "description", "tags", "docs", "createdBy", "modifiedBy", "type")
+# Attributes that belong to one version; the next one does not inherit them.
+_OF_ONE = frozenset({"ancestorid", "contenttype", REGISTRY04_ATTRIBUTE})
+
+
+def native_group(types: Types, layout: Layout, path: str, body: Mapping[str, Any]) -> Json:
+    """A new group with the resources that are in it.
+
+    Raises:
+        BadRequest: they are no map of resources; and the errors of `check_body`.
+    """
+    own = checked_group(types, path, body)
+    fill = layout.fill(types.group_type.own_attributes)
+    native = to_entity(types.group.singular, own, None, fill, layout.references)
+    native |= {"epoch": UNUSED_EPOCH, **creation_of(path, body)}
+    collection = f"{path}/{types.resource.native}"
+    native[types.resource.native] = {
+        rid: _native_resource(types, layout, f"{collection}/{rid}", rid, resource)
+        for rid, resource in _entries(collection, body.get(types.resource.plural))
+    }
+    return native
+
+
+def checked_group(types: Types, path: str, body: Mapping[str, Any]) -> Json:
+    """A group's own attributes, which edition 0.4 allows."""
+    own = group_attributes(types, body)
+    check_body(types.group.singular, path, own)
+    return own
+
+
+def group_patch(types: Types, layout: Layout, own: Json, before: Entity) -> Json:
+    """The native patch that gives a group these attributes."""
+    own = without_implied_name(own, before.path.gid, before.attributes)
+    return _patch(types.group.singular, own, before, layout, types.group_type.own_attributes)
+
+
+def _patch(
+    kind: Kind,
+    own: Mapping[str, Any],
+    before: Entity,
+    layout: Layout,
+    definitions: Mapping[str, Attribute],
+) -> Json:
+    """A native patch that gives an entity these attributes; attributes not shown here stay."""
+    attributes = before.attributes
+    native = to_entity(kind, own, attributes, layout.fill(definitions), layout.references)
+    gone = shown_of(kind, attributes) | {REGISTRY04_ATTRIBUTE}
+    return {**{name: None for name in gone if name in attributes}, **native}
+
+
+def _native_resource(types: Types, layout: Layout, path: str, rid: str, body: Json) -> Json:
+    check_identity(path, {"id": rid}, body)
+    own = resource_attributes(types, body)
+    versions = {
+        vid: _native_version(types, layout, f"{path}/versions/{vid}", {**own, **version})
+        for vid, version in _entries(f"{path}/versions", body.get("versions"))
+    }
+    native = {"versions": versions} if versions else _native_version(types, layout, path, body)
+    return {**native, "meta": new_meta(types)}
+
+
+def _entries(path: str, collection: Any) -> Iterator[tuple[str, Json]]:
+    if not isinstance(collection, dict | None):
+        raise BadRequest(path, error_detail=f"{path} needs to be a map")
+    for id, body in (collection or {}).items():
+        if not isinstance(body, dict):
+            raise BadRequest(f"{path}/{id}", error_detail=f"{path}/{id} is no object")
+        yield id, body
+
+
+def new_meta(types: Types) -> Json:
+    """The meta attributes of a new resource."""
+    has_rule = types.resource_type.validatecompatibility
+    return {"compatibility": _SCHEMA_COMPATIBILITY} if has_rule else {}
+
+
+def _native_version(types: Types, layout: Layout, path: str, body: Mapping[str, Any]) -> Json:
+    native = _native_attributes(types, layout, path, resource_attributes(types, body), None)
+    return native | _native_document(types, path, body) | creation_of(path, body)
+
+
+def _native_attributes(
+    types: Types, layout: Layout, path: str, own: Json, before: Mapping[str, Any] | None
+) -> Json:
+    check_body(types.resource.singular, path, own)
+    fill = layout.fill(types.resource_type.version_attributes)
+    return to_entity(types.resource.singular, own, before, fill, layout.references)
+
+
+def _native_document(types: Types, path: str, body: Mapping[str, Any]) -> Json:
+    """The native attributes for a document that is inside its metadata; none without one.
+
+    Raises:
+        OneResource: there is more than one.
+    """
+    if not types.has_document:
+        return {}
+    value, encoded, uri, url = document_names(types)
+    given = [name for name in (value, encoded, uri, url) if body.get(name) is not None]
+    if len(given) > 1 and {*given} != {uri, url}:
+        raise OneResource(path, list=",".join(given))
+    if not given:
+        return {}
+    native, content = types.resource_type.singular, body[given[0]]
+    if given[0] in (uri, url):
+        return {f"{native}url": content}
+    if given[0] == encoded:
+        return {f"{native}base64": content}
+    text = isinstance(content, str)
+    return {native: content, "contenttype": "text/plain" if text else "application/json"}
+
+
+def native_version(
+    types: Types,
+    layout: Layout,
+    xid: Xid,
+    content: RequestContent,
+    before: Entity | None = None,
+) -> tuple[Json, VersionDocument | None]:
+    """A version whose document, if any, is the request's body.
+
+    An empty body erases the document that a version held before, and a new version of its
+    resource has none.
+
+    Args:
+        xid: of the version or its resource.
+        before: the version that is replaced, or that a new one follows.
+
+    Raises:
+        HeaderError: headers and body do not agree; and the errors of `check_body`.
+    """
+    merged = content.attributes(types, {} if before is None else _kept(types, layout, before))
+    held = None if before is None else before.attributes
+    path, own = str(xid), without_implied_name(resource_attributes(types, merged), xid.rid, held)
+    native = _native_attributes(types, layout, path, own, held)
+    if not types.has_document:
+        return native, None
+    if content.document:
+        native["contenttype"] = content.media_type
+        return native, VersionDocument(body=content.document)
+    elsewhere = _native_document(types, path, merged)
+    if elsewhere or before is None:
+        return native | elsewhere, None
+    return native, VersionDocument(body=None)
+
+
+def _kept(types: Types, layout: Layout, version: Entity) -> Json:
+    """The attributes of a version that a request keeps where it does not name them.
+
+    Beside a document, these are all; of a definition, only the metadata of all entities.
+    """
+    own = _shown(types, layout, version)
+    if not types.has_document:
+        return {name: own[name] for name in (*_METADATA, types.uri) if name in own}
+    if (url := version.attributes.get(f"{types.resource_type.singular}url")) is not None:
+        own[types.uri] = url
+    return own
+
+
+def _shown(types: Types, layout: Layout, version: Entity) -> Json:
+    fill = layout.fill(types.resource_type.version_attributes)
+    return from_entity(types.resource.singular, version.attributes, fill, layout.references)
+
+
+def metadata_patch(
+    types: Types, layout: Layout, path: str, body: Mapping[str, Any], version: Entity
+) -> Json:
+    """The native patch for a version's metadata; null deletes, and other attributes stay."""
+    given = resource_attributes(types, body)
+    own = {**without_obsolete(types, _shown(types, layout, version), given), **given}
+    own = without_implied_name(own, version.path.rid, version.attributes)
+    kind = types.resource.singular
+    check_body(kind, path, own)
+    native = _patch(kind, own, version, layout, types.resource_type.version_attributes)
+    document = _native_document(types, path, body)
+    if not document and types.has_document and types.uri in body:
+        document = {types.resource_type.singular: None}
+    return native | document
+
+
+def cleared(types: Types, version: Entity) -> Json:
+    """Nulls for the attributes that a version loses unless they are written again."""
+    shown = shown_of(types.resource.singular, version.attributes) | _OF_ONE - {"ancestorid"}
+    return {name: None for name in shown if name in version.attributes}
+
+
+def inherited(types: Types, version: Entity) -> Json:
+    """The attributes that edition 0.4 does not show of a version, and the next one has, too."""
+    kind = types.resource_type
+    left_out = shown_of(types.resource.singular, version.attributes) | kind.managed | _OF_ONE
+    left_out |= {f"{kind.singular}url"}
+    return {n: value for n, value in version.attributes.items() if n not in left_out}

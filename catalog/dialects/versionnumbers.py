@@ -1,0 +1,35 @@
+"""The numbers that the dialects know versions by: decimal ids, of which the largest is latest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,14}")
+
+
+def is_number(vid: str) -> bool:
+    """Whether a version's id is a decimal integer without leading zeros."""
+    return _NUMBER.fullmatch(vid) is not None
+
+
+def shown_number(vid: str) -> int | str:
+    """A version's id as an integer if it is one, else the id itself."""
+    return int(vid) if is_number(vid) else vid
+
+
+def last_number(vids: Iterable[str], deleted: Sequence[range] = ()) -> int:
+    """The largest number that a version has, or a deleted one had; 0 if there is none."""
+    numbers = [int(vid) for vid in vids if is_number(vid)]
+    return max([0, *numbers, *(span.stop - 1 for span in deleted)])
+
+
+def latest_of(vids: Iterable[str]) -> str:
+    """The id of the latest of some versions.
+
+    Other ids come before all numbers, ordered as if padded on the left to one length, so that
+    a number which the server gives is always the largest.
+
+    Source: CloudEvents Registry 0.4, "version" and "Resource: schemas".
+    """
+    return max(vids, key=lambda vid: (is_number(vid), len(vid), vid))
