@@ -51,7 +51,7 @@ async def apply(
     interaction: Interaction,
     reading: Reading | None = None,
 ) -> Outcome:
-    """Apply what a request asks for, on the request's conditions.
+    """Apply the interaction of a request, on the request's conditions.
 
     Args:
         configuration: the one that the request was read under.

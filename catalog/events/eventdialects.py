@@ -1,4 +1,4 @@
-"""Assigns each subscription to the dialect of its events, and to the log's window in it."""
+"""Assigns each subscription to the tail of the change log in the dialect that it asks for."""
 
 from __future__ import annotations
 
@@ -8,28 +8,15 @@ from functools import partial
 from typing import Any
 
 from catalog.context import EventDialect
-from catalog.events import nativeevents
 from catalog.events.logtail import LogEntry, Tail
-from catalog.events.nativeevents import EventNames
+from catalog.events.nativeevents import EventNames, native_dialect
 from catalog.store.changes import LoggedChange, Position
 from catalog.store.database import Connection, Database
 from catalog.store.subscriptions import SubscriptionDefinition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Native:
-    """xRegistry events."""
-
-    source: str
-    names: EventNames = "rc4"
-
-    async def entries(self, _: Connection, changes: Sequence[LoggedChange]) -> list[LogEntry]:
-        render = partial(nativeevents.events_of, source=self.source, names=self.names)
-        return [LogEntry(one.position, partial(render, one)) for one in changes]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfDialect:
+class DialectEvents:
     """The events of a dialect, from one source."""
 
     dialect: EventDialect
@@ -62,13 +49,14 @@ class Tails:
     ) -> None:
         self._base = base
         self._dialects = dialects
-        self._native = Tail(
-            database, terms=Native(source=base, names=names), start=start, size=size
-        )
+
+        def tail(dialect: EventDialect, source: str) -> Tail:
+            events = DialectEvents(dialect=dialect, source=source)
+            return Tail(database, terms=events, start=start, size=size)
+
+        self._native = tail(native_dialect(names), base)
         self._others = {
-            (dialect.root, source): Tail(
-                database, terms=OfDialect(dialect=dialect, source=source), start=start, size=size
-            )
+            (dialect.root, source): tail(dialect, source)
             for dialect in dialects
             for source in (base, base + dialect.root)
         }

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 from cloudevents.core.v1.event import CloudEvent
 
+from catalog.context import EventDialect
 from catalog.model.change import REMOVED, Change
 from catalog.model.timestamps import format_time
 from catalog.store.changes import LoggedChange
+from catalog.store.database import Connection
 
+_TYPE = "io.xregistry"
 # Parts of the registry whose updates have events of their own.
 _REGISTRY_PARTS = ("model", "modelsource", "capabilities")
 
@@ -23,7 +27,7 @@ def events_of(logged: LoggedChange, *, source: str, names: EventNames = "rc4") -
     """The events of one change, in the order in which they are to be delivered.
 
     `data` is always an object, since a web hook request must carry a payload
-    (http-webhook.md 2.1); it names what `changed` only where core/events.md permits that.
+    (http-webhook.md 2.1); it has `changed` only where core/events.md permits that.
     An event that is rendered again has the same id.
 
     Args:
@@ -36,7 +40,7 @@ def events_of(logged: LoggedChange, *, source: str, names: EventNames = "rc4") -
             {
                 "id": f"{logged.interaction}.{logged.position.seq}.{entity}.{action}",
                 "source": source,
-                "type": f"io.xregistry.{entity}.{action}",
+                "type": f"{_TYPE}.{entity}.{action}",
                 "subject": subject,
                 "time": logged.at.astimezone(UTC),
                 "datacontenttype": "application/json",
@@ -50,6 +54,17 @@ def events_of(logged: LoggedChange, *, source: str, names: EventNames = "rc4") -
         )
         for entity, action, subject, data in _event_parts(logged, names)
     ]
+
+
+def native_dialect(names: EventNames = "rc4") -> EventDialect:
+    """The events of the registry itself."""
+
+    async def read_renderer(
+        _: Connection, __: Sequence[LoggedChange], source: str
+    ) -> Callable[[LoggedChange], list[CloudEvent]]:
+        return partial(events_of, source=source, names=names)
+
+    return EventDialect(root="", type_prefix=_TYPE, renderer=read_renderer)
 
 
 def texts_of(event: CloudEvent) -> Mapping[str, str]:

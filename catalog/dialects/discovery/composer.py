@@ -14,7 +14,7 @@ from catalog.dialects.discovery.load import (
     ServiceCatalog,
     find_endpoints,
     id_of,
-    load_held,
+    load_stored_services,
     show,
     subscriptions_url,
 )
@@ -101,7 +101,9 @@ class ServiceWrite:
         ids = [operation.id for operation in self.operations]
         authority = self.catalog.authority
         self._endpoints = await find_endpoints(connection, authority, ids)
-        self._held = await load_held(connection, self.catalog, [*self._endpoints.values()])
+        self._held = await load_stored_services(
+            connection, self.catalog, [*self._endpoints.values()]
+        )
         done = await self._process(connection, folded)
         interaction = Interaction(path=self.path)
         for id, operation in done.items():
@@ -165,7 +167,7 @@ class ServiceWrite:
             RequestInterrupted: its time is up, and it was reported as interrupted.
         """
         written = await entities.load(connection, map(str, self._xids.values()))
-        held = await load_held(connection, self.catalog, [*written.values()])
+        held = await load_stored_services(connection, self.catalog, [*written.values()])
         shown = {xid: show(written[xid], held[xid], self.catalog) for xid in written}
         for endpoint in self._endpoints.values():
             if endpoint.xid not in shown:

@@ -26,7 +26,7 @@ class ServiceCatalog:
     """The services of a node as the client of one request sees them.
 
     Args:
-        configuration: the one in force when the request was read.
+        configuration: the one that the request was read under.
         authority: this node's.
         base: URL of the registry's root.
     """
@@ -50,8 +50,8 @@ async def find_endpoints(
 ) -> dict[str, Entity]:
     """The endpoints that have these service ids, by id in lower case; not all are services.
 
-    Of several with one id, as copies of one service from two catalogs are, the node's own
-    goes before replicas.
+    Several endpoints can have one id: copies of one service from two catalogs. The node's own
+    takes precedence over replicas.
     """
     wanted = {id.lower() for id in ids}
     found = await _find(connection, authority, wanted)
@@ -68,12 +68,12 @@ async def _find(connection: Connection, authority: str, wanted: set[str]) -> dic
     return {id: each for id, each in found.items() if id in wanted}
 
 
-async def load_held(
+async def load_stored_services(
     connection: Connection, catalog: ServiceCatalog, endpoints: Sequence[Entity]
 ) -> dict[str, StoredService]:
     """Endpoints with their messages and those of their message groups, by xid.
 
-    A message that is a cross reference shows what it refers to.
+    A message that is a cross reference is shown as its target.
     """
     shared = {endpoint.xid: _groups_of(endpoint, catalog) for endpoint in endpoints}
     owners = {*shared, *(group for groups in shared.values() for group in groups)}
@@ -147,7 +147,7 @@ async def show_all(
     connection: Connection, catalog: ServiceCatalog, endpoints: Sequence[Entity]
 ) -> list[Json]:
     """Services as clients see them, in this order."""
-    held = await load_held(connection, catalog, endpoints)
+    held = await load_stored_services(connection, catalog, endpoints)
     return [show(endpoint, held[endpoint.xid], catalog) for endpoint in endpoints]
 
 

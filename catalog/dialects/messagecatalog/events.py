@@ -50,7 +50,7 @@ def events_of(logged: LoggedChange, *, source: str, time: datetime) -> list[Clou
 async def read_renderer(
     connection: Connection, changes: Sequence[LoggedChange], source: str
 ) -> Callable[[LoggedChange], list[CloudEvent]]:
-    """Read what the events of some changes need, for the function that renders each of them."""
+    """Read the entities of some changes, for the function that renders the events of each."""
     xids = {one.change.xid for one in changes if one.change.xid.startswith(_GROUPS)}
     held = await store.load(connection, xids) if xids else {}
 

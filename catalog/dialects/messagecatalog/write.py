@@ -64,7 +64,7 @@ _LARGEST_NUMBER = 2**31 - 1
 
 
 def _retried(handler: Handler) -> Handler:
-    """Run a handler again if another write changed what it had read, before it wrote.
+    """Run a handler again if another write changed the entities between its read and its write.
 
     Clients of this API know no epochs, so they cannot retry with the current one.
 
@@ -207,7 +207,7 @@ async def _new_number(
 
     Args:
         body: of the version, with its definition's authority.
-        earlier: versions; of a new definition none, whatever an earlier one of its name had.
+        earlier: versions; of a new definition none, even if one of its name was deleted.
     """
     deleted: Mapping[str, Sequence[range]] = {}
     if earlier:

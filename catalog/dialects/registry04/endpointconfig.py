@@ -45,8 +45,8 @@ def native_config(
     options = _native_options(str(protocol), config.get("options"))
     _refer_to_will(options, before, references)
     if isinstance(addresses := config.get("endpoints"), list):
-        known = _by_uri(before)
-        options["endpoints"] = [known.get(str(uri), {"uri": uri}) for uri in addresses]
+        present = _by_uri(before)
+        options["endpoints"] = [present.get(str(uri), {"uri": uri}) for uri in addresses]
     options["deployed"] = config.get("strict", False)
     native["protocoloptions"] = options
     return native
@@ -81,7 +81,7 @@ def _by_uri(attributes: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _native_options(protocol: str, options: Any) -> Json:
-    """Options under the standard's names; those whose names it does not admit are left out."""
+    """Options under the standard's names, without those whose names are not valid natively."""
     renamed = _RENAMED.get(protocol, {})
     charset = EXTENDED_NAME if protocol == "AMQP/1.0" else STRICT_NAME
     native: Json = {}
@@ -95,9 +95,9 @@ def _native_options(protocol: str, options: Any) -> Json:
 def _refer_to_will(options: Json, before: Mapping[str, Any], references: References) -> None:
     """Refer to the message of a client's will natively: by the xid of one in a message group."""
     held = before.get("protocoloptions")
-    known = held.get("willmessage") if isinstance(held, Mapping) else None
+    present = held.get("willmessage") if isinstance(held, Mapping) else None
     if isinstance(message := options.get("willmessage"), str):
-        options["willmessage"] = will = references.native(message, (known,))
+        options["willmessage"] = will = references.native(message, (present,))
         if not will.startswith("/") or will.startswith("/endpoints/"):
             del options["willmessage"]
 

@@ -30,12 +30,12 @@ _ANY = "application/octet-stream"
 
 
 def has_flag(request: web.Request, flag: str) -> bool:
-    """Whether a query names a flag, whatever its value."""
+    """Whether a query names a flag, with any value or none."""
     return flag in request.query
 
 
 def layout_for(request: web.Request, model: Model) -> Layout:
-    """The layout of entities for the client of a request."""
+    """The layout of entities, with the URLs that the client of a request knows."""
     context = request.app[CONTEXT]
     return Layout(
         model,
@@ -49,7 +49,7 @@ def layout_for(request: web.Request, model: Model) -> Layout:
 class Exchange:
     """A request with the configuration that it is read under and the layout of its answer.
 
-    `types` and `xid` are what its path addresses: an entity, or the owner of a collection.
+    `types` and `xid` are those of the entity at its path, or of the owner of the collection.
     """
 
     request: web.Request
@@ -63,7 +63,7 @@ class Exchange:
         """Read the path of a request.
 
         Raises:
-            NotFound: there can't be anything at it.
+            NotFound: no entity can have this path.
         """
         configuration = request.app[CONTEXT].configuration
         types, xid = address_of(request, configuration.model)

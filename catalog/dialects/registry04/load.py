@@ -69,6 +69,15 @@ async def load_version(connection: Connection, xid: Xid) -> tuple[Loaded, Entity
     return loaded, version
 
 
+def latest_versions(loaded: Loaded, resources: Iterable[Entity]) -> list[Entity]:
+    """The latest versions of resources, without those that have none for now."""
+    return [
+        latest_version(loaded, resource)
+        for resource in resources
+        if loaded.children(f"{resource.xid}/versions")
+    ]
+
+
 async def load_document(connection: Connection, loaded: Loaded, version: Entity) -> bytes:
     """A version's document, empty where there is none."""
     await read.load_documents(connection, loaded, [version])
@@ -154,12 +163,7 @@ class Inlining:
         self, types: Types, loaded: Loaded, found: Sequence[Entity]
     ) -> dict[Xid, Json]:
         """Resources as their latest versions, with their documents."""
-        latest = [
-            latest_version(loaded, resource)
-            for resource in found
-            if loaded.children(f"{resource.xid}/versions")
-        ]
-        shown = await self.versions(types, loaded, latest)
+        shown = await self.versions(types, loaded, latest_versions(loaded, found))
         return {xid.resource: one for xid, one in shown.items()}
 
     async def versions(

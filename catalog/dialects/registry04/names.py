@@ -44,7 +44,7 @@ GROUP_TYPES: Mapping[str, tuple[Collection, Collection]] = {
 }
 _BY_NATIVE = {group.native: (group, resource) for group, resource in GROUP_TYPES.values()}
 
-# The standard knows these by their names alone, whatever their versions.
+# Natively, the names of these protocols have no version.
 _UNVERSIONED_PROTOCOLS = frozenset({"HTTP", "KAFKA", "NATS"})
 _PROTOCOLS = {
     "AMQP": "AMQP/1.0",

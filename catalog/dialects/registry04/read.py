@@ -11,8 +11,7 @@ from catalog.context import CONTEXT
 from catalog.dialects.handlers import next_link
 from catalog.dialects.registry04.address import types_in
 from catalog.dialects.registry04.exchange import Exchange, has_flag, layout_for
-from catalog.dialects.registry04.layout import latest_version
-from catalog.dialects.registry04.load import Inlining, LoadedPage, load_page
+from catalog.dialects.registry04.load import Inlining, LoadedPage, latest_versions, load_page
 from catalog.dialects.registry04.names import Json
 from catalog.http.paging import read_page
 from catalog.http.responses import json_response
@@ -98,11 +97,7 @@ async def get_resources(request: web.Request) -> web.Response:
     async with exchange.database.snapshot() as connection:
         native = exchange.types.resource.native
         page = await load_page(connection, exchange.model, exchange.xid, native, after, limit)
-        page.entities = [
-            latest_version(page.loaded, resource)
-            for resource in page.entities
-            if page.loaded.children(f"{resource.xid}/versions")
-        ]
+        page.entities = latest_versions(page.loaded, page.entities)
         shown = await _versions(connection, exchange, page)
     return _answer(request, page, {xid.rid: one for xid, one in shown.items()}, limit)
 
