@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
-import re
 import types
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +14,9 @@ from catalog.client import Client, Refused
 from catalog.events.deliver import run_deliveries
 from replication.routes import routes
 from tests.integration.conftest import start_node
+from tests.pages import PROGRAM, ROOT, blocks
 
-PAGE = Path(__file__).parents[2] / "docs" / "client.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGE = ROOT / PROGRAM
 ADDRESS = "http://127.0.0.1:8080"
 
 
@@ -33,8 +31,9 @@ async def test_every_block_of_the_page_runs_against_a_node(
         delivering = asyncio.create_task(run_deliveries(node.context))
         names: dict[str, Any] = {}
         try:
-            for block in BLOCK.findall(PAGE.read_text()):
-                await run(block.replace(ADDRESS, node.url), names)
+            for block in blocks(PAGE):
+                assert block.language == "python"
+                await run(block.text.replace(ADDRESS, node.url), names)
                 names["client"] = client
         finally:
             delivering.cancel()

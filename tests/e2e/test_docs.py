@@ -1,0 +1,237 @@
+"""Every command of the pages runs as it stands there, in a copy of this repository."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.nodes import free_port
+from tests.pages import FOLLOWED, ROOT, Block, Command, blocks, commands, name_of
+
+# The pages name the addresses of a reader's own machine, where these ports are free.
+PORTS = ("8080", "8081")
+COPIED = ("catalog", "examples", "replication", "tests", "pyproject.toml")
+SHELL = ("bash", "-euo", "pipefail", "-c")
+# They go on until they are interrupted, as the reader leaves them in a terminal of their own.
+LASTING = {"concord serve": "Concord serves", "concord subscription listen": "Listening to"}
+# A replica has what its source has a moment later; a reader who is too early looks again.
+EVENTUAL = ("concord get", "concord link list")
+EVENTUAL_SECONDS = 30
+START_SECONDS = 60
+_VARIABLE = re.compile(r"^([A-Z_]+)=", re.MULTILINE)
+
+pytestmark = [
+    pytest.mark.timeout(900),
+    *(
+        pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed")
+        for name in ("bash", "curl", "git")
+    ),
+]
+
+
+@dataclass(slots=True)
+class Lasting:
+    """A command in a terminal of its own, whose output goes to a file."""
+
+    command: Command
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while text not in self.log.read_text():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, f"{self.command.text}: {self.log.read_text()}"
+            time.sleep(0.05)  # between two looks at what it prints
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(30) == 0, self.log.read_text()
+
+
+@dataclass(slots=True)
+class Reader:
+    """Types the commands of a page, one after the other."""
+
+    directory: Path
+    environment: dict[str, str]
+    ports: dict[str, str]
+    variables: set[str] = field(default_factory=set)
+    lasting: list[Lasting] = field(default_factory=list)
+
+    def follow(self, page: Path) -> None:
+        for block in blocks(page):
+            if block.language in ("sh", "console") and not block.not_run:
+                for command in commands(block):
+                    self.type(block, command)
+
+    def type(self, block: Block, command: Command) -> None:
+        where = f"{name_of(block.page)}:{command.line}: {command.text}"
+        for beginning, greeting in LASTING.items():
+            if command.text.startswith(beginning):
+                self.leave_running(command, greeting)
+                return
+        code, output = self.run(command)
+        if command.text.startswith(EVENTUAL):
+            deadline = time.monotonic() + EVENTUAL_SECONDS
+            while not _is_as_told(command, code, output) and time.monotonic() < deadline:
+                time.sleep(0.5)  # before the reader looks again
+                code, output = self.run(command)
+        assert _is_as_told(command, code, output), f"{where}\nended with {code}:\n{output}"
+
+    def run(self, command: Command) -> tuple[int, str]:
+        """Run a command to its end, at a terminal whose user says yes to any question."""
+        kept = shlex.quote(f"{self.environment['HOME']}/variables")
+        script = f"[ ! -e {kept} ] || . {kept}\n{self.with_ports(command.text)}\n"
+        self.variables |= {*_VARIABLE.findall(command.text)}
+        if self.variables:
+            script += f"declare -p {' '.join(sorted(self.variables))} > {kept}\n"
+        user, terminal = pty.openpty()
+        try:
+            os.write(user, b"y\n")
+            done = subprocess.run(
+                [*SHELL, script],
+                cwd=self.directory,
+                env=self.environment,
+                stdin=terminal,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=300,
+            )
+        finally:
+            os.close(user)
+            os.close(terminal)
+        return done.returncode, self.as_written(done.stdout.decode())
+
+    def leave_running(self, command: Command, greeting: str) -> None:
+        log = self.directory / f"terminal-{len(self.lasting)}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*SHELL, f"exec {self.with_ports(command.text)}"],
+                cwd=self.directory,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        self.lasting.append(Lasting(command, process, log))
+        self.lasting[-1].wait_for(greeting)
+
+    def with_ports(self, text: str) -> str:
+        """The text with ports that are free here."""
+        return re.sub("|".join(self.ports), lambda found: self.ports[found[0]], text)
+
+    def as_written(self, output: str) -> str:
+        """Output with the ports that the page has."""
+        written = {port: name for name, port in self.ports.items()}
+        return re.sub("|".join(written), lambda found: written[found[0]], output)
+
+
+def _is_as_told(command: Command, code: int, output: str) -> bool:
+    """Whether a command ended as its page says, and said what the page shows, in that order.
+
+    Columns of a table are as wide as their values, so white space counts as one blank.
+    """
+    output, at = " ".join(output.split()), 0
+    for text in command.said:
+        at = output.find(" ".join(text.split()), at)
+        if at < 0:
+            return False
+        at += 1
+    return code == command.exit_code
+
+
+@contextlib.contextmanager
+def reading_in(directory: Path, home: Path) -> Iterator[Reader]:
+    """A reader with a home of their own and the commands of this environment."""
+    home.mkdir()
+    # curl says by its exit code whether the node refused a request.
+    (home / ".curlrc").write_text("fail-with-body\nsilent\nshow-error\n")
+    ports = {name: str(free_port()) for name in PORTS}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CONCORD_")}
+    environment = {
+        **kept,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(home.parent / "copy"),
+        "HOME": str(home),
+        "XDG_DATA_HOME": str(home / "data"),
+        "COLUMNS": "200",
+        "CONCORD_PORT": ports["8080"],
+        "CONCORD_URL": f"http://127.0.0.1:{ports['8080']}",
+    }
+    reader = Reader(directory=directory, environment=environment, ports=ports)
+    try:
+        yield reader
+        for each in reversed(reader.lasting):
+            each.interrupt()
+    finally:
+        for each in reader.lasting:
+            if each.process.poll() is None:
+                each.process.kill()
+                each.process.wait()
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of this repository, committed, with the environment that tests run in."""
+    made = tmp_path / "copy"
+    made.mkdir()
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, made / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, made)
+    _commit(made)
+    (made / ".venv").symlink_to(sys.prefix)
+    return made
+
+
+def _commit(directory: Path) -> None:
+    """Make a repository of a directory, whose only commit is what it has, here and upstream."""
+    author = ("-c", "user.name=reader", "-c", "user.email=reader@example.com")
+    for command in (
+        ("init", "--quiet"),
+        ("add", "--all"),
+        (*author, "commit", "--quiet", "--message", "All"),
+        ("update-ref", "refs/remotes/origin/main", "HEAD"),
+    ):
+        subprocess.run(["git", *command], cwd=directory, check=True)
+
+
+README, CONTRIBUTING, EXAMPLE = (ROOT / name for name in FOLLOWED)
+
+
+def test_a_reader_can_do_all_that_the_readme_says(copy: Path) -> None:
+    with reading_in(copy, copy.parent / "home") as reader:
+        reader.follow(README)
+        listening = reader.lasting[-1]
+        assert listening.command.text.startswith("concord subscription listen")
+        listening.wait_for("/messagegroups/DE.DWD.Weather")
+
+
+def test_a_contributor_can_do_all_that_they_are_told(copy: Path) -> None:
+    with reading_in(copy, copy.parent / "home") as reader:
+        reader.follow(CONTRIBUTING)
+
+
+def test_a_team_can_work_as_the_example_says(copy: Path) -> None:
+    example = copy.parent / "example"
+    shutil.copytree(copy / EXAMPLE.parent.relative_to(ROOT), example)
+    _commit(example)
+    with reading_in(example, copy.parent / "home") as reader:
+        reader.leave_running(Command(line=0, text="concord serve"), LASTING["concord serve"])
+        reader.follow(EXAMPLE)
