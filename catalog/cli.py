@@ -130,7 +130,7 @@ def _serve(settings: Settings) -> None:
     import uvloop
 
     from catalog import dialects
-    from catalog.events.deliver import run_deliveries
+    from catalog.events.dispatcher import run_deliveries
     from catalog.node import configure_logs, run_node
     from replication.routes import routes as replication_routes
     from replication.scheduler import run_links

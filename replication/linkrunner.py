@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Coroutine
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from random import Random
+from typing import Any, TypeVar
 
 import aiohttp
 import structlog
 
 from catalog.context import Context
-from catalog.model.backoff import Backoff
+from catalog.events.supervisor import LoopTiming, backoff_from
 from catalog.model.errors import ServerBusy
 from catalog.store import links
+from catalog.store.database import wait_for
 from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
 from replication.conflicts import retry_conflicts
 from replication.notifications import HINT_SECONDS, ensure_subscription
 from replication.probe import why_own
 from replication.pull import Flow, bootstrap, pull_once
 from replication.remote import CursorExpired, Rejected, Remote, RemoteError
-from replication.wakeup import Wakeup
 
 _log = structlog.get_logger(__name__)
 
@@ -34,13 +34,38 @@ _REPORT_SECONDS = 1.0
 # A source that does not hold back its answer must not be asked without end.
 _SHORTEST_POLL_SECONDS = 0.5
 
+_Result = TypeVar("_Result")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkTiming:
-    """Where runners get the passing of time and chance from."""
 
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    random: Random = field(default_factory=Random)
+class Wakeup:
+    """Wakes a runner that waits, or that is about to."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def clear(self) -> None:
+        """Forget earlier calls of `set`: the runner is about to read the feed anyway."""
+        self._event.clear()
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        """Whether `set` is called within that time, or was since `clear`."""
+        return await wait_for(self._event, timeout_seconds)
+
+    async def interrupt(self, work: Coroutine[Any, Any, _Result]) -> _Result | None:
+        """Return the result of `work`, or cancel it and return `None` when `set` is called."""
+        working, waiting = asyncio.create_task(work), asyncio.create_task(self._event.wait())
+        try:
+            await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            is_done = working.done()
+            for task in (working, waiting):
+                task.cancel()
+            await asyncio.wait((working, waiting))
+        self._event.clear()
+        return working.result() if is_done else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,45 +75,38 @@ class LinkResources:
     context: Context
     session: aiohttp.ClientSession
     gate: asyncio.Semaphore
-    timing: LinkTiming
-
-    @property
-    def backoff(self) -> Backoff:
-        settings = self.context.settings
-        return Backoff(
-            initial=settings.backoff_initial_seconds,
-            factor=2.0,
-            cap=settings.backoff_cap_seconds,
-            jitter=0.5,
-        )
+    timing: LoopTiming
 
     def remote(self, link: Link) -> Remote:
         timeout = self.context.settings.request_timeout_seconds
         return Remote(self.session, link.definition.source, timeout)
 
 
-class Runner:
+class LinkRunner:
     """Follows one revision of a link until it is cancelled or the link is another one.
 
     `subscription` is the one at the source that wakes the link, if there is one.
     """
 
-    def __init__(self, link: Link, means: LinkResources) -> None:
+    def __init__(self, link: Link, resources: LinkResources) -> None:
+        self.id = link.id
+        self.revision = link.revision
         self.link = link
-        self.bell = Wakeup()
+        self.wakeup = Wakeup()
         self.subscription = link.subscription
-        self._means = means
-        self._database = means.context.database
-        self._remote = means.remote(link)
+        self._resources = resources
+        self._database = resources.context.database
+        self._backoff = backoff_from(resources.context.settings)
+        self._remote = resources.remote(link)
         self._failures = link.failures
-        self._retried_at = -means.context.settings.pull_interval_seconds
+        self._retried_at = -resources.context.settings.pull_interval_seconds
         self._asked = self._answered = 0
         self._is_awake = False
 
     def reconsider(self) -> None:
         """Try soon again what could not be applied."""
         self._asked += 1
-        self.bell.ring()
+        self.wakeup.set()
 
     async def run(self) -> None:
         """Follow the source; after a failure, come back later and later."""
@@ -96,6 +114,8 @@ class Runner:
             try:
                 await self._follow()
             except LinkReplaced:
+                # The next comparison starts another runner if there is a link of this id.
+                self.revision = -1
                 return
             # This node's trouble is none of the link's.
             except ServerBusy:
@@ -105,7 +125,7 @@ class Runner:
             # The boundary of one link: what nobody foresaw is logged and shown, and the
             # other links go on.
             except Exception as error:
-                _log.exception("link failed", link=self.link.id)
+                _log.exception("link failed", link=self.id)
                 await self._fail(f"{type(error).__name__}: {error}", None)
 
     async def _follow(self) -> None:
@@ -128,27 +148,27 @@ class Runner:
             Rejected: it is this node itself, or says it is.
         """
         source = await self._remote.handshake()
-        if why_own(self._means.context, source):
+        if why_own(self._resources.context, source):
             raise Rejected(
                 f"{self._remote.url} is this node itself, or claims its authority.",
                 hint="Let the link lead to another catalog.",
             )
         async with self._database.transaction() as connection:
-            known = await links.get(connection, self.link.id)
+            known = await links.get(connection, self.id)
             cursor = await links.meet(
                 connection, self.link, source.instance, source.authority, source.base
             )
         if known is None:
-            raise LinkReplaced(self.link.id)
+            raise LinkReplaced(self.id)
         if known.instance not in (None, source.instance):
             detail = f"the source is {source.instance} now, it was {known.instance}"
             await self._remember("another instance", detail)
         flow = Flow(
-            context=self._means.context,
+            context=self._resources.context,
             link=known,
             remote=self._remote,
             source=source,
-            gate=self._means.gate,
+            gate=self._resources.gate,
         )
         return flow, cursor
 
@@ -160,16 +180,16 @@ class Runner:
 
     async def _advance(self, flow: Flow, cursor: str) -> str:
         """Catch up, then wait for more. The answer is the cursor to go on from."""
-        self.bell.fall_silent()
+        self.wakeup.clear()
         if flow.link.definition.mode == "events":
             self.subscription = await ensure_subscription(flow, self.subscription)
         cursor = await self._catch_up(flow, cursor)
         await self._retry_conflicts(flow)
         self._failures = 0
         await self._report("current", currentat=datetime.now(UTC))
-        seconds = self._means.context.settings.pull_interval_seconds
+        seconds = self._resources.context.settings.pull_interval_seconds
         if flow.link.definition.mode == "events":
-            if self._is_awake or await self.bell.wait(seconds):
+            if self._is_awake or await self.wakeup.wait(seconds):
                 cursor = await self._stay_awake(flow, cursor)
             return cursor
         return await self._poll(flow, cursor, min(seconds, _LONG_POLL_SECONDS))
@@ -185,7 +205,7 @@ class Runner:
         """Read the feed as it grows, until it was dry for a while or something else is due."""
         loop = asyncio.get_running_loop()
         reported = loop.time()
-        ends = reported + self._means.context.settings.pull_interval_seconds
+        ends = reported + self._resources.context.settings.pull_interval_seconds
         self._is_awake = True
         while self._is_awake and self._asked == self._answered and loop.time() < ends:
             brought = await pull_once(flow, cursor, wait_seconds=_AWAKE_SECONDS)
@@ -198,11 +218,11 @@ class Runner:
     async def _poll(self, flow: Flow, cursor: str, seconds: float) -> str:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        brought = await self.bell.during(pull_once(flow, cursor, wait_seconds=seconds))
+        brought = await self.wakeup.interrupt(pull_once(flow, cursor, wait_seconds=seconds))
         if brought is None:
             return cursor
         if not brought.copies and loop.time() - began < _SHORTEST_POLL_SECONDS:
-            await self._means.timing.sleep(min(seconds, _SHORTEST_POLL_SECONDS))
+            await self._resources.timing.sleep(min(seconds, _SHORTEST_POLL_SECONDS))
         return brought.cursor
 
     async def _retry_conflicts(self, flow: Flow) -> None:
@@ -212,7 +232,7 @@ class Runner:
             CursorExpired: more may be there than is remembered, and has a reason to come now.
         """
         now, asked = asyncio.get_running_loop().time(), self._asked
-        interval = self._means.context.settings.pull_interval_seconds
+        interval = self._resources.context.settings.pull_interval_seconds
         if asked == self._answered and now - self._retried_at < interval:
             return
         self._retried_at = now
@@ -230,9 +250,9 @@ class Runner:
         await self._pause(self._failures, error)
 
     async def _pause(self, failures: int, error: RemoteError | None) -> None:
-        delay = self._means.backoff.delay(failures, self._means.timing.random)
+        delay = self._backoff.delay(failures, self._resources.timing.random)
         at_least = 0.0 if error is None else error.retry_after or 0.0
-        await self._means.timing.sleep(max(delay, at_least))
+        await self._resources.timing.sleep(max(delay, at_least))
 
     async def _report(
         self,
@@ -252,6 +272,6 @@ class Runner:
             )
 
     async def _remember(self, event: str, detail: str) -> None:
-        _log.info("link", link=self.link.id, event_=event, detail=detail)
+        _log.info("link", link=self.id, event_=event, detail=detail)
         async with self._database.pool.acquire(timeout=30) as connection:
             await links.remember(connection, self.link, datetime.now(UTC), event, detail[:500])

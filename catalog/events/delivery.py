@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from random import Random
 from typing import assert_never
 
 import aiohttp
 import structlog
 
-from catalog.events.concurrency import DeliverySlots
 from catalog.events.eventdialects import Tails
 from catalog.events.filters import Predicate, compile_filters
 from catalog.events.logtail import LogEntry, Rendered
 from catalog.events.progress import ProgressWriter
+from catalog.events.supervisor import LoopTiming
 from catalog.events.webhook import Delivered, SinkGone, SinkRefused, post
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
@@ -27,54 +26,78 @@ from catalog.store.subscriptions import Progress, State, Subscription
 _log = structlog.get_logger(__name__)
 
 _BATCH = 100
+# Sending a request and reading its answer takes a fraction of a millisecond each. With a few
+# requests at a time, clients of the same process wait a few milliseconds at most.
+_SLOTS = 4
+_HOLD_SECONDS = 0.005
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+class DeliverySlots:
+    """Limits the requests to sinks that are in flight, so that clients of the process wait less.
 
+    A slot is given back as soon as the sink has answered, or after a few milliseconds in which it
+    has not: waiting for a sink costs nothing, and a slow sink must not hold back the others.
+    Waiting deliveries get a slot in turn.
+    """
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryTiming:
-    """The clock, the sleep and the chance that loops live by."""
+    def __init__(self, count: int = _SLOTS, *, hold_seconds: float = _HOLD_SECONDS) -> None:
+        self._free = asyncio.Semaphore(count)
+        self._hold_seconds = hold_seconds
 
-    now: Callable[[], datetime] = _now
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    random: Random = field(default_factory=Random)
+    @contextlib.asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Enter when a slot is free."""
+        await self._free.acquire()
+        is_held = True
+
+        def give_back() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                self._free.release()
+
+        early = asyncio.get_running_loop().call_later(self._hold_seconds, give_back)
+        try:
+            yield
+        finally:
+            early.cancel()
+            give_back()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResources:
-    """What all deliveries of a process share; `recovered` is `Database.recovered`."""
+    """The objects that all deliveries of a process share; `recovered` is `Database.recovered`."""
 
     tails: Tails
-    ledger: ProgressWriter
+    progress: ProgressWriter
     session: aiohttp.ClientSession
     slots: DeliverySlots
     backoff: Backoff
-    timing: DeliveryTiming
+    timing: LoopTiming
     recovered: Callable[[], Awaitable[None]]
 
 
 class Delivery:
-    """One revision of a subscription being served.
+    """Delivers to one revision of a subscription.
 
-    It is synced while its cursor is within the tail's window, behind while it reads from
-    the database, and blocked while it waits after a failure. It keeps nothing in memory
-    while it is blocked.
+    It is synced while its cursor is within the tail's window, behind while it reads from the
+    database, and blocked while it waits after a failure. A blocked delivery keeps nothing in
+    memory.
     """
 
-    def __init__(self, subscription: Subscription, means: DeliveryResources) -> None:
+    def __init__(self, subscription: Subscription, resources: DeliveryResources) -> None:
+        self.id = subscription.id
         self.revision = subscription.revision
         self.cursor = subscription.cursor
-        self.tail = means.tails.of(subscription.definition)
+        self.tail = resources.tails.of(subscription.definition)
         self._subscription = subscription
-        self._means = means
+        self._resources = resources
         self._failures = subscription.failures
         self._pause = 0.0
         self._has_ended = False
-        # How many events of the change after the cursor are settled already.
+        # The number of events of the change after the cursor that need no more delivery.
         self._settled = 0
-        # How many events were acknowledged since that was last recorded.
+        # The number of events acknowledged since the last record of it.
         self._acknowledged = 0
 
     @cached_property
@@ -91,25 +114,25 @@ class Delivery:
         while not self._has_ended:
             try:
                 seen = await self.advance_once()
-            # This node's trouble is none of the subscriber's.
+            # The node's own fault is not counted against the sink.
             except ServerBusy:
-                await self._means.recovered()
-            # One subscription's trouble, whatever it is, is shown and does not spread.
+                await self._resources.recovered()
+            # An unexpected error of one subscription must not stop the others.
             except Exception as error:
-                _log.exception("delivery failed unexpectedly", subscription=self._subscription.id)
+                _log.exception("delivery failed unexpectedly", subscription=self.id)
                 await self._refused(SinkRefused(reason=f"internal error: {type(error).__name__}"))
             else:
                 if not seen:
                     await self.tail.growth(self.cursor, self._concerns)
             if self._pause:
-                await self._means.timing.sleep(self._pause)
+                await self._resources.timing.sleep(self._pause)
 
     async def advance_once(self) -> int:
-        """Deliver what comes next, up to the first failure; how many changes were seen."""
+        """Deliver the next changes up to the first failure; return how many were seen."""
         self._pause = 0.0
         interval = self._subscription.definition.interval
         seen = await (self._advance() if interval is None else self._advance_to_latest(interval))
-        # A long run of events that do not match must not keep others waiting.
+        # A long run of events that do not match must not block the event loop.
         await asyncio.sleep(0)
         return seen
 
@@ -122,7 +145,7 @@ class Delivery:
         return len(entries)
 
     async def _advance_to_latest(self, interval: float) -> int:
-        """Deliver the latest event that matches in place of all, then pause."""
+        """Deliver only the latest of the events that match, then pause."""
         latest, position, seen = None, self.cursor, 0
         while entries := await self.tail.after(position, _BATCH):
             matching = (
@@ -142,23 +165,23 @@ class Delivery:
         return seen
 
     def _concerns(self, entries: Sequence[LogEntry]) -> bool:
-        """Whether any of these changes is to be delivered; those before it are passed over."""
+        """Whether any of these changes is to be delivered; move the cursor past those before it."""
         for entry in entries:
             if entry.position <= self.cursor:
                 continue
             if any(self._matches(rendered.texts) for rendered in entry.events):
                 return True
             self.cursor = entry.position
-        self._means.ledger.skip(self._progress())
+        self._resources.progress.skip(self._progress())
         return False
 
     async def _pass(self, position: Position) -> None:
-        """Everything up to here is settled."""
+        """Move the cursor to `position`, up to which nothing is left to deliver."""
         self.cursor, self._settled = position, 0
         if self._acknowledged:
             await self._record()
         else:
-            self._means.ledger.skip(self._progress())
+            self._resources.progress.skip(self._progress())
 
     async def _deliver(self, entry: LogEntry) -> bool:
         """Whether every matching event of a change was acknowledged."""
@@ -171,13 +194,13 @@ class Delivery:
 
     async def _post(self, rendered: Rendered) -> bool:
         definition = self._subscription.definition
-        async with self._means.slots.hold():
+        async with self._resources.slots.hold():
             answer = await post(
-                self._means.session,
+                self._resources.session,
                 definition,
                 self._subscription.credential,
                 rendered.message(definition.contentmode),
-                now=self._means.timing.now,
+                now=self._resources.timing.now,
             )
         match answer:
             case Delivered():
@@ -193,31 +216,29 @@ class Delivery:
 
     async def _refused(self, answer: SinkRefused) -> None:
         self._failures += 1
-        waits = self._means.backoff.delay(self._failures, self._means.timing.random)
+        waits = self._resources.backoff.delay(self._failures, self._resources.timing.random)
         self._pause = max(waits, answer.retry_after)
         if self._failures == 1:
-            _log.warning(
-                "subscriber blocked", subscription=self._subscription.id, reason=answer.reason
-            )
+            _log.warning("subscriber blocked", subscription=self.id, reason=answer.reason)
         await self._record(error=answer.reason)
 
     async def _gone(self, answer: SinkGone) -> None:
         self._has_ended = True
-        _log.info("subscription ended", subscription=self._subscription.id, reason=answer.reason)
+        _log.info("subscription ended", subscription=self.id, reason=answer.reason)
         await self._record(state="ended", error=answer.reason)
 
     async def _record(self, *, state: State = "active", error: str | None = None) -> None:
         progress = self._progress(state=state, error=error)
         self._acknowledged = 0
-        await self._means.ledger.record(progress)
+        await self._resources.progress.record(progress)
 
     def _progress(self, *, state: State = "active", error: str | None = None) -> Progress:
         return Progress(
-            id=self._subscription.id,
+            id=self.id,
             revision=self.revision,
             cursor=self.cursor,
             delivered=self._acknowledged,
-            deliveredat=self._means.timing.now() if self._acknowledged else None,
+            deliveredat=self._resources.timing.now() if self._acknowledged else None,
             state=state,
             failures=self._failures,
             error=error,

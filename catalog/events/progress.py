@@ -1,4 +1,4 @@
-"""Writes down how far deliveries have come, many at a time."""
+"""Saves the cursors of deliveries, many at a time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from catalog.store.subscriptions import Progress, save_progress
 
 Sleep = Callable[[float], Awaitable[None]]
 
-_NEWS_SECONDS = 0.05
-_SKIPS_SECONDS = 1.0
+_RECORD_SECONDS = 0.05
+_SKIP_SECONDS = 1.0
 _SKIPS_PER_SECOND = 1000
 _UNSAVED_LIMIT = 200
 _SAVE_TIMEOUT_SECONDS = 10
@@ -22,40 +22,40 @@ _LAST_SAVE_SECONDS = 2
 
 
 class ProgressWriter:
-    """The durable cursors of a process's deliveries.
+    """Saves the cursors of a process's deliveries.
 
-    After a crash at most what was acknowledged within the last save interval, and never
-    more than a fixed number of events per subscription, is delivered again.
+    After a crash, events that were acknowledged within the last save interval are delivered
+    again, a bounded number of them for each subscription.
     """
 
     def __init__(self, database: Database, *, sleep: Sleep = asyncio.sleep) -> None:
         self._database = database
         self._sleep = sleep
         self._unsaved: dict[str, Progress] = {}
-        self._news: set[str] = set()
-        self._has_news = asyncio.Event()
+        self._recorded: set[str] = set()
+        self._has_records = asyncio.Event()
         self._saved = Signal()
         self._saving = asyncio.Lock()
 
     async def record(self, progress: Progress) -> None:
-        """Note what happened; waits while too much of this subscription is not saved yet."""
+        """Save soon; wait first while too much of this subscription is not saved yet."""
         saved = self._saved.ticket()
         self.skip(progress)
-        self._news.add(progress.id)
-        self._has_news.set()
+        self._recorded.add(progress.id)
+        self._has_records.set()
         if self._unsaved[progress.id].delivered >= _UNSAVED_LIMIT:
             await saved.wait()
 
     def skip(self, progress: Progress) -> None:
-        """Note that a cursor passed events that do not match; this is saved at leisure."""
+        """Save within seconds that a cursor passed events that do not match."""
         earlier = self._unsaved.get(progress.id)
         self._unsaved[progress.id] = progress if earlier is None else _merged(earlier, progress)
 
     async def run(self) -> None:
-        """Save for ever, and once more when cancelled, so that a restart repeats nothing."""
+        """Save for ever, and once more when cancelled, so that a restart repeats no event."""
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._run_news())
+                group.create_task(self._run_records())
                 group.create_task(self._run_skips())
         finally:
             with contextlib.suppress(ServerBusy, TimeoutError):
@@ -63,22 +63,22 @@ class ProgressWriter:
                     await self.save_once()
 
     async def save_once(self) -> int:
-        """Save everything that is not saved yet, and say of how many subscriptions."""
+        """Save everything that is not saved yet; return the number of subscriptions."""
         return await self._save(list(self._unsaved))
 
-    async def _run_news(self) -> None:
+    async def _run_records(self) -> None:
         while True:
-            await self._has_news.wait()
-            await self._sleep(_NEWS_SECONDS)
-            await self._try_to_save(self._news)
+            await self._has_records.wait()
+            await self._sleep(_RECORD_SECONDS)
+            await self._try_to_save(self._recorded)
 
     async def _run_skips(self) -> None:
         while True:
-            await self._sleep(max(_SKIPS_SECONDS, len(self._unsaved) / _SKIPS_PER_SECOND))
+            await self._sleep(max(_SKIP_SECONDS, len(self._unsaved) / _SKIPS_PER_SECOND))
             await self._try_to_save(self._unsaved)
 
     async def _try_to_save(self, ids: Iterable[str]) -> None:
-        """What cannot be saved now is saved later."""
+        """Save, or leave it for later while the database is away."""
         try:
             await self._save(list(ids))
         except (ServerBusy, TimeoutError):
@@ -87,9 +87,9 @@ class ProgressWriter:
     async def _save(self, ids: Iterable[str]) -> int:
         async with self._saving, asyncio.timeout(_SAVE_TIMEOUT_SECONDS):
             due = [self._unsaved.pop(id) for id in sorted(ids) if id in self._unsaved]
-            self._news.difference_update(progress.id for progress in due)
-            if not self._news:
-                self._has_news.clear()
+            self._recorded.difference_update(progress.id for progress in due)
+            if not self._recorded:
+                self._has_records.clear()
             try:
                 if due:
                     async with self._database.pool.acquire() as connection:

@@ -1,4 +1,4 @@
-"""Duties that one process of a node has at a time, for as long as its connection lives."""
+"""Roles that one process of a node has at a time, for as long as its connection lives."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from catalog.store.connections import Connection, DatabaseFailure, cut
 from catalog.store.database import wait_for
 from catalog.store.queries import Queries
 
-_queries = Queries("duty")
-_BEAT_SECONDS = 5.0
+_queries = Queries("leadership")
+_HEARTBEAT_SECONDS = 5.0
 _LEAVING_SECONDS = 1.0
 
 
 @contextlib.asynccontextmanager
-async def take_over(connection: Connection, duty: str) -> AsyncIterator[bool]:
-    """Whether this connection's process is the one of its node that has the duty.
+async def take_over(connection: Connection, role: str) -> AsyncIterator[bool]:
+    """Yield whether this connection's process now has a role of the node.
 
-    It is until it leaves the context or the connection ends.
+    It has the role until it leaves the context or the connection ends.
     """
-    if not await connection.fetchval(_queries.take_over, duty):
+    if not await connection.fetchval(_queries.take_over, role):
         yield False
         return
     try:
         yield True
     finally:
-        await _leave(connection, lambda: connection.execute(_queries.step_down, duty))
+        await _leave(connection, lambda: connection.execute(_queries.step_down, role))
 
 
 async def _leave(connection: Connection, give_up: Callable[[], Awaitable[object]]) -> None:
-    """Give up what a connection holds, or the connection: the pool must not get it so."""
+    """Release a lock or a listener, or close the connection: the pool must not get it with one."""
     try:
         async with asyncio.timeout(_LEAVING_SECONDS):
             await give_up()
@@ -46,7 +46,7 @@ async def _leave(connection: Connection, give_up: Callable[[], Awaitable[object]
 async def listening(
     connection: Connection, channel: str, hear: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """Call `hear` with the payload of everything that is announced on a channel."""
+    """Call `hear` with the payload of each notification of a channel."""
 
     def forward(_: object, __: object, ___: object, payload: object) -> None:
         hear(str(payload))
@@ -58,8 +58,8 @@ async def listening(
         await _leave(connection, lambda: connection.remove_listener(channel, forward))
 
 
-async def run_beats(connection: Connection) -> None:
-    """Fail as soon as the connection, and with it the duty, is lost.
+async def run_heartbeat(connection: Connection) -> None:
+    """Fail as soon as the connection, and with it the role, is lost.
 
     Raises:
         DatabaseUnavailable
@@ -71,8 +71,8 @@ async def run_beats(connection: Connection) -> None:
 
     connection.add_termination_listener(lose)
     try:
-        while not await wait_for(is_lost, _BEAT_SECONDS):
-            await connection.execute(_queries.beat, timeout=_BEAT_SECONDS)
+        while not await wait_for(is_lost, _HEARTBEAT_SECONDS):
+            await connection.execute(_queries.heartbeat, timeout=_HEARTBEAT_SECONDS)
     except DatabaseFailure as error:
         raise DatabaseUnavailable("/") from error
     finally:

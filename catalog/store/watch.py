@@ -16,7 +16,7 @@ from catalog.store.database import SETTINGS, Database, DatabaseUnusable, wait_fo
 from catalog.store.queries import Queries
 
 _changes = Queries("changes")
-_duty = Queries("duty")
+_leadership = Queries("leadership")
 
 _ANNOUNCEMENT_SECONDS = 0.02
 _BEAT_SECONDS = 1.0
@@ -130,5 +130,5 @@ class Watch:
                 await connection.execute(_changes.announce)
                 await asyncio.sleep(_ANNOUNCEMENT_SECONDS)
             else:
-                await connection.execute(_duty.beat)
+                await connection.execute(_leadership.heartbeat)
         raise ConnectionDoesNotExistError

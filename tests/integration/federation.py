@@ -19,10 +19,10 @@ from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, read_configuration
-from catalog.events.deliver import run_deliveries
+from catalog.events.dispatcher import run_deliveries
+from catalog.events.supervisor import LoopTiming
 from catalog.model.modelsource import default_model
 from catalog.store.database import Database
-from replication.linkrunner import LinkTiming
 from replication.routes import routes
 from replication.scheduler import run_links
 from tests.integration.conftest import Node
@@ -63,8 +63,8 @@ async def running(*nodes: Node, deliveries: bool = False) -> AsyncIterator[None]
         await asyncio.wait(tasks, timeout=10)
 
 
-def quick_timing() -> LinkTiming:
-    return LinkTiming(sleep=lambda seconds: asyncio.sleep(min(seconds, 0.1)), random=Random(0))
+def quick_timing() -> LoopTiming:
+    return LoopTiming(sleep=lambda seconds: asyncio.sleep(min(seconds, 0.1)), random=Random(0))
 
 
 @contextlib.asynccontextmanager

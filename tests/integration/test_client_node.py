@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from catalog.client import Client, Refused, is_replica
-from catalog.events.deliver import run_deliveries
+from catalog.events.dispatcher import run_deliveries
 from replication.routes import routes
 from tests.integration.conftest import Node, start_node
 

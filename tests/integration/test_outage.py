@@ -19,7 +19,7 @@ from catalog.model.errors import ServerBusy
 from catalog.model.ownerrors import DatabaseUnavailable
 from catalog.store.database import Database
 from catalog.store.embedded import EmbeddedPostgres, start_embedded
-from catalog.store.leadership import run_beats, take_over
+from catalog.store.leadership import run_heartbeat, take_over
 from catalog.store.watch import Watch, leave_alone
 from replication.routes import routes as replication_routes
 from tests.conftest import forget_durability
@@ -281,10 +281,10 @@ async def _take_over_and_lose(database: Database, operator: asyncpg.Connection) 
         async with take_over(session, "test") as is_in_charge:
             assert is_in_charge
             await operator.execute("SELECT pg_terminate_backend($1)", pid)
-            await run_beats(session)
+            await run_heartbeat(session)
 
 
-async def test_whose_session_is_lost_loses_the_duty_at_once(server: EmbeddedPostgres) -> None:
+async def test_whose_session_is_lost_loses_the_role_at_once(server: EmbeddedPostgres) -> None:
     async with (
         Database.open(server.dsn, modelsource={}) as one,
         Database.open(server.dsn, modelsource={}) as other,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from catalog.events.concurrency import DeliverySlots
+from catalog.events.delivery import DeliverySlots
 
 PATIENT, IMPATIENT = 3600.0, 0.001
 
 
 async def test_no_more_than_the_slots_are_taken_and_whoever_waits_is_served_in_turn() -> None:
-    slots = DeliverySlots(3, patience_seconds=PATIENT)
+    slots = DeliverySlots(3, hold_seconds=PATIENT)
     begun: list[int] = []
     may_end = [asyncio.Event() for _ in range(10)]
 
@@ -32,7 +32,7 @@ async def test_no_more_than_the_slots_are_taken_and_whoever_waits_is_served_in_t
 
 async def test_who_waits_long_for_an_answer_gives_the_slot_to_the_next() -> None:
     """As many as there are can wait for sinks that hang."""
-    slots = DeliverySlots(2, patience_seconds=IMPATIENT)
+    slots = DeliverySlots(2, hold_seconds=IMPATIENT)
     all_are_there = asyncio.Barrier(50)
 
     async def work() -> None:
@@ -45,7 +45,7 @@ async def test_who_waits_long_for_an_answer_gives_the_slot_to_the_next() -> None
 
 
 async def test_a_failure_gives_the_slot_back() -> None:
-    slots = DeliverySlots(1, patience_seconds=PATIENT)
+    slots = DeliverySlots(1, hold_seconds=PATIENT)
     for _ in range(2):
         try:
             async with asyncio.timeout(10), slots.hold():

@@ -19,11 +19,11 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
 from catalog.context import Context
-from catalog.events.deliver import run_deliveries
-from catalog.events.delivery import DeliveryTiming
+from catalog.events.dispatcher import run_deliveries
 from catalog.events.eventdialects import DialectEvents
 from catalog.events.logtail import Tail
 from catalog.events.nativeevents import native_dialect
+from catalog.events.supervisor import LoopTiming
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -135,8 +135,8 @@ class VirtualTime:
         await asyncio.sleep(0.002)  # others have their turn
 
     @property
-    def timing(self) -> DeliveryTiming:
-        return DeliveryTiming(now=self.now, sleep=self.sleep)
+    def timing(self) -> LoopTiming:
+        return LoopTiming(now=self.now, sleep=self.sleep)
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ async def opened(database_url: str) -> AsyncIterator[Context]:
 
 
 @contextlib.asynccontextmanager
-async def delivering(context: Context, timing: DeliveryTiming | None = None) -> AsyncIterator[None]:
+async def delivering(context: Context, timing: LoopTiming | None = None) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as group:
         task = group.create_task(run_deliveries(context, timing=timing))
         yield
@@ -475,7 +475,7 @@ async def test_with_an_interval_the_latest_event_stands_for_those_that_came_mean
         else:
             await asyncio.sleep(seconds)
 
-    async with Sink() as witness, delivering(context, DeliveryTiming(sleep=sleep)):
+    async with Sink() as witness, delivering(context, LoopTiming(sleep=sleep)):
         filters = ({"not": {"exact": {"subject": "/gs/unwanted"}}},)
         subscription = await subscribe(context, sink.url, interval=7, filters=filters)
         await subscribe(context, witness.url)

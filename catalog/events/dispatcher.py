@@ -1,0 +1,96 @@
+"""Runs the deliveries of a node: one for each active subscription."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from catalog.context import Context
+from catalog.events.delivery import Delivery, DeliveryResources, DeliverySlots
+from catalog.events.eventdialects import Tails
+from catalog.events.logtail import Tail
+from catalog.events.progress import ProgressWriter
+from catalog.events.supervisor import LoopTiming, Supervisor, backoff_from, run_as_leader
+from catalog.http.outbound import open_session
+from catalog.store.changes import read_head
+from catalog.store.database import Connection, Database
+from catalog.store.leadership import listening, run_heartbeat
+from catalog.store.subscriptions import CHANNEL, load, pull_back, read_revisions
+
+_WINDOW = 10_000
+
+
+async def run_deliveries(context: Context, *, timing: LoopTiming | None = None) -> None:
+    """Deliver to every subscription of this node, for ever."""
+    timing = timing or LoopTiming()
+
+    async def serve(connection: Connection) -> None:
+        await _serve(context, connection, timing)
+
+    await run_as_leader(context.database, "deliveries", serve, timing=timing)
+
+
+async def _serve(context: Context, connection: Connection, timing: LoopTiming) -> None:
+    database, settings = context.database, context.settings
+    await pull_back(connection)
+    head = await read_head(connection)
+    tails = Tails(
+        database,
+        base=context.public_base,
+        start=head.now,
+        size=_WINDOW,
+        names=settings.event_names,
+        dialects=context.event_dialects,
+    )
+    progress = ProgressWriter(database, sleep=timing.sleep)
+    outward = open_session(settings, total_seconds=settings.delivery_timeout_seconds)
+    async with outward as session, asyncio.TaskGroup() as group:
+        resources = DeliveryResources(
+            tails=tails,
+            progress=progress,
+            session=session,
+            slots=DeliverySlots(),
+            backoff=backoff_from(settings),
+            timing=timing,
+            recovered=database.recovered,
+        )
+        dispatcher = Dispatcher(database, group, resources)
+        for tail in tails:
+            group.create_task(tail.run())
+        group.create_task(progress.run())
+        group.create_task(run_heartbeat(connection))
+        async with listening(connection, CHANNEL, dispatcher.announce):
+            await dispatcher.run()
+
+
+class Dispatcher(Supervisor[Delivery]):
+    """Keeps one delivery running for each active subscription."""
+
+    def __init__(
+        self, database: Database, group: asyncio.TaskGroup, resources: DeliveryResources
+    ) -> None:
+        super().__init__(database, group)
+        self._resources = resources
+        # How many deliveries read each tail.
+        self._readers: Counter[Tail] = Counter()
+
+    async def read_revisions(self, connection: Connection) -> dict[str, int]:
+        return await read_revisions(connection)
+
+    async def load(self, connection: Connection, ids: Collection[str]) -> list[Delivery]:
+        found = await load(connection, ids)
+        return [Delivery(each, self._resources) for each in found if each.state == "active"]
+
+    async def prepare(self, leaving: Sequence[Delivery], coming: Sequence[Delivery]) -> None:
+        """Let only those tails read the log that some delivery reads."""
+        readers = self._readers.copy()
+        readers.subtract(each.tail for each in leaving)
+        readers.update(each.tail for each in coming)
+        for tail in self._resources.tails:
+            await tail.want(readers[tail] > 0)
+        self._readers = readers
+
+    def ended(self, child: Delivery, successor: Delivery | None) -> None:
+        if successor is not None:
+            successor.resume(child.cursor)
