@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from catalog.model.entity import Entity, Tombstone
+from catalog.model.entity import Entity, Origin, Tombstone
 
 Copy = Entity | Tombstone
 
@@ -65,7 +65,7 @@ class Policy:
     is_trusted: bool = False
     is_recovering: bool = False
 
-    def admits(self, copy: Copy) -> bool:
+    def admits(self, copy: Copy | Origin) -> bool:
         by_authority = self.authorities is None or copy.authority in self.authorities
         return by_authority and is_in_scope(copy.xid, self.scope)
 

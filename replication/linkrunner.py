@@ -1,4 +1,4 @@
-"""Runs one link: it meets the source, brings everything once, then follows the feed."""
+"""Runs one link: shakes hands with the source, copies everything once, then follows the feed."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from typing import Any, TypeVar
 import aiohttp
 import structlog
 
+from catalog.client import Client, ClientError, CursorExpired
 from catalog.context import Context
 from catalog.events.supervisor import LoopTiming, backoff_from
 from catalog.model.errors import ServerBusy
 from catalog.store import links
 from catalog.store.database import wait_for
 from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
-from replication.conflicts import retry_conflicts
+from replication.handshake import describe, may_pass, peer_at, shake_hands, why_own
 from replication.notifications import HINT_SECONDS, ensure_subscription
-from replication.probe import why_own
-from replication.pull import Flow, bootstrap, pull_once
-from replication.remote import CursorExpired, Rejected, Remote, RemoteError
+from replication.pull import Flow, bootstrap, pull_once, retry_conflicts
 
 _log = structlog.get_logger(__name__)
 
 _LONG_POLL_SECONDS = 20.0
-# A link that was woken reads on until nothing has come for so long. Its source wakes it more often
-# than that while there are changes, so they all come by the feed, as quickly as by pull.
+# A link that was woken reads the feed until nothing came for this long. While there are changes,
+# its source wakes it more often, so it reads all of them as quickly as by pull.
 _AWAKE_SECONDS = 2 * HINT_SECONDS
 _REPORT_SECONDS = 1.0
-# A source that does not hold back its answer must not be asked without end.
+# A source that ignores the wait must not be asked in a tight loop.
 _SHORTEST_POLL_SECONDS = 0.5
 
 _Result = TypeVar("_Result")
@@ -70,22 +69,26 @@ class Wakeup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkResources:
-    """What all runners of a process share."""
+    """The objects that all runners of a process share."""
 
     context: Context
     session: aiohttp.ClientSession
     gate: asyncio.Semaphore
     timing: LoopTiming
 
-    def remote(self, link: Link) -> Remote:
+    def peer_of(self, link: Link) -> Client:
         timeout = self.context.settings.request_timeout_seconds
-        return Remote(self.session, link.definition.source, timeout)
+        return peer_at(link.definition.source, self.session, timeout)
+
+
+class _SnapshotNeeded(ClientError):
+    """The link has to begin with a complete copy again."""
 
 
 class LinkRunner:
-    """Follows one revision of a link until it is cancelled or the link is another one.
+    """Follows one revision of a link until it is cancelled or the link is replaced.
 
-    `subscription` is the one at the source that wakes the link, if there is one.
+    `subscription` is the id of the subscription at the source that wakes the link, if any.
     """
 
     def __init__(self, link: Link, resources: LinkResources) -> None:
@@ -97,19 +100,20 @@ class LinkRunner:
         self._resources = resources
         self._database = resources.context.database
         self._backoff = backoff_from(resources.context.settings)
-        self._remote = resources.remote(link)
+        self._peer = resources.peer_of(link)
         self._failures = link.failures
         self._retried_at = -resources.context.settings.pull_interval_seconds
-        self._asked = self._answered = 0
+        # How often conflicts were to be retried, and how often of these they were.
+        self._requested = self._retried = 0
         self._is_awake = False
 
     def reconsider(self) -> None:
-        """Try soon again what could not be applied."""
-        self._asked += 1
+        """Retry conflicts soon."""
+        self._requested += 1
         self.wakeup.set()
 
     async def run(self) -> None:
-        """Follow the source; after a failure, come back later and later."""
+        """Follow the source; after failures, wait longer and longer."""
         while True:
             try:
                 await self._follow()
@@ -117,56 +121,55 @@ class LinkRunner:
                 # The next comparison starts another runner if there is a link of this id.
                 self.revision = -1
                 return
-            # This node's trouble is none of the link's.
+            # The node's own fault is not counted against the source.
             except ServerBusy:
                 await self._database.recovered()
-            except RemoteError as error:
-                await self._fail(str(error), error)
-            # The boundary of one link: what nobody foresaw is logged and shown, and the
-            # other links go on.
+            except ClientError as error:
+                await self._fail(describe(error, self._peer.url), error)
+            # An unexpected error of one link must not stop the others.
             except Exception as error:
                 _log.exception("link failed", link=self.id)
                 await self._fail(f"{type(error).__name__}: {error}", None)
 
     async def _follow(self) -> None:
-        flow, cursor = await self._meet()
+        flow, cursor = await self._shake_hands()
         try:
             if cursor is None:
                 cursor = await self._copy(flow)
             while True:
                 cursor = await self._advance(flow, cursor)
-        except CursorExpired as error:
+        except (CursorExpired, _SnapshotNeeded) as error:
             async with self._database.transaction() as connection:
                 await links.forget_cursor(connection, self.link)
-            await self._remember("resynchronise", str(error))
+            await self._remember("resynchronise", describe(error, self._peer.url))
             await self._pause(1, None)
 
-    async def _meet(self) -> tuple[Flow, str | None]:
-        """Ask the source who it is; a cursor is good for the instance that gave it only.
+    async def _shake_hands(self) -> tuple[Flow, str | None]:
+        """Ask the source for its identity; a cursor is valid only for the instance that gave it.
 
         Raises:
-            Rejected: it is this node itself, or says it is.
+            ClientError: among other reasons, the source is this node, or claims its authority.
         """
-        source = await self._remote.handshake()
+        source = await shake_hands(self._peer)
         if why_own(self._resources.context, source):
-            raise Rejected(
-                f"{self._remote.url} is this node itself, or claims its authority.",
-                hint="Let the link lead to another catalog.",
+            raise ClientError(
+                f"{self._peer.url} is this node itself, or claims its authority.",
+                "Let the link lead to another catalog.",
             )
         async with self._database.transaction() as connection:
-            known = await links.get(connection, self.id)
+            link = await links.get(connection, self.id)
             cursor = await links.meet(
                 connection, self.link, source.instance, source.authority, source.base
             )
-        if known is None:
+        if link is None:
             raise LinkReplaced(self.id)
-        if known.instance not in (None, source.instance):
-            detail = f"the source is {source.instance} now, it was {known.instance}"
+        if link.instance not in (None, source.instance):
+            detail = f"the source is {source.instance} now, it was {link.instance}"
             await self._remember("another instance", detail)
         flow = Flow(
             context=self._resources.context,
-            link=known,
-            remote=self._remote,
+            link=link,
+            peer=self._peer,
             source=source,
             gate=self._resources.gate,
         )
@@ -179,7 +182,7 @@ class LinkRunner:
         return brought.cursor
 
     async def _advance(self, flow: Flow, cursor: str) -> str:
-        """Catch up, then wait for more. The answer is the cursor to go on from."""
+        """Catch up, then wait for changes; return the cursor to go on from."""
         self.wakeup.clear()
         if flow.link.definition.mode == "events":
             self.subscription = await ensure_subscription(flow, self.subscription)
@@ -202,12 +205,12 @@ class LinkRunner:
             cursor = brought.cursor
 
     async def _stay_awake(self, flow: Flow, cursor: str) -> str:
-        """Read the feed as it grows, until it was dry for a while or something else is due."""
+        """Read the feed as it grows, until nothing came for a while or a retry is due."""
         loop = asyncio.get_running_loop()
         reported = loop.time()
         ends = reported + self._resources.context.settings.pull_interval_seconds
         self._is_awake = True
-        while self._is_awake and self._asked == self._answered and loop.time() < ends:
+        while self._is_awake and self._requested == self._retried and loop.time() < ends:
             brought = await pull_once(flow, cursor, wait_seconds=_AWAKE_SECONDS)
             cursor, self._is_awake = brought.cursor, brought.copies > 0
             if self._is_awake and loop.time() - reported >= _REPORT_SECONDS:
@@ -226,33 +229,32 @@ class LinkRunner:
         return brought.cursor
 
     async def _retry_conflicts(self, flow: Flow) -> None:
-        """Fetch again what could not be applied: what was in its way may be gone.
+        """Retry conflicts: their causes may be gone.
 
         Raises:
-            CursorExpired: more may be there than is remembered, and has a reason to come now.
+            _SnapshotNeeded: there may be more conflicts than were recorded, and a reason to retry.
         """
-        now, asked = asyncio.get_running_loop().time(), self._asked
+        now, requested = asyncio.get_running_loop().time(), self._requested
         interval = self._resources.context.settings.pull_interval_seconds
-        if asked == self._answered and now - self._retried_at < interval:
+        if requested == self._retried and now - self._retried_at < interval:
             return
         self._retried_at = now
         number = await retry_conflicts(flow)
-        is_asked, self._answered = asked != self._answered, asked
-        if is_asked and number >= MOST_CONFLICTS:
-            raise CursorExpired("More was refused than is remembered.")
+        is_requested, self._retried = requested != self._retried, requested
+        if is_requested and number >= MOST_CONFLICTS:
+            raise _SnapshotNeeded("More was refused than is recorded.")
 
-    async def _fail(self, message: str, error: RemoteError | None) -> None:
+    async def _fail(self, message: str, error: ClientError | None) -> None:
         self._failures += 1
-        is_refused = error is not None and not error.is_retryable
-        # Without the database, the state stays as old as everything else there.
+        is_refused = error is not None and not may_pass(error)
+        # While the database is away, the state cannot be saved.
         with contextlib.suppress(ServerBusy, TimeoutError):
             await self._report("refused" if is_refused else "waiting", error=message[:1000])
         await self._pause(self._failures, error)
 
-    async def _pause(self, failures: int, error: RemoteError | None) -> None:
-        delay = self._backoff.delay(failures, self._resources.timing.random)
-        at_least = 0.0 if error is None else error.retry_after or 0.0
-        await self._resources.timing.sleep(max(delay, at_least))
+    async def _pause(self, failures: int, error: ClientError | None) -> None:
+        timing, at_least = self._resources.timing, 0.0 if error is None else error.retry_after
+        await timing.sleep(self._backoff.delay(failures, timing.random, at_least=at_least))
 
     async def _report(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +19,7 @@ from catalog.model.errors import BadRequest, InvalidAttribute, NotFound
 from catalog.model.timestamps import format_time
 from catalog.store import links
 from catalog.store.links import Link, LinkConflict, LinkDefinition
-from replication.probe import probe
+from replication.handshake import probe
 from replication.repair import repair
 from replication.wire import LinkBody, OriginsBody, read_as
 
@@ -47,14 +46,14 @@ async def create_link(request: web.Request) -> web.Response:
     is_forced = "force" in request.query
     found = None if is_forced else await probe(context, definition.source, request.path)
     async with context.database.transaction() as connection:
-        others = [] if found is None else await links.following(connection, found.authority)
+        others = [] if found is None else await links.following(connection, found["authority"])
         link = await links.create(connection, id, definition)
     if link is None:
         raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
     location = f"{context.base_url(request)}/replication/links/{quote(id)}"
     shown = _show(link)
     if found is not None:
-        shown["found"] = {**asdict(found), "followedby": others}
+        shown["found"] = {**found, "followedby": others}
     return json_response(shown, status=201, headers={"Location": location})
 
 

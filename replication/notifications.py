@@ -1,27 +1,30 @@
-"""Lets a source wake a link by its events, which are hints: the feed says what happened."""
+"""Events of a source that wake a link. They are hints: the link reads the changes from the feed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
 from aiohttp import web
 
+from catalog.client import BadAnswer, Client, ClientError, JsonObject, Refused
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_body
 from catalog.model.errors import XRegistryError
 from catalog.model.ownerrors import CONCORD
 from catalog.store import links
 from catalog.store.links import Link
+from replication.handshake import may_pass
 from replication.pull import Flow
-from replication.remote import Missing, Rejected, Remote
 
 HINT_SECONDS = 1
-"""How much time a source leaves between two events that wake the same link."""
+"""The shortest time between two events of a source that wake the same link."""
 
 
 class LinkGone(XRegistryError):
-    """Whoever sends events for a link that is no more is to stop."""
+    """No link of this id follows by events: the sender has to stop."""
 
     name = "link_gone"
     status = 410
@@ -30,9 +33,9 @@ class LinkGone(XRegistryError):
 
 
 async def post_notification(request: web.Request) -> web.Response:
-    """`POST /notifications?link=ID`: look at the link's source now.
+    """`POST /notifications?link=ID`: wake a link.
 
-    What the event says is not read. For a link that is no more, 410 ends the subscription.
+    The event itself is not read. If there is no such link, 410 ends the subscription.
     """
     context, id = request.app[CONTEXT], request.query.get("link", "")
     await read_body(request)
@@ -56,75 +59,72 @@ async def grant_notifications(request: web.Request) -> web.Response:
     )
 
 
-async def ensure_subscription(flow: Flow, known: str | None) -> str:
-    """See to it that the source has an active subscription that wakes this link.
+async def ensure_subscription(flow: Flow, subscription: str | None) -> str:
+    """Make sure that the source has an active subscription that wakes this link.
 
     Args:
         flow: the link and its source.
-        known: the subscription that there was, if any.
+        subscription: the id of the one so far, if there was one.
 
     Returns:
         the id of the subscription, which is saved with the link.
 
     Raises:
-        RemoteError
+        ClientError
     """
-    context, link, remote = flow.context, flow.link, flow.remote
-    if known is not None:
-        if await _is_alive(remote, known, sink_of(context, link)):
-            return known
-        await forget_subscription(remote, known)
-    created = await _subscribe(remote, _subscription(context, link))
-    if not isinstance(created, dict) or not isinstance(created.get("id"), str):
-        raise Rejected(f"{remote.url} did not say which subscription it created.")
-    id: str = created["id"]
+    context, link, peer = flow.context, flow.link, flow.peer
+    wanted = _definition(context, link)
+    if subscription is not None:
+        if await _is_active(peer, subscription, wanted["sink"]):
+            return subscription
+        await forget_subscription(peer, subscription)
+    created = (await _subscribe(peer, wanted)).get("id")
+    if not isinstance(created, str):
+        raise BadAnswer(f"{peer.url}/subscriptions", "a subscription without an id")
     async with context.database.pool.acquire(timeout=30) as connection:
-        await links.save_subscription(connection, link, id)
-    return id
+        await links.save_subscription(connection, link, created)
+    return created
 
 
-async def forget_subscription(remote: Remote, id: str) -> None:
+async def forget_subscription(peer: Client, id: str) -> None:
     """Remove a subscription at the source, if it is there.
 
     Raises:
-        RemoteError
+        ClientError
     """
     try:
-        await remote.json("DELETE", f"/subscriptions/{quote(id, safe='')}")
-    except Missing:
-        return
+        await peer.unsubscribe(id)
+    except Refused as error:
+        if error.problem.status != HTTPStatus.NOT_FOUND:
+            raise
 
 
-def sink_of(context: Context, link: Link) -> str:
-    """Where a source tells this node that a link has something to bring."""
-    return f"{context.public_base}/notifications?link={quote(link.id, safe='')}"
-
-
-async def _is_alive(remote: Remote, id: str, sink: str) -> bool:
+async def _is_active(peer: Client, id: str, sink: str) -> bool:
     try:
-        found = await remote.json("GET", f"/subscriptions/{quote(id, safe='')}")
-    except Missing:
-        return False
-    if not isinstance(found, dict) or found.get("sink") != sink:
+        found = await peer.subscription(id)
+    except Refused as error:
+        if error.problem.status != HTTPStatus.NOT_FOUND:
+            raise
         return False
     status = found.get("status")
-    return not isinstance(status, dict) or status.get("state") != "ended"
+    has_ended = isinstance(status, dict) and status.get("state") == "ended"
+    return found.get("sink") == sink and not has_ended
 
 
-async def _subscribe(remote: Remote, wanted: dict[str, Any]) -> Any:
-    """A link that is awake needs no further event: it asks for few where the source knows how."""
+async def _subscribe(peer: Client, definition: Mapping[str, Any]) -> JsonObject:
+    """Ask for few events, since a link that is awake needs none; not every source can do that."""
     try:
-        return await remote.json(
-            "POST", "/subscriptions", {**wanted, "config": {"interval": HINT_SECONDS}}
-        )
-    except Rejected:
-        return await remote.json("POST", "/subscriptions", wanted)
+        return await peer.subscribe({**definition, "config": {"interval": HINT_SECONDS}})
+    except ClientError as error:
+        if may_pass(error):
+            raise
+        return await peer.subscribe(definition)
 
 
-def _subscription(context: Context, link: Link) -> dict[str, Any]:
-    """Events about this node's own entities, which a ring brings back, wake nobody."""
+def _definition(context: Context, link: Link) -> JsonObject:
+    """A subscription to all events but those about this node's own entities, which rings bring."""
     return {
-        "sink": sink_of(context, link),
+        "sink": f"{context.public_base}/notifications?link={quote(link.id, safe='')}",
         "protocol": "HTTP",
         "filters": [
             {"prefix": {"type": "io.xregistry."}},

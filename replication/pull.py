@@ -1,4 +1,4 @@
-"""Brings what a source has: single pages of its feed, and everything where that is needed."""
+"""Brings copies by a link: a page of the source's feed, a snapshot, or single origins again."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 
+from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
-from catalog.store.links import Link
+from catalog.model.entity import Origin
+from catalog.store import links
+from catalog.store.links import RELAY, Link, LinkDefinition
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import Incoming
 from replication.decide import Policy, Verdict
 from replication.feedlines import End, read_line
-from replication.linkscope import filters_of, policy_of
-from replication.remote import Handshake, Rejected, Remote, Unreachable
+from replication.handshake import Handshake
+from replication.wire import MOST_ORIGINS, is_scope
 
 _MOST_COPIES = 1000
 _MOST_BYTES = 8 * 1024 * 1024
@@ -24,17 +27,17 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """A link whose source has been met, with all that is needed to bring something by it.
+    """A link with its source, after their handshake.
 
-    `gate` is how many batches of all links may be applied at a time: the database's
-    connections are there for clients, too.
+    `gate` limits how many batches of all links are applied at a time, since clients need
+    connections to the database, too.
     """
 
     context: Context
     link: Link
-    remote: Remote
+    peer: Client
     source: Handshake
-    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    gate: asyncio.Semaphore
 
     @property
     def policy(self) -> Policy:
@@ -46,12 +49,34 @@ class Flow:
 
     @property
     def filters(self) -> list[tuple[str, str]]:
-        return filters_of(self.link.definition, self.source.authority)
+        """The query parameters that keep the source from sending copies that would be refused."""
+        policy = self.policy
+        authorities = [("authority", each) for each in sorted(policy.authorities or ())]
+        return authorities + [("scope", path) for path in policy.scope]
+
+
+def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
+    """The policy for copies that come by a link.
+
+    A source sends entities of its own authority only, unless the link says that it relays.
+
+    Args:
+        definition: the link's.
+        own: this node's authority.
+        source: the authority of the source, as it states it.
+    """
+    is_relay = definition.authorities == RELAY
+    return Policy(
+        own=own,
+        sender=source,
+        authorities=None if is_relay else frozenset(definition.authorities or (source,)),
+        scope=definition.scope,
+    )
 
 
 @dataclass(slots=True, kw_only=True)
 class Brought:
-    """What came, and from where to go on."""
+    """The cursor to go on from, with the number of copies and of changes that they made."""
 
     cursor: str
     copies: int = 0
@@ -63,13 +88,13 @@ async def pull_once(flow: Flow, cursor: str, *, wait_seconds: float) -> Brought:
     """Bring one page of the source's feed. The cursor is saved with what it brought.
 
     Raises:
-        RemoteError: `CursorExpired` asks for a bootstrap.
+        ClientError: after `CursorExpired`, a bootstrap is needed.
         LinkReplaced
     """
-    lines = flow.remote.changes(
+    lines = flow.peer.change_lines(
         cursor, limit=_PAGE, wait_seconds=wait_seconds, filters=flow.filters
     )
-    return await _bring(flow, lines, is_bulk=False, known=cursor)
+    return await _bring(flow, lines, is_bulk=False, current=cursor)
 
 
 async def bootstrap(flow: Flow) -> Brought:
@@ -79,28 +104,49 @@ async def bootstrap(flow: Flow) -> Brought:
     by then is found to be current.
 
     Raises:
-        RemoteError
+        ClientError
         LinkReplaced
     """
-    return await _bring(flow, flow.remote.snapshot(flow.filters), is_bulk=True, known=None)
+    return await _bring(flow, flow.peer.snapshot_lines(flow.filters), is_bulk=True, current=None)
 
 
 async def _bring(
-    flow: Flow, lines: AsyncGenerator[bytes], *, is_bulk: bool, known: str | None
+    flow: Flow, lines: AsyncGenerator[bytes], *, is_bulk: bool, current: str | None
 ) -> Brought:
     async def apply(copies: list[Incoming], cursor: str | None) -> AppliedBatch:
         return await apply_by(flow, copies, cursor, is_bulk=is_bulk)
 
-    brought = await apply_lines(lines, apply, known=known)
+    brought = await apply_lines(lines, apply, current=current)
     if brought is None:
-        raise Unreachable(f"The answer of {flow.remote.url} broke off.")
+        raise Unreachable(f"The answer of {flow.peer.url} broke off.", is_doubtful=True)
     return brought
+
+
+async def retry_conflicts(flow: Flow) -> int:
+    """Fetch all conflicts of a link again and apply them; return how many there were.
+
+    Raises:
+        ClientError
+        LinkReplaced
+    """
+    number = 0
+    batch = [Origin("", "")]
+    while batch:
+        async with flow.context.database.pool.acquire(timeout=30) as connection:
+            found = await links.load_conflicts(connection, flow.link.id, batch[-1], MOST_ORIGINS)
+        batch = [conflict.origin for conflict in found]
+        number += len(batch)
+        wanted = [o for o in batch if o.authority and is_scope(o.xid) and flow.policy.admits(o)]
+        if wanted:
+            lines = flow.peer.fetch_lines(wanted)
+            await apply_lines(lines, lambda copies, _: apply_by(flow, copies, None))
+    return number
 
 
 async def apply_by(
     flow: Flow, copies: list[Incoming], cursor: str | None, *, is_bulk: bool = False
 ) -> AppliedBatch:
-    """Apply a batch that came by a link, when it is the link's turn."""
+    """Apply a batch of a link when the gate lets it pass."""
     batch = Batch(copies=copies, policy=flow.policy, link=flow.link, cursor=cursor, is_bulk=is_bulk)
     async with flow.gate:
         return await apply_batch(flow.context, batch)
@@ -110,18 +156,18 @@ async def apply_lines(
     lines: AsyncGenerator[bytes],
     apply: Callable[[list[Incoming], str | None], Awaitable[AppliedBatch]],
     *,
-    known: str | None = None,
+    current: str | None = None,
 ) -> Brought | None:
     """Apply a stream in batches of bounded size, the last one with the stream's cursor.
 
     A batch may be applied before the stream has ended: applying it again does no harm. An
-    empty page that ends at the `known` cursor is not worth a transaction.
+    empty page that ends at the `current` cursor is not worth a transaction.
 
     Returns:
         `None` if the stream ended without its last line.
 
     Raises:
-        Rejected: something follows the last line.
+        ClientError: something follows the last line.
     """
     copies: list[Incoming] = []
     size = 0
@@ -129,7 +175,7 @@ async def apply_lines(
     async with contextlib.aclosing(lines):
         async for line in lines:
             if brought.cursor:
-                raise Rejected("Something follows the cursor that ends a stream.")
+                raise ClientError("Something follows the cursor that ends a stream.")
             read = read_line(line)
             if isinstance(read, End):
                 brought.cursor = read.cursor
@@ -141,7 +187,7 @@ async def apply_lines(
                 copies, size = [], 0
     if not brought.cursor:
         return None
-    if copies or brought.cursor != known:
+    if copies or brought.cursor != current:
         _add(brought, await apply(copies, brought.cursor))
     return brought
 

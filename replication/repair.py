@@ -1,4 +1,4 @@
-"""Mends single origins: they are fetched again and applied on the operator's word."""
+"""Repairs single origins: fetches them again and applies them as the operator asks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from catalog.client import Client, ClientError
 from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.model.entity import Origin
@@ -14,12 +15,11 @@ from catalog.store.links import Link
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding, Incoming
 from replication.decide import Verdict
-from replication.linkscope import may_bring, policy_of
-from replication.pull import apply_lines
-from replication.remote import Remote, RemoteError
+from replication.handshake import describe, peer_at, shake_hands
+from replication.pull import apply_lines, policy_of
 
 _MOST_LINKS = 10_000
-_MENDED = frozenset({Verdict.APPLY, Verdict.CURRENT})
+_REPAIRED = frozenset({Verdict.APPLY, Verdict.CURRENT})
 _REASONS = {
     Verdict.STALE: "a later one is here",
     Verdict.DELETED: "it was deleted here later",
@@ -30,7 +30,7 @@ _REASONS = {
 
 @dataclass(slots=True, kw_only=True)
 class Repaired:
-    """The verdict of each copy that came, by origin, and why the others were not mended."""
+    """The findings of copies by origin, and the reasons why other origins were not repaired."""
 
     findings: dict[Origin, CopyFinding] = field(default_factory=dict)
     unresolved: dict[Origin, str] = field(default_factory=dict)
@@ -41,41 +41,40 @@ class Repaired:
 
 
 async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
-    """Fetch origins by the links that may bring them, and apply what comes.
+    """Fetch origins by the links that may bring them, and apply the copies.
 
-    What is here is judged by its content, so damage is mended even where the stored digest
-    was left as it was; at equal epochs the source is right. What is older than what is
-    here is not applied. A link to the origin's authority is asked before a relay.
+    Digests of the entities here are computed anew, so damage is repaired even if the stored digest
+    is unchanged; at equal epochs the source is right. Copies that are older than the entities here
+    are not applied. Links to the origin's authority are asked before relays.
     """
     async with context.database.pool.acquire(timeout=30) as connection:
-        known = await links.page(connection, "", _MOST_LINKS)
+        by_id = await links.page(connection, "", _MOST_LINKS)
     repaired = Repaired(
         unresolved=dict.fromkeys(origins, "no link of this node brings this authority")
     )
     async with open_session(context.settings) as session:
         for is_relayed in (False, True):
-            for link in known:
+            for link in by_id:
+                source = link.definition.source
+                policy = policy_of(link.definition, own="", source=link.authority or source)
                 wanted = [
                     origin
                     for origin in repaired.unresolved
-                    if (origin.authority != link.authority) is is_relayed
-                    and may_bring(link.definition, link.authority, origin)
+                    if (origin.authority != link.authority) is is_relayed and policy.admits(origin)
                 ]
                 if wanted:
-                    remote = Remote(
-                        session, link.definition.source, context.settings.request_timeout_seconds
-                    )
-                    await _repair_from(context, link, remote, wanted, repaired)
+                    peer = peer_at(source, session, context.settings.request_timeout_seconds)
+                    await _repair_from(context, link, peer, wanted, repaired)
     return repaired
 
 
 async def _repair_from(
-    context: Context, link: Link, remote: Remote, wanted: list[Origin], repaired: Repaired
+    context: Context, link: Link, peer: Client, wanted: list[Origin], repaired: Repaired
 ) -> None:
     try:
-        found = await _fetch(context, link, remote, wanted)
-    except RemoteError as error:
-        repaired.unresolved.update(dict.fromkeys(wanted, str(error)))
+        found = await _fetch(context, link, peer, wanted)
+    except ClientError as error:
+        repaired.unresolved.update(dict.fromkeys(wanted, describe(error, peer.url)))
         return
     for origin in wanted:
         finding = found.get(origin)
@@ -83,7 +82,7 @@ async def _repair_from(
             repaired.unresolved[origin] = f"{link.definition.source} does not have it"
             continue
         repaired.findings[origin] = finding
-        if finding.verdict in _MENDED:
+        if finding.verdict in _REPAIRED:
             del repaired.unresolved[origin]
         else:
             reason = _REASONS.get(finding.verdict) or finding.detail
@@ -91,9 +90,9 @@ async def _repair_from(
 
 
 async def _fetch(
-    context: Context, link: Link, remote: Remote, wanted: list[Origin]
+    context: Context, link: Link, peer: Client, wanted: list[Origin]
 ) -> dict[Origin, CopyFinding]:
-    source = await remote.handshake()
+    source = await shake_hands(peer)
     policy = policy_of(
         link.definition, own=context.database.node.authority, source=source.authority
     )
@@ -105,5 +104,5 @@ async def _fetch(
         found.update({finding.origin: finding for finding in applied.findings})
         return applied
 
-    await apply_lines(remote.fetch(wanted), apply)
+    await apply_lines(peer.fetch_lines(wanted), apply)
     return found

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import structlog
 
+from catalog.client import ClientError
 from catalog.context import Context
 from catalog.events.supervisor import LoopTiming, Supervisor, run_as_leader
 from catalog.http.outbound import open_session
@@ -15,7 +16,6 @@ from catalog.store.database import Connection
 from catalog.store.leadership import listening, run_heartbeat
 from replication.linkrunner import LinkResources, LinkRunner
 from replication.notifications import forget_subscription
-from replication.remote import RemoteError
 
 _log = structlog.get_logger(__name__)
 
@@ -84,7 +84,6 @@ class LinkScheduler(Supervisor[LinkRunner]):
         """Remove a subscription at its source; an unreachable source gets 410 when it delivers."""
         try:
             async with asyncio.timeout(_FORGET_SECONDS):
-                remote = self._resources.remote(runner.link)
-                await forget_subscription(remote, subscription)
-        except (RemoteError, TimeoutError) as error:
+                await forget_subscription(self._resources.peer_of(runner.link), subscription)
+        except (ClientError, TimeoutError) as error:
             _log.warning("subscription left behind", link=runner.id, error=str(error))

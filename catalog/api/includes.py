@@ -9,9 +9,10 @@ from typing import Any
 import aiohttp
 import orjson
 
+from catalog.client.connection import read_limited
 from catalog.config import Settings
 from catalog.http.body import parse_json
-from catalog.http.outbound import open_session, read_limited, why_refused
+from catalog.http.outbound import open_session, why_refused
 from catalog.model.errors import ModelError, ParsingData
 from catalog.model.includes import resolve_includes
 

@@ -1,6 +1,6 @@
-"""A typed client of one node's HTTP API, for programs, the command line and the demo.
+"""A typed client of one node's HTTP API: for programs, commands, the demo and replication.
 
-docs/client.md shows how it is used.
+docs/client.md describes it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from catalog.client.client import Client
 from catalog.client.connection import Answer, JsonObject, Params
 from catalog.client.documentcalls import Document
 from catalog.client.entities import is_replica
-from catalog.client.errors import BadAnswer, ClientError, Refused, Unreachable
+from catalog.client.errors import BadAnswer, ClientError, CursorExpired, Refused, Unreachable
 from catalog.client.problem import Problem, Violation
 from catalog.client.replication import Changes, DigestRow
 from catalog.client.retry import ONCE, Retry
@@ -24,6 +24,7 @@ __all__ = [
     "Changes",
     "Client",
     "ClientError",
+    "CursorExpired",
     "DigestRow",
     "Document",
     "Events",

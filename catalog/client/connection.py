@@ -1,10 +1,11 @@
-"""Sends requests to one node: repeated where that is safe, bounded in time and in size."""
+"""Sends requests to one node: repeats them where that is safe, and bounds their time and size."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -14,7 +15,15 @@ import orjson
 from aiohttp import hdrs
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from catalog.client.errors import BadAnswer, ClientError, Refused, Unreachable
+from catalog.client.errors import (
+    AddressRefused,
+    BadAnswer,
+    ClientError,
+    Refused,
+    ResponseTooLarge,
+    Unreachable,
+    refusal,
+)
 from catalog.client.problem import Problem
 from catalog.client.retry import Retry
 from catalog.model.backoff import parse_retry_after
@@ -22,8 +31,10 @@ from catalog.model.backoff import parse_retry_after
 JsonObject = dict[str, Any]
 Params = Mapping[str, str] | Iterable[tuple[str, str]]
 
-LARGEST_ANSWER = 256 * 1024 * 1024
+UNBOUNDED = sys.maxsize
+_LARGEST_ANSWER = 256 * 1024 * 1024
 _LARGEST_PROBLEM = 4 * 1024 * 1024
+_LONGEST_LINE = 32 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
 _MISSING = 404
 _REDIRECTS = frozenset({301, 302, 307, 308})
@@ -33,7 +44,7 @@ _GUARDS = frozenset({hdrs.IF_MATCH, hdrs.IF_NONE_MATCH})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A successful answer of a node. `next_page` is the path of the page that follows."""
+    """A successful answer of a node. `next_page` is the path of the next page, if there is one."""
 
     status: int
     headers: CIMultiDictProxy[str]
@@ -48,27 +59,50 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
-    """One request as it is sent, again and again if need be."""
+    """One request as it is sent, possibly several times."""
 
     method: str
     path: str
     params: list[tuple[str, str]]
     data: bytes | None
     headers: Mapping[str, str]
-    is_repeatable: bool
-    largest: int | None
+
+    @classmethod
+    def of(
+        cls, method: str, path: str, params: Params, body: Any, headers: Mapping[str, str]
+    ) -> _Call:
+        if body is not None and not isinstance(body, bytes):
+            body = orjson.dumps(body)
+            headers = {hdrs.CONTENT_TYPE: "application/json", **headers}
+        pairs = list(params.items() if isinstance(params, Mapping) else params)
+        return cls(method=method, path=path, params=pairs, data=body, headers=headers)
 
 
 class Connection:
-    """Requests to one node. Every method raises `ClientError`."""
+    """Requests to one node. Every method raises `ClientError`.
+
+    Args:
+        url: the node's base URL.
+        session: sends the requests; the caller closes it.
+        retry: the policy for repeating requests.
+        timeout_seconds: the longest that one call may take, repetitions included.
+        largest: the most bytes of an answer that is not a stream.
+    """
 
     def __init__(
-        self, url: str, session: aiohttp.ClientSession, *, retry: Retry, timeout_seconds: float
+        self,
+        url: str,
+        session: aiohttp.ClientSession,
+        *,
+        retry: Retry,
+        timeout_seconds: float,
+        largest: int = _LARGEST_ANSWER,
     ) -> None:
         self.url = url.rstrip("/")
         self._session = session
         self._retry = retry
         self._timeout = timeout_seconds
+        self._largest = largest
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -80,17 +114,17 @@ class Connection:
         timeout_seconds: float = 120,
         retry: Retry | None = None,
     ) -> AsyncIterator[Self]:
-        """A client of the node at `url`.
+        """Open a client of the node at `url`.
 
         Args:
             url: the node's base URL.
             token: is sent as a bearer token, to this node only.
             timeout_seconds: the longest that one call may take, repetitions included.
-            retry: how often requests are repeated; four attempts within about a second
+            retry: the policy for repeating requests; four attempts within about a second
                 unless given.
 
         Raises:
-            ClientError: `url` is none.
+            ClientError: `url` is not an http or https URL.
         """
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
             raise ClientError(
@@ -113,48 +147,82 @@ class Connection:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         is_repeatable: bool | None = None,
-        largest: int | None = LARGEST_ANSWER,
+        largest: int | None = None,
     ) -> Answer:
-        """Send one request, again if it fails for a reason that may pass.
+        """Send one request, and repeat it if it fails for a reason that may pass.
 
-        A request that the node has not got, or has turned away with 429, is repeated whatever
-        it is. One whose answer was lost, or is 502, 503 or 504, may have been carried out; it is
-        repeated if that does no harm: GET, HEAD, OPTIONS, PUT and DELETE, and whatever is
-        guarded by If-Match, If-None-Match or an epoch in its body. A repeated DELETE that finds
-        nothing has succeeded before.
+        A request that did not reach the node, or was answered 429, is always repeated. If the
+        answer was lost, or is 502, 503 or 504, the node may have carried out the request; it is
+        repeated if that does no harm: GET, HEAD, OPTIONS, PUT, DELETE, and requests that are
+        guarded by If-Match, If-None-Match or an epoch in their body. A repeated DELETE that
+        finds nothing has succeeded before.
 
         Args:
             path: below the node's URL; it may have a query of its own.
             body: is sent as JSON, unless it is bytes.
-            is_repeatable: whether carrying it out twice does no harm, if that is known better.
-            largest: the most bytes that an answer may have; `None` for any number.
+            is_repeatable: whether a second execution does no harm, where the caller knows better.
+            largest: the most bytes of the answer; the client's own limit unless given.
 
         Raises:
             Refused: the status is 400 or above.
             Unreachable: there was no answer, or not in time.
             BadAnswer: the answer is a redirect, or too large.
         """
-        data, sent = _encoded(body, headers or {})
-        call = _Call(
-            method=method,
-            path=path.lstrip("/"),
-            params=list(params.items() if isinstance(params, Mapping) else params),
-            data=data,
-            headers=sent,
-            is_repeatable=_does_no_harm(method, body, sent)
-            if is_repeatable is None
-            else is_repeatable,
-            largest=largest,
-        )
+        call = _Call.of(method, path, params, body, headers or {})
+        if is_repeatable is None:
+            is_repeatable = _does_no_harm(method, body, call.headers)
         try:
             async with asyncio.timeout(self._timeout) as limit:
-                return await self._repeat(call, limit.when() or 0.0)
+                return await self._repeat(
+                    call, is_repeatable, largest or self._largest, limit.when() or 0.0
+                )
         except TimeoutError as error:
             raise Unreachable(
                 f"{self.url} did not answer in time.",
                 "Try again, or look at the node's log.",
                 is_doubtful=True,
             ) from error
+
+    async def lines(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params = (),
+        body: Any = None,
+        wait_seconds: float = 0.0,
+        is_bounded: bool = True,
+    ) -> AsyncGenerator[bytes]:
+        """Send one request and yield the lines of its answer as they arrive.
+
+        Nothing is repeated. A rest without a newline is left out: the answer broke off.
+
+        Args:
+            wait_seconds: how much longer than usual the node may take to answer.
+            is_bounded: whether the whole answer has to arrive in time, or just each part of it.
+
+        Raises:
+            BadAnswer: a line has more than 32 MiB.
+        """
+        call = _Call.of(method, path, params, body, {})
+        patience = self._timeout + wait_seconds
+        timeout = aiohttp.ClientTimeout(
+            total=patience if is_bounded else None,
+            sock_connect=_CONNECT_SECONDS,
+            sock_read=patience,
+        )
+        rest = bytearray()
+        async with self._respond(call, timeout) as response:
+            async for chunk in response.content.iter_any():
+                *lines, last = chunk.split(b"\n")
+                for line in lines:
+                    yield bytes(rest) + line
+                    rest.clear()
+                rest += last
+                if len(rest) > _LONGEST_LINE:
+                    raise BadAnswer(self._at(path), f"a line of more than {_LONGEST_LINE} bytes")
+                # A long answer that is always ready must not block the event loop.
+                await asyncio.sleep(0)
 
     async def get(self, path: str, params: Params = ()) -> JsonObject:
         """The JSON object at any path of the API."""
@@ -198,12 +266,14 @@ class Connection:
     def _at(self, path: str) -> str:
         return f"{self.url}/{path.lstrip('/')}"
 
-    async def _repeat(self, call: _Call, deadline: float) -> Answer:
+    async def _repeat(
+        self, call: _Call, is_repeatable: bool, largest: int, deadline: float
+    ) -> Answer:
         """Send a request until it is answered or the policy is exhausted."""
         failures, was_doubtful = 0, False
         while True:
             try:
-                return await self._send(call)
+                return await self._send(call, largest)
             except ClientError as error:
                 if was_doubtful and call.method == "DELETE" and _is_missing(error):
                     return Answer(status=204, headers=CIMultiDictProxy(CIMultiDict()))
@@ -212,11 +282,24 @@ class Connection:
                 pause = self._retry.delay(failures, error)
                 is_hopeless = not error.is_retryable or failures >= self._retry.attempts
                 is_too_late = asyncio.get_running_loop().time() + pause > deadline
-                if is_hopeless or is_too_late or (error.is_doubtful and not call.is_repeatable):
+                if is_hopeless or is_too_late or (error.is_doubtful and not is_repeatable):
                     raise
             await self._retry.sleep(pause)
 
-    async def _send(self, call: _Call) -> Answer:
+    async def _send(self, call: _Call, largest: int) -> Answer:
+        async with self._respond(call) as response:
+            return Answer(
+                status=response.status,
+                headers=response.headers,
+                body=await read_limited(response, largest),
+                next_page=self._next_page(response),
+            )
+
+    @contextlib.asynccontextmanager
+    async def _respond(
+        self, call: _Call, timeout: aiohttp.ClientTimeout | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request once; the value is a successful response whose body is not read yet."""
         try:
             async with self._session.request(
                 call.method,
@@ -225,39 +308,30 @@ class Connection:
                 data=call.data,
                 headers=call.headers,
                 allow_redirects=False,
+                timeout=timeout or self._session.timeout,
             ) as response:
-                is_error = response.status >= 400
-                largest = _LARGEST_PROBLEM if is_error else call.largest
-                return self._answer(response, await _body_of(response, largest))
+                if response.status >= 400:
+                    raise await self._refusal(response)
+                if response.status in _REDIRECTS:
+                    target = response.headers.get(hdrs.LOCATION, "another URL")
+                    raise BadAnswer(str(response.url), f"a redirect to {target}")
+                yield response
+        except ResponseTooLarge as error:
+            raise BadAnswer(self._at(call.path), str(error)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            is_refused = isinstance(error, aiohttp.ClientConnectorError)
-            is_unsent = is_refused or isinstance(error, aiohttp.ConnectionTimeoutError)
-            raise Unreachable(
-                f"Nothing answers at {self.url}" + ("." if is_refused else f": {error}."),
-                "Start a node with `concord serve`, or name another one with --url.",
-                is_doubtful=not is_unsent,
-            ) from error
+            raise _failure(self.url, error) from error
 
-    def _answer(self, response: aiohttp.ClientResponse, body: bytes) -> Answer:
-        if response.status >= 400:
-            problem = Problem.read(response.status, body, response.reason or "")
-            asked = response.headers.get(hdrs.RETRY_AFTER)
-            raise Refused(problem, retry_after=parse_retry_after(asked, self._retry.clock()))
-        if response.status in _REDIRECTS:
-            where = response.headers.get(hdrs.LOCATION, "another place")
-            raise BadAnswer(str(response.url), f"a redirect to {where}")
-        return Answer(
-            status=response.status,
-            headers=response.headers,
-            body=body,
-            next_page=self._next_page(response),
-        )
+    async def _refusal(self, response: aiohttp.ClientResponse) -> Refused:
+        body = await read_limited(response, min(_LARGEST_PROBLEM, self._largest))
+        problem = Problem.read(response.status, body, response.reason or "")
+        retry_after = response.headers.get(hdrs.RETRY_AFTER)
+        return refusal(problem, parse_retry_after(retry_after, self._retry.clock()))
 
     def _next_page(self, response: aiohttp.ClientResponse) -> str:
         """The target of the link `next` (pagination/spec.md), always at this node's own URL.
 
-        A node may call itself by another URL than the one that it is reached at; the token must
-        not go there, and it may lead nowhere from here.
+        A node may have a public URL other than the one that this client uses; the token must
+        not be sent there, and it may not be reachable from here.
         """
         link = response.links.get("next")
         if link is None:
@@ -269,24 +343,45 @@ class Connection:
         return f"{path}?{urlsplit(target).query}"
 
 
-async def _body_of(response: aiohttp.ClientResponse, largest: int | None) -> bytes:
+async def read_limited(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """The body of a response.
+
+    Raises:
+        ResponseTooLarge: there are more than `limit` bytes; the connection is closed.
+    """
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
-        if largest is not None and len(body) > largest:
+        if len(body) > limit:
             response.close()
-            raise BadAnswer(str(response.url), f"more than {largest} bytes")
+            raise ResponseTooLarge(f"more than {limit} bytes")
     return bytes(body)
 
 
-def _encoded(body: Any, headers: Mapping[str, str]) -> tuple[bytes | None, Mapping[str, str]]:
-    if body is None or isinstance(body, bytes):
-        return body, headers
-    return orjson.dumps(body), {hdrs.CONTENT_TYPE: "application/json", **headers}
+def _failure(url: str, error: Exception) -> Unreachable:
+    """The error for a request without a whole answer."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, AddressRefused):
+            return Unreachable(
+                f"{url} is at a private address.",
+                "Allow that with CONCORD_ALLOW_PRIVATE_ADDRESSES=true.",
+                is_doubtful=False,
+                is_retryable=False,
+            )
+        cause = getattr(cause, "os_error", None) or cause.__cause__
+    is_refused = isinstance(error, aiohttp.ClientConnectorError)
+    is_unsent = is_refused or isinstance(error, aiohttp.ConnectionTimeoutError)
+    return Unreachable(
+        f"Nothing answers at {url}" + ("." if is_refused else f": {error}."),
+        "Start a node with `concord serve`, or name another one with --url.",
+        is_doubtful=not is_unsent,
+        is_retryable=not isinstance(error, aiohttp.InvalidURL),
+    )
 
 
 def _does_no_harm(method: str, body: Any, headers: Mapping[str, str]) -> bool:
-    """Whether a request can be carried out twice, or can't be for its guard."""
+    """Whether a request may be sent twice: it is idempotent, or a guard refuses the second one."""
     is_guarded = isinstance(body, dict) and body.get("epoch") is not None
     return method in _IDEMPOTENT or is_guarded or not _GUARDS.isdisjoint(headers)
 

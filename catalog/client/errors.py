@@ -1,28 +1,34 @@
-"""Why a request brought no result.
+"""Errors of requests to a node.
 
 ClientError
-├── Unreachable     nothing answers at the URL, or not in time
-├── Refused         the node's answer is an error; `problem` is its document
-└── BadAnswer       what answers is not a node of Concord
+├── Unreachable         no answer, not in time, or not a whole one
+├── Refused             the answer is an error; `problem` is its document
+│   └── CursorExpired   the change log does not reach back to the cursor
+└── BadAnswer           the answer is not one of a Concord node
 """
 
 from __future__ import annotations
 
+import aiohttp
+
 from catalog.client.problem import Problem
 
+_GONE = 410
 _TOO_MANY_REQUESTS = 429
 _LATER = frozenset({_TOO_MANY_REQUESTS, 502, 503, 504})
 
 
 class ClientError(Exception):
-    """A request that brought no result. `hint` says what to do about it, if that is known.
+    """A request without a result. `hint` says what to do about it, if that is known.
 
-    `is_retryable` says whether the same request may succeed later. `is_doubtful` says whether
-    the node may have done what was asked although it did not say so.
+    `is_retryable` says whether the same request may succeed later, and `retry_after` after how
+    many seconds if the node asks for a pause. `is_doubtful` says whether the node may have
+    carried out the request all the same.
     """
 
     is_retryable = False
     is_doubtful = False
+    retry_after = 0.0
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -31,17 +37,18 @@ class ClientError(Exception):
 
 
 class Unreachable(ClientError):
-    """Nothing answers at the URL, or not in time."""
+    """There is no answer from the URL, not in time, or not a whole one."""
 
-    is_retryable = True
-
-    def __init__(self, message: str, hint: str = "", *, is_doubtful: bool) -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, is_doubtful: bool, is_retryable: bool = True
+    ) -> None:
         super().__init__(message, hint)
         self.is_doubtful = is_doubtful
+        self.is_retryable = is_retryable
 
 
 class BadAnswer(ClientError):
-    """The answer is not what a node of Concord would say."""
+    """The answer is not one of a Concord node."""
 
     def __init__(self, url: str, what: str) -> None:
         super().__init__(f"{url} answered with {what}.", "Check that the URL is a Concord node's.")
@@ -56,3 +63,20 @@ class Refused(ClientError):
         self.retry_after = retry_after
         self.is_retryable = problem.status in _LATER
         self.is_doubtful = problem.status in _LATER - {_TOO_MANY_REQUESTS}
+
+
+class CursorExpired(Refused):
+    """The node's change log does not reach back to the cursor, or is another one."""
+
+
+def refusal(problem: Problem, retry_after: float) -> Refused:
+    kind = CursorExpired if problem.status == _GONE else Refused
+    return kind(problem, retry_after=retry_after)
+
+
+class AddressRefused(OSError):
+    """A session does not connect to an address, since that is not a public one."""
+
+
+class ResponseTooLarge(aiohttp.ClientError):
+    """A response has more bytes than its reader accepts."""

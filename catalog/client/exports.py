@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from catalog.client.connection import JsonObject
+from catalog.client.connection import UNBOUNDED, JsonObject
 from catalog.client.entities import EntityCalls, is_replica
 from catalog.client.errors import ClientError
 from catalog.client.parts import ExportPart
@@ -119,7 +119,7 @@ class ExportCalls(EntityCalls):
         )
 
     async def _unbounded(self, path: str, params: Sequence[tuple[str, str]] = ()) -> JsonObject:
-        return await self._json("GET", path, params=params, largest=None)
+        return await self._json("GET", path, params=params, largest=UNBOUNDED)
 
     async def _explain(self, part: ExportPart) -> None:
         """Let the node say why there is nothing at a path."""

@@ -1,10 +1,10 @@
-"""Links, the change feed and digests: what catalogs say of each other."""
+"""Links, the change feed and digests of a node."""
 
 from __future__ import annotations
 
 import asyncio
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,9 +12,13 @@ import orjson
 
 from catalog.client.connection import Connection, JsonObject
 from catalog.client.errors import BadAnswer, ClientError
+from catalog.model.entity import Origin
 
 _CURSOR = "Concord-Cursor"
 _READY_SECONDS = 2
+
+FeedFilters = Sequence[tuple[str, str]]
+"""The query parameters `authority` and `scope` of the feed, each of which may be repeated."""
 
 
 class DigestRow(NamedTuple):
@@ -32,8 +36,8 @@ class DigestRow(NamedTuple):
 class Changes:
     """A page of the change feed.
 
-    `copies` are the entities that changed and those above them, parents first, as they are now;
-    `{"deleted": true}` marks those that are gone. `cursor` is where the next page begins.
+    `copies` are the entities that changed and their ancestors, parents first, in their present
+    state; deleted ones have `"deleted": true`. `cursor` is the beginning of the next page.
     """
 
     copies: Sequence[JsonObject]
@@ -50,10 +54,10 @@ class ReplicationCalls(Connection):
         return await self.get(f"/replication/links/{id}")
 
     async def add_link(self, definition: Mapping[str, Any], *, force: bool = False) -> JsonObject:
-        """Create a link into this node; the answer has its id, and what the source is.
+        """Create a link into this node; the answer has its id, and describes the source.
 
         Args:
-            force: do so without asking the source, which may not be there yet.
+            force: do not ask the source first, which may not be reachable yet.
         """
         params = [("force", "")] if force else []
         return await self.post("/replication/links", definition, params)
@@ -66,21 +70,21 @@ class ReplicationCalls(Connection):
         return await self._members(f"/replication/links/{link}/conflicts", "conflicts")
 
     async def url_of(self, authority: str) -> str:
-        """Where an authority is: itself if it is a URL, else the source of the link to it.
+        """The URL of an authority: itself if it is one, else the source of the link to it.
 
-        It is empty where no link of the node leads there.
+        It is empty if no link of the node leads there.
         """
         if authority.startswith(("http://", "https://")):
             return authority
         sources = (link["source"] for link in await self.links() if link["authority"] == authority)
         return next(sources, "")
 
-    async def handshake(self) -> JsonObject:
-        """The node's identity, and the range of its change log."""
-        return await self.get("/replication")
+    async def handshake(self, *, count: bool = False) -> JsonObject:
+        """The node's identity, the range of its change log, and its number of entities if asked."""
+        return await self.get("/replication", [("count", "")] if count else [])
 
     async def cursor(self) -> str:
-        """Where the change feed stands: what changes from now on comes after it."""
+        """The end of the change feed: later changes come after this cursor."""
         nothing = {"format": "csv", "from": "0", "to": "0"}
         answer = await self.request("GET", "/replication/digests", params=nothing)
         if _CURSOR not in answer.headers:
@@ -96,7 +100,7 @@ class ReplicationCalls(Connection):
             limit: the most changes of one page, at most 1000.
 
         Raises:
-            Refused: status 410, `cursor_gone`, if the node's log does not reach back so far.
+            CursorExpired: the node's log does not reach back so far.
         """
         params = {"after": after, "wait": str(wait_seconds), "limit": str(limit)}
         answer = await self.request("GET", "/replication/changes", params=params)
@@ -105,6 +109,26 @@ class ReplicationCalls(Connection):
             return Changes(copies=copies, cursor=end["cursor"])
         except (ValueError, KeyError, TypeError) as error:
             raise BadAnswer(self._at("/replication/changes"), "no feed") from error
+
+    def change_lines(
+        self, after: str, *, limit: int, wait_seconds: float, filters: FeedFilters = ()
+    ) -> AsyncGenerator[bytes]:
+        """The lines of one page of the change feed as they arrive; see `lines`.
+
+        Raises:
+            CursorExpired: the node's log does not reach back so far.
+        """
+        page = [("after", after), ("limit", str(limit)), ("wait", f"{wait_seconds:g}"), *filters]
+        return self.lines("GET", "/replication/changes", params=page, wait_seconds=wait_seconds)
+
+    def snapshot_lines(self, filters: FeedFilters = ()) -> AsyncGenerator[bytes]:
+        """The lines of all entities, however long that takes; see `lines`."""
+        return self.lines("GET", "/replication/snapshot", params=filters, is_bounded=False)
+
+    def fetch_lines(self, origins: Iterable[Origin]) -> AsyncGenerator[bytes]:
+        """The lines of single origins and their ancestors; see `lines`."""
+        body = {"origins": [{"authority": o.authority, "origin": o.xid} for o in origins]}
+        return self.lines("POST", "/replication/fetch", body=body)
 
     async def digest_rows(self) -> list[DigestRow]:
         """The state of every origin at the node, deleted ones too, as of one moment."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
 
-from catalog.client.errors import ClientError, Refused
+from catalog.client.errors import ClientError
 from catalog.model.backoff import Backoff
 
 _BACKOFF = Backoff(initial=0.1, factor=2, cap=10, jitter=0.5)
@@ -20,15 +20,15 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """A policy for requests that failed for a reason that may pass.
+    """The policy for requests that failed for a reason that may pass.
 
     Args:
         attempts: how often one request is sent at most; 1 repeats nothing.
-        backoff: the waits in between. Its cap also bounds what a node may ask for with
-            Retry-After, which is waited for otherwise.
+        backoff: the waits in between. A wait is longer if the node asks for that with
+            Retry-After, up to the cap.
         clock: the time that a date in Retry-After is compared with.
         sleep: waits that many seconds.
-        random: where the jitter comes from.
+        random: the source of the jitter.
     """
 
     attempts: int = 4
@@ -39,8 +39,8 @@ class Retry:
 
     def delay(self, failures: int, error: ClientError) -> float:
         """Seconds to wait after `failures` failures in a row, of which `error` is the last."""
-        asked = error.retry_after if isinstance(error, Refused) else 0.0
-        return min(asked, self.backoff.cap) or self.backoff.delay(failures, self.random)
+        at_least = min(error.retry_after, self.backoff.cap)
+        return self.backoff.delay(failures, self.random, at_least=at_least)
 
 
 ONCE = Retry(attempts=1)

@@ -1,4 +1,4 @@
-"""Subscriptions, and the events of one's own subscription as an async iterator."""
+"""Subscriptions, and the events of a temporary one as an async iterator."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
+from urllib.parse import quote
 
 from catalog.client.connection import Connection, JsonObject
 from catalog.client.errors import ClientError
 from catalog.client.sink import Event, open_sink
 
-_MOST_WAITING = 1000
+_QUEUE_SIZE = 1000
 
 
 class Events:
-    """The events of one subscription, in the order in which they arrive, without an end.
+    """The endless events of one subscription, in the order of their arrival.
 
-    Delivery is at least once: an event may come twice, with the same `id`. While a thousand are
-    waiting to be taken, the node has to wait, too.
+    Delivery is at least once: an event may come twice, with the same `id`. The node waits while
+    a thousand events are not taken yet.
     """
 
     def __init__(self) -> None:
         self.subscription: JsonObject = {}
-        self._waiting: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING)
+        self._waiting: asyncio.Queue[Event] = asyncio.Queue(_QUEUE_SIZE)
 
     def __aiter__(self) -> Self:
         return self
@@ -45,14 +46,14 @@ class SubscriptionCalls(Connection):
         return found
 
     async def subscription(self, id: str) -> JsonObject:
-        return await self.get(f"/subscriptions/{id}")
+        return await self.get(f"/subscriptions/{quote(id, safe='')}")
 
     async def subscribe(self, definition: Mapping[str, Any]) -> JsonObject:
-        """Create a subscription to all that changes from now on; the answer has its id."""
+        """Create a subscription to all changes from now on; the answer has its id."""
         return await self.post("/subscriptions", definition)
 
     async def unsubscribe(self, id: str) -> None:
-        await self.request("DELETE", f"/subscriptions/{id}")
+        await self.request("DELETE", f"/subscriptions/{quote(id, safe='')}")
 
     @contextlib.asynccontextmanager
     async def listen(
@@ -63,14 +64,14 @@ class SubscriptionCalls(Connection):
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> AsyncIterator[Events]:
-        """The events of all that changes from now on, until the context ends.
+        """Subscribe to all changes from now on, until the context ends.
 
-        A web server of this process takes them, so the node has to reach this machine. Its
-        subscription ends with the context; if the process is killed, it has to be removed.
+        A web server of this process takes the events, so the node has to reach this machine. The
+        subscription ends with the context; it is left behind if the process is killed.
 
         Args:
             types: only events of these types.
-            filters: only what all of these admit (subscriptions-spec.md 3.2.4).
+            filters: only events that match all of these (subscriptions-spec.md 3.2.4).
             host: the address to listen on, at which the node reaches this process.
             port: any free one if 0.
 

@@ -216,8 +216,9 @@ class Delivery:
 
     async def _refused(self, answer: SinkRefused) -> None:
         self._failures += 1
-        waits = self._resources.backoff.delay(self._failures, self._resources.timing.random)
-        self._pause = max(waits, answer.retry_after)
+        self._pause = self._resources.backoff.delay(
+            self._failures, self._resources.timing.random, at_least=answer.retry_after
+        )
         if self._failures == 1:
             _log.warning("subscriber blocked", subscription=self.id, reason=answer.reason)
         await self._record(error=answer.reason)

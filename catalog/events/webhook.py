@@ -11,7 +11,7 @@ from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.http.outbound import read_limited
+from catalog.client.connection import read_limited
 from catalog.model.backoff import parse_retry_after
 from catalog.store.subscriptions import ContentMode, Credential, SubscriptionDefinition
 

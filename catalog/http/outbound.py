@@ -1,4 +1,4 @@
-"""Talks HTTP outward, but never into a private network unless the settings allow that."""
+"""HTTP sessions for requests to other servers, guarded against private networks."""
 
 from __future__ import annotations
 
@@ -10,40 +10,33 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from catalog.client.errors import AddressRefused
 from catalog.config import Settings
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _CONNECT_SECONDS = 10.0
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-# A platform's own services answer here although the address is a public one.
+# A cloud platform's own services are at this address although it is a public one.
 _METADATA = frozenset({ipaddress.IPv4Address("168.63.129.16")})
 
 
-class AddressRefused(OSError):
-    """The address to connect to is not a public one."""
-
-
 class RedirectRefused(aiohttp.ClientError):
-    """A redirect was about to be followed; nobody here may."""
-
-
-class ResponseTooLarge(aiohttp.ClientError):
-    """A response has more bytes than its reader can use."""
+    """A response is a redirect, which sessions of a node do not follow."""
 
 
 def open_session(settings: Settings, *, total_seconds: float = 300.0) -> aiohttp.ClientSession:
-    """A client session for everything that this node asks of others.
+    """Open a client session for requests of this node to other servers.
 
-    Every address is checked when it is connected to, so a name that resolves differently
-    the second time gains nothing. Redirects are never followed, no proxy is taken from the
-    environment and no cookies are kept. The number of connections is not bounded here:
-    each caller has one request in flight, and none may wait for another's.
+    Each address is checked when a connection is opened, so a name that resolves differently
+    the second time is no way around the check. The session follows no redirects, uses no proxy
+    of the environment and keeps no cookies. The number of connections is not bounded: each
+    caller has one request in flight, and none may wait for another's.
 
     Args:
         settings: say whether private addresses are allowed.
-        total_seconds: the longest time that a request may take, body included, where the
-            request itself does not say otherwise.
+        total_seconds: the longest time of a request, body included, unless the request has a
+            timeout of its own.
     """
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(_refuse_redirect)
@@ -62,35 +55,20 @@ def open_session(settings: Settings, *, total_seconds: float = 300.0) -> aiohttp
     )
 
 
-async def read_limited(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """The body of a response.
-
-    Raises:
-        ResponseTooLarge: there are more than `limit` bytes; the connection is closed.
-    """
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > limit:
-            response.close()
-            raise ResponseTooLarge(f"the response has more than {limit} bytes")
-    return bytes(body)
-
-
 def is_public(address: str) -> bool:
     """Whether an IP address belongs to the public Internet.
 
-    An IPv6 address that carries an IPv4 address (mapped, NAT64, 6to4, Teredo) is judged by
-    that one as well.
+    An IPv6 address that contains an IPv4 address (mapped, NAT64, 6to4, Teredo) is public if
+    both are.
     """
     parsed = ipaddress.ip_address(address)
     return all(_is_public(each) for each in (parsed, *_embedded(parsed)))
 
 
 def why_refused(url: str, *, allows_private_addresses: bool) -> str | None:
-    """What is wrong with a URL to be called later, or `None`.
+    """The reason why requests must not be sent to a URL later, or `None`.
 
-    Names are not resolved: they are checked when they are connected to.
+    Names are not resolved: addresses are checked when a connection is opened.
     """
     try:
         parts = urlsplit(url)

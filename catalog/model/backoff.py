@@ -1,4 +1,4 @@
-"""The wait after a failure: by a policy, or as the other side asks with Retry-After."""
+"""The wait after a failure: exponential back-off, and the header Retry-After."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Backoff:
 
     Args:
         initial: seconds to wait after the first failure.
-        factor: what each further failure multiplies the wait with, at least 1.
+        factor: the multiplier of the wait for each further failure, at least 1.
         cap: the longest wait, in seconds.
-        jitter: the share of a wait, 0 to 1, that chance may take away, so that those who
-            failed together do not come back together.
+        jitter: the share of a wait, 0 to 1, that is subtracted at random at most, so that
+            clients that failed together do not come back together.
     """
 
     initial: float
@@ -27,21 +27,25 @@ class Backoff:
     cap: float
     jitter: float
 
-    def delay(self, failures: int, random: Random) -> float:
-        """Seconds to wait after `failures` failures in a row; none is no wait."""
+    def delay(self, failures: int, random: Random, *, at_least: float = 0.0) -> float:
+        """Seconds to wait after `failures` failures in a row.
+
+        Args:
+            at_least: the pause that the other side asks for, which the cap does not bound.
+        """
         if failures <= 0:
-            return 0.0
+            return at_least
         try:
             longest = min(self.cap, self.initial * self.factor ** (failures - 1))
         except OverflowError:
             longest = self.cap
-        return longest * (1 - self.jitter * random.random())
+        return max(at_least, longest * (1 - self.jitter * random.random()))
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float:
-    """The seconds that a Retry-After header asks to wait, from 0 to the longest allowed.
+    """The seconds to wait by a header Retry-After, from 0 to `MAX_RETRY_AFTER_SECONDS`.
 
-    Both forms are read, a number of seconds and a date; anything else asks for nothing.
+    It may be a number of seconds or a date; any other value is 0.
     """
     if value is None:
         return 0.0
@@ -50,8 +54,8 @@ def parse_retry_after(value: str | None, now: datetime) -> float:
         seconds = float(text)
     else:
         try:
-            moment = parsedate_to_datetime(text)
+            date = parsedate_to_datetime(text)
         except ValueError:
             return 0.0
-        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
+        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)

@@ -10,13 +10,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from catalog.client.connection import read_limited
+from catalog.client.errors import ResponseTooLarge
 from catalog.config import Settings
 from catalog.http.outbound import (
     RedirectRefused,
-    ResponseTooLarge,
     is_public,
     open_session,
-    read_limited,
     why_refused,
 )
 

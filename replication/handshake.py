@@ -1,0 +1,186 @@
+"""The handshake: two catalogs learn each other's identity before one follows the other."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from catalog.client import ONCE, BadAnswer, Client, ClientError, Refused, Unreachable
+from catalog.context import CONTEXT, Context
+from catalog.http.outbound import open_session
+from catalog.http.responses import json_response
+from catalog.model.digest import DIGEST_VERSION
+from catalog.model.ownerrors import SourceUnusable
+from catalog.store.changes import read_head
+from catalog.store.digests import count_entities
+
+_OFFERS = ("changes", "snapshot", "digests", "repair")
+_LARGEST_ANSWER = 1024 * 1024
+_LONGEST_TITLE = 300
+_PROBE_SECONDS = 10.0
+_FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handshake:
+    """The identity of a source, as it states it.
+
+    `base` is that of the URLs which it gives out, and `entities` is their number; each is `None`
+    if the source does not say so.
+    """
+
+    instance: uuid.UUID
+    authority: str
+    software: str
+    base: str | None
+    entities: int | None
+
+
+async def get_handshake(request: web.Request) -> web.Response:
+    """`GET /replication`: this node's identity and log; `?count` adds its number of entities."""
+    database = request.app[CONTEXT].database
+    counted: dict[str, int] = {}
+    async with database.pool.acquire(timeout=30) as connection:
+        head = await read_head(connection)
+        if "count" in request.query:
+            counted["entities"] = await count_entities(connection)
+    return json_response(
+        {
+            "instance": str(database.node.instance),
+            "authority": database.node.authority,
+            "base": request.app[CONTEXT].public_base,
+            "software": f"concord/{_version()}",
+            "digestversion": DIGEST_VERSION,
+            "log": {
+                "dropped": str(head.dropped),
+                "now": str(head.now),
+            },
+            "offers": _OFFERS,
+            **counted,
+        }
+    )
+
+
+def peer_at(url: str, session: aiohttp.ClientSession, timeout_seconds: float) -> Client:
+    """A client of another catalog. It repeats nothing: links have a back-off of their own.
+
+    Args:
+        session: guards against private networks (`open_session`).
+    """
+    return Client(
+        url, session, retry=ONCE, timeout_seconds=timeout_seconds, largest=_LARGEST_ANSWER
+    )
+
+
+async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
+    """Ask a source for its identity.
+
+    Args:
+        count: ask for the number of its entities, too.
+
+    Raises:
+        ClientError: it does not answer, is no Concord node, or computes other digests.
+    """
+    data = await peer.handshake(count=count)
+    try:
+        digestversion = data["digestversion"]
+        instance, authority = uuid.UUID(data["instance"]), str(data["authority"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadAnswer(f"{peer.url}/replication", "something else than a handshake") from error
+    if digestversion != DIGEST_VERSION:
+        raise ClientError(
+            f"{peer.url} computes digests by version {digestversion}, here it is {DIGEST_VERSION}.",
+            "Bring both to the same version of Concord.",
+        )
+    base, entities = data.get("base"), data.get("entities")
+    return Handshake(
+        instance=instance,
+        authority=authority,
+        software=str(data.get("software", ""))[:64],
+        base=base.rstrip("/") if isinstance(base, str) else None,
+        entities=entities if type(entities) is int else None,
+    )
+
+
+async def probe(context: Context, source: str, subject: str) -> dict[str, Any]:
+    """Find out whether a source can be followed, and describe it.
+
+    Args:
+        subject: of an error.
+
+    Raises:
+        SourceUnusable: it does not answer, offers no replication, or is this node.
+    """
+    seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        peer = peer_at(source, session, seconds)
+        try:
+            found = await shake_hands(peer, count=True)
+        except ClientError as error:
+            fault = await _fault(peer, error)
+            raise SourceUnusable(
+                subject, source=source, error_detail=fault, detail=_FORCE
+            ) from error
+    if fault := why_own(context, found):
+        raise SourceUnusable(subject, source=source, error_detail=fault)
+    return {
+        "authority": found.authority,
+        "software": found.software,
+        "digestversion": DIGEST_VERSION,
+        "entities": found.entities,
+    }
+
+
+def why_own(context: Context, source: Handshake) -> str:
+    """The reason why a source cannot be told from this node; "" if it can."""
+    node = context.database.node
+    if source.instance == node.instance:
+        return "it is this node itself"
+    return "it claims the authority of this node" if source.authority == node.authority else ""
+
+
+def describe(error: ClientError, url: str) -> str:
+    """An error of a request to a peer, in words for the operator of a link."""
+    if isinstance(error, Refused):
+        return f"{url} answered {error.problem.status}: {error.message[:_LONGEST_TITLE]}"
+    cause = error.__cause__
+    if isinstance(error, Unreachable) and error.is_retryable and cause is not None:
+        return f"{url} cannot be reached ({type(cause).__name__}: {cause})."
+    return f"{error.message} {error.hint}".strip()
+
+
+def may_pass(error: ClientError) -> bool:
+    """Whether an error may end without a change of the link or its source."""
+    is_fault = isinstance(error, Refused) and error.problem.status >= 500
+    return error.is_retryable or is_fault
+
+
+async def _fault(peer: Client, error: ClientError) -> str:
+    """The reason why a source is not usable, with the kind of server that it is."""
+    said = describe(error, peer.url).rstrip(".")
+    if may_pass(error) or not isinstance(error, BadAnswer | Refused):
+        return said
+    try:
+        root = await peer.get("/")
+    except ClientError as another:
+        if may_pass(another):
+            return said
+        root = {}
+    if "specversion" in root and "registryid" in root:
+        return (
+            f"it is a server of xRegistry {str(root['specversion'])[:32]}, but no Concord node, "
+            "and following such servers is not supported yet"
+        )
+    return f"it is no xRegistry server ({said})"
+
+
+def _version() -> str:
+    try:
+        return version("concord")
+    except PackageNotFoundError:
+        return "0"
