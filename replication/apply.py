@@ -25,15 +25,13 @@ from catalog.store.writes import Write, write
 from replication.batch import (
     BatchDecision,
     CopyFinding,
-    Incoming,
-    MalformedCopy,
     changes_of,
     decide_batch,
     origin_of,
     raised_registry,
-    sift,
 )
 from replication.decide import SETTLED, Copy, Policy, Verdict
+from replication.incoming import Incoming, MalformedCopy, check_copies
 
 _MOST_LOCKS = 200
 _MOST_ATTEMPTS = 3
@@ -47,11 +45,11 @@ class Batch:
 
     Args:
         copies: in any order.
-        policy: what may come in.
+        policy: decides which copies are admitted.
         link: the link that brings them, `None` for a repair.
         cursor: saved with them; `None` while there is more to come up to the next one.
-        is_bulk: lock the whole catalog instead of many of its groups.
-        is_repair: don't believe the digests here, compute them from the content.
+        is_bulk: lock the whole catalog instead of many groups.
+        is_repair: compute the digests of the entities here anew.
     """
 
     copies: Sequence[Incoming]
@@ -64,7 +62,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedBatch:
-    """What a batch came to, and how many rows it added to the change log."""
+    """The findings of a batch, and how many rows it added to the change log."""
 
     findings: Sequence[CopyFinding]
     changes: int
@@ -77,9 +75,9 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
     """Apply a batch with its link's cursor and conflicts, all or nothing.
 
     Raises:
-        LinkReplaced: nothing was written; the link is not what it was.
+        LinkReplaced: nothing was written; the link was replaced or removed.
         ServerBusy: nothing was written; the database did not answer in time, or the
-            configuration is changing all the time.
+            configuration keeps changing.
     """
     for _ in range(_MOST_ATTEMPTS):
         try:
@@ -93,36 +91,36 @@ async def _apply_under(
     configuration: Configuration, database: Database, batch: Batch
 ) -> AppliedBatch:
     model = configuration.model
-    batch = replace(batch, copies=sift(batch.copies, model))
-    sound = [copy for copy in batch.copies if not isinstance(copy, MalformedCopy)]
-    touched = replace(_touched_by(sound, batch), revision=configuration.revision)
+    batch = replace(batch, copies=check_copies(batch.copies, model))
+    valid = [copy for copy in batch.copies if not isinstance(copy, MalformedCopy)]
+    touched = replace(_touched_by(valid, batch), revision=configuration.revision)
     try:
-        return await _apply_once(database, model, batch, sound, touched)
+        return await _apply_once(database, model, batch, valid, touched)
     except MustBeginAgain:
         return await _apply_once(
-            database, model, batch, sound, replace(touched, registry_exclusive=True)
+            database, model, batch, valid, replace(touched, registry_exclusive=True)
         )
 
 
 async def _apply_once(
-    database: Database, model: Model, batch: Batch, sound: Sequence[Copy], touched: Touched
+    database: Database, model: Model, batch: Batch, valid: Sequence[Copy], touched: Touched
 ) -> AppliedBatch:
     now = datetime.now(UTC)
     async with database.transaction() as connection:
         locked = (await lock_and_load(connection, touched)).entities
-        entities, tombstones = await _load(connection, sound)
+        entities, tombstones = await _load(connection, valid)
         if batch.is_repair:
-            entities = await _distrusted(connection, entities)
-        judgement = decide_batch(batch.copies, entities, tombstones, batch.policy)
+            entities = await _blank_damaged(connection, entities)
+        decision = decide_batch(batch.copies, entities, tombstones, batch.policy)
         changes: Sequence[Change] = ()
-        if not judgement.is_empty:
+        if not decision.is_empty:
             if "/" in locked:
                 entities["/"] = locked["/"]
-            changes = await _write(connection, judgement, entities, model, now)
-        await _record(connection, batch, judgement, now)
+            changes = await _write(connection, decision, entities, model, now)
+        await _record(connection, batch, decision, now)
     if changes:
         database.signal.set(changes)
-    return AppliedBatch(findings=judgement.findings, changes=len(changes))
+    return AppliedBatch(findings=decision.findings, changes=len(changes))
 
 
 def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
@@ -143,7 +141,7 @@ def _group(xid: str) -> str:
 
 
 async def _load(connection: Connection, copies: Sequence[Copy]) -> Held:
-    """What the copies meet: their places, parents, origins, and all below what they delete."""
+    """The entities at the copies' xids, of their origins, their parents, and below deleted ones."""
     origins = [origin_of(copy) for copy in copies]
     xids = {copy.xid for copy in copies}
     parents = {str(Xid.parse(xid).parent) for xid in xids} - xids - {"/"}
@@ -157,11 +155,11 @@ async def _load(connection: Connection, copies: Sequence[Copy]) -> Held:
 async def _load_below(
     connection: Connection, copies: Iterable[Copy], entities: dict[str, Entity]
 ) -> None:
-    ended = {origin_of(copy) for copy in copies if isinstance(copy, Tombstone)}
+    deleted = {origin_of(copy) for copy in copies if isinstance(copy, Tombstone)}
     roots = [
         entity.xid
         for entity in entities.values()
-        if origin_of(entity) in ended and entity.kind in ("group", "resource")
+        if origin_of(entity) in deleted and entity.kind in ("group", "resource")
     ]
     if roots:
         below = await store.load_subtrees(connection, roots)
@@ -171,7 +169,7 @@ async def _load_below(
 async def _load_default_versions(
     connection: Connection, copies: Iterable[Copy], entities: dict[str, Entity]
 ) -> None:
-    """A resource shows its default version, so changes are told by the old and the new one."""
+    """Load old and new default versions: a resource shows theirs, so its changes depend on both."""
     held = [entity for entity in entities.values() if entity.kind == "resource"]
     if not held:
         return
@@ -183,8 +181,10 @@ async def _load_default_versions(
     entities.update(await store.load(connection, wanted - entities.keys()))
 
 
-async def _distrusted(connection: Connection, entities: Mapping[str, Entity]) -> dict[str, Entity]:
-    """The same entities; what is not as its digest says has none, so it is like no copy."""
+async def _blank_damaged(
+    connection: Connection, entities: Mapping[str, Entity]
+) -> dict[str, Entity]:
+    """Blank the digest of damaged entities, so that they match no copy."""
     versions = [xid for xid, entity in entities.items() if entity.kind == "version"]
     hashes = await stored_copies.rehash_documents(connection, versions)
     return {
@@ -197,42 +197,44 @@ async def _distrusted(connection: Connection, entities: Mapping[str, Entity]) ->
 
 async def _write(
     connection: Connection,
-    judgement: BatchDecision,
+    decision: BatchDecision,
     before: Mapping[str, Entity],
     model: Model,
     now: datetime,
 ) -> Sequence[Change]:
     root = before.get("/")
-    registry = None if root is None else raised_registry(root, judgement, before, now)
-    changes = changes_of(judgement, before, registry, model)
-    if judgement.dropped:
-        await stored_copies.drop(connection, judgement.dropped)
+    registry = None if root is None else raised_registry(root, decision, before, now)
+    changes = changes_of(decision, before, registry, model)
+    if decision.dropped:
+        await stored_copies.drop(connection, decision.dropped)
     await write(
         connection,
         Write(
             interaction=uuid.uuid4().hex,
             at=now,
-            entities=[*judgement.written, *([registry] if registry else [])],
-            tombstones=[*judgement.deleted, *judgement.remembered],
+            entities=[*decision.written, *([registry] if registry else [])],
+            tombstones=[*decision.deleted, *decision.remembered],
             changes=changes,
             dropped_documents=[
-                e.xid for e in judgement.written if e.document is None and _had(before, e.xid)
+                e.xid
+                for e in decision.written
+                if e.document is None and _had_document(before, e.xid)
             ],
-            revived=judgement.revived,
+            revived=decision.revived,
         ),
     )
     return changes
 
 
-def _had(before: Mapping[str, Entity], xid: str) -> bool:
+def _had_document(before: Mapping[str, Entity], xid: str) -> bool:
     return xid in before and before[xid].document_sha256 is not None
 
 
 async def _record(
-    connection: Connection, batch: Batch, judgement: BatchDecision, now: datetime
+    connection: Connection, batch: Batch, decision: BatchDecision, now: datetime
 ) -> None:
-    """What an operator is shown, and the cursor."""
-    settled = [f.origin for f in judgement.findings if f.verdict in SETTLED]
+    """Save the link's cursor, its counts and its conflicts."""
+    settled = [f.origin for f in decision.findings if f.verdict in SETTLED]
     if settled:
         await links.settle_conflicts(connection, settled)
     if batch.link is None:
@@ -241,12 +243,12 @@ async def _record(
         connection,
         batch.link,
         cursor=batch.cursor,
-        applied=judgement.verdicts[Verdict.APPLY],
+        applied=decision.verdicts[Verdict.APPLY],
         at=now,
     )
-    if judgement.conflicts:
+    if decision.conflicts:
         await links.add_conflicts(
-            connection, batch.link.id, [_conflict(finding, now) for finding in judgement.conflicts]
+            connection, batch.link.id, [_conflict(finding, now) for finding in decision.conflicts]
         )
 
 

@@ -1,7 +1,7 @@
-"""The one decision of replication: what to do with an incoming copy, given what is held here.
+"""Decides whether an incoming copy is applied, given the entities of this node.
 
-Everything else moves bytes. Only an entity's authority raises its epoch, so the copy with
-the higher one is the later one, whatever way and in whatever order the two came.
+Only an entity's authority raises its epoch, so of two copies the one with the higher epoch is the
+later one, whatever their ways and their order.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ Copy = Entity | Tombstone
 
 
 class Verdict(StrEnum):
-    """What becomes of an incoming copy. All but `apply` leave what is held as it is."""
+    """The decision about an incoming copy. Only `APPLY` changes the entities of this node."""
 
     APPLY = "applied"
-    """It is news: write it."""
+    """It is new: write it."""
     DELETED = "deleted"
-    """The entity was deleted later than this copy was made."""
+    """The entity was deleted after this copy was made."""
     CURRENT = "current"
-    """The same is held already."""
+    """The same copy is here already."""
     STALE = "stale"
-    """A later one is held already."""
+    """A later copy is here already."""
     DIVERGED = "diverged"
-    """The epoch is the same and the content is not, and nobody with a say in it spoke."""
+    """A copy with the same epoch and other content is here, and the sender has no precedence."""
     COLLIDED = "collided"
-    """Its place is taken by another authority's entity."""
+    """An entity of another authority has its xid."""
     OWN = "own"
-    """This node is its authority and needs nobody's word."""
+    """This node is its authority."""
     REFUSED = "refused"
-    """The policy does not admit its authority or its place."""
+    """The policy does not admit its authority or its xid."""
     INVALID = "invalid"
     """It is malformed, its digest does not match its content, or its parent is not here."""
 
 
 SETTLED = frozenset({Verdict.APPLY, Verdict.CURRENT, Verdict.STALE, Verdict.DELETED, Verdict.OWN})
-"""Verdicts after which nothing is left to do about an origin."""
+"""Verdicts that end the conflict of an origin."""
 
 CONFLICTS = frozenset({Verdict.DIVERGED, Verdict.COLLIDED, Verdict.INVALID})
 """Verdicts that an operator should see."""
@@ -46,15 +46,15 @@ CONFLICTS = frozenset({Verdict.DIVERGED, Verdict.COLLIDED, Verdict.INVALID})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What may come in, and whose word counts.
+    """The copies that are admitted, and those that win at equal epochs.
 
     Args:
         own: the authority of this node.
-        sender: the authority of the catalog that sends; at equal epochs its word about its
-            own entities wins.
-        authorities: whose entities may come; `None` admits everybody's.
-        scope: xids that are admitted with all below and above them; none admits all.
-        is_trusted: at equal epochs the sender is right about everything (a repair).
+        sender: the authority of the catalog that sends; at equal epochs, its copies of its own
+            entities win.
+        authorities: those whose entities are admitted; `None` admits all.
+        scope: xids that are admitted with all below and above them; an empty one admits all.
+        is_trusted: at equal epochs, all copies of the sender win (a repair).
         is_recovering: this node takes its own entities back from its peers.
     """
 
@@ -69,17 +69,17 @@ class Policy:
         by_authority = self.authorities is None or copy.authority in self.authorities
         return by_authority and is_in_scope(copy.xid, self.scope)
 
-    def has_a_say(self, copy: Copy) -> bool:
+    def has_precedence(self, copy: Copy) -> bool:
         return self.is_trusted or copy.authority == self.sender
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalState:
-    """What this node holds where an incoming copy belongs.
+    """The entities of this node that an incoming copy is compared with.
 
     Args:
         held: the entity of the same origin, or its tombstone.
-        occupant: the entity of another origin that has the copy's place.
+        occupant: the entity of another origin that has the copy's xid.
         parent: the live parent; `None` for a group, whose parent is the registry.
     """
 
@@ -88,34 +88,31 @@ class LocalState:
     parent: Entity | None = None
 
 
-NOWHERE = LocalState()
-
-
 def is_in_scope(xid: str, scope: tuple[str, ...]) -> bool:
-    """Whether `xid` is at, below or above one of these paths; no path is everything.
+    """Whether `xid` is at, below or above one of these paths, or there are none.
 
-    Above, since a replica's ancestors come with it.
+    Above, since the ancestors of a replica come with it.
     """
     return not scope or any(
         xid == path or xid.startswith(path + "/") or path.startswith(xid + "/") for path in scope
     )
 
 
-def decide(place: LocalState, incoming: Copy, policy: Policy) -> Verdict:
-    """Say what to do with `incoming`: design, section 6."""
+def decide(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
+    """Decide about one incoming copy."""
     if incoming.authority == policy.own and not policy.is_recovering:
         return Verdict.OWN
     if not policy.admits(incoming):
         return Verdict.REFUSED
     if isinstance(incoming, Tombstone):
-        return _decide_deletion(place.held, incoming, policy)
+        return _decide_deletion(local.held, incoming, policy)
     if incoming.digest != incoming.content_digest():
         return Verdict.INVALID
-    if isinstance(place.held, Entity):
-        return _decide_update(place.held, incoming, policy)
-    if place.held is not None and incoming.epoch <= place.held.epoch:
+    if isinstance(local.held, Entity):
+        return _decide_update(local.held, incoming, policy)
+    if local.held is not None and incoming.epoch <= local.held.epoch:
         return Verdict.DELETED
-    return _decide_arrival(place, incoming)
+    return _decide_arrival(local, incoming)
 
 
 def _decide_deletion(held: Copy | None, incoming: Tombstone, policy: Policy) -> Verdict:
@@ -125,7 +122,7 @@ def _decide_deletion(held: Copy | None, incoming: Tombstone, policy: Policy) -> 
         return Verdict.STALE
     if isinstance(held, Tombstone):
         return Verdict.CURRENT
-    return Verdict.APPLY if policy.has_a_say(incoming) else Verdict.DIVERGED
+    return Verdict.APPLY if policy.has_precedence(incoming) else Verdict.DIVERGED
 
 
 def _decide_update(held: Entity, incoming: Entity, policy: Policy) -> Verdict:
@@ -135,17 +132,17 @@ def _decide_update(held: Entity, incoming: Entity, policy: Policy) -> Verdict:
         return Verdict.STALE
     if held.digest == incoming.digest:
         return Verdict.CURRENT
-    return Verdict.APPLY if policy.has_a_say(incoming) else Verdict.DIVERGED
+    return Verdict.APPLY if policy.has_precedence(incoming) else Verdict.DIVERGED
 
 
-def _decide_arrival(place: LocalState, incoming: Entity) -> Verdict:
-    """An entity that is not here yet needs a free place below its authority's own parent."""
-    if place.occupant is not None:
+def _decide_arrival(local: LocalState, incoming: Entity) -> Verdict:
+    """An entity that is not here yet needs a free xid below a parent of the same authority."""
+    if local.occupant is not None:
         return Verdict.COLLIDED
     if incoming.kind == "group":
         return Verdict.APPLY
-    if place.parent is None:
+    if local.parent is None:
         return Verdict.INVALID
-    if place.parent.authority != incoming.authority:
+    if local.parent.authority != incoming.authority:
         return Verdict.COLLIDED
     return Verdict.APPLY

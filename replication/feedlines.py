@@ -12,7 +12,7 @@ import orjson
 
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.timestamps import format_time, parse_time
-from replication.batch import Incoming, MalformedCopy
+from replication.incoming import Incoming, MalformedCopy
 
 MEDIA_TYPE = "application/x-ndjson"
 _MOST_DEPTH = 100

@@ -14,10 +14,10 @@ from catalog.model.entity import Origin
 from catalog.store import links
 from catalog.store.links import RELAY, Link, LinkDefinition
 from replication.apply import AppliedBatch, Batch, apply_batch
-from replication.batch import Incoming
 from replication.decide import Policy, Verdict
 from replication.feedlines import End, read_line
 from replication.handshake import Handshake
+from replication.incoming import Incoming
 from replication.wire import MOST_ORIGINS, is_scope
 
 _MOST_COPIES = 1000

@@ -17,8 +17,9 @@ from catalog.model.change import changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
 from catalog.model.xid import Kind, Xid, depth
-from replication.batch import changes_of, decide_batch, sift
+from replication.batch import changes_of, decide_batch
 from replication.decide import Copy, Policy
+from replication.incoming import check_copies
 
 MODEL = default_model()
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
@@ -125,7 +126,7 @@ class Node:
 
     def receive(self, batch: list[Copy], policy: Policy) -> int:
         """Apply a batch as a database would; the answer is how many rows were logged."""
-        judgement = decide_batch(sift(batch, MODEL), self.entities, self.tombstones, policy)
+        judgement = decide_batch(check_copies(batch, MODEL), self.entities, self.tombstones, policy)
         changes = [] if judgement.is_empty else changes_of(judgement, self.entities, None, MODEL)
         for xid in [*judgement.dropped, *(t.xid for t in judgement.deleted)]:
             del self.entities[xid]

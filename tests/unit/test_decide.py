@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
-from replication.batch import MalformedCopy, changes_of, decide_batch, raised_registry, sift
+from replication.batch import changes_of, decide_batch, raised_registry
 from replication.decide import Copy, LocalState, Policy, Verdict, decide
+from replication.incoming import MalformedCopy, check_copies
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OURS, THEIRS, OTHERS = "urn:ours", "urn:theirs", "urn:others"
@@ -174,7 +175,7 @@ class Store:
         self.tombstones: dict[Origin, Tombstone] = {}
 
     def receive(self, *batch: Any, policy: Policy = ANYBODY) -> list[Verdict]:
-        judgement = decide_batch(sift(batch, MODEL), self.entities, self.tombstones, policy)
+        judgement = decide_batch(check_copies(batch, MODEL), self.entities, self.tombstones, policy)
         changes = changes_of(judgement, self.entities, None, MODEL)
         assert bool(changes) is not judgement.is_empty
         for xid in judgement.dropped:
