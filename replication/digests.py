@@ -1,4 +1,4 @@
-"""Serves digests: what two catalogs compare to find out where they differ."""
+"""Serves digests, which two catalogs compare to find the entities that differ."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def _send_rows(request: web.Request, context: Context) -> web.StreamRespon
     stop = read_number(request, "to", BUCKETS)
     if not start <= stop <= BUCKETS:
         raise BadRequest(
-            request.path, error_detail=f'"from" must not exceed "to", nor that {BUCKETS}'
+            request.path, error_detail=f'"from" must not exceed "to", nor "to" {BUCKETS}'
         )
     verify = request.query.get("verify", "false")
     if verify not in ("true", "false"):

@@ -1,4 +1,4 @@
-"""Serves the feed: pages of changes, whole snapshots and single origins, as lines."""
+"""Serves the replication feed: pages of changes, snapshots and single origins, as lines."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from replication.wire import OriginsBody, is_scope, read_as
 _MOST_CHANGES = 1000
 _MOST_NAMED = 100
 _LONGEST_WAIT = 30.0
-# A change that is committed but not shown yet, since an older transaction is still open, is
-# not announced again when that one ends: so look soon after a signal, then less often.
-_FIRST_LOOK, _LAST_LOOK = 0.02, 5.0
+# A committed change stays hidden while an older transaction is open, and there is no signal when
+# that one ends: so read again soon after a signal, then less often.
+_FIRST_PAUSE, _LAST_PAUSE = 0.02, 5.0
 _CHUNK_BYTES = 128 * 1024
 _DOCUMENTS_AT_ONCE = 16
 _MOST_STREAMS = 4
@@ -42,7 +42,7 @@ _streams: weakref.WeakKeyDictionary[Database, int] = weakref.WeakKeyDictionary()
 
 
 class CursorGone(XRegistryError):
-    """A reader that went on from its cursor would miss something."""
+    """The feed cannot continue from a cursor without leaving out changes."""
 
     name = "cursor_gone"
     status = 410
@@ -51,29 +51,26 @@ class CursorGone(XRegistryError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """What of the catalog a reader wants; `None` is every authority."""
+class FeedFilter:
+    """The copies that a reader asks for; without authorities or a scope, all of them."""
 
-    authorities: frozenset[str] | None
-    scope: tuple[str, ...]
+    authorities: frozenset[str] | None = None
+    scope: tuple[str, ...] = ()
 
     def passes(self, copy: Copy) -> bool:
         by_authority = self.authorities is None or copy.authority in self.authorities
         return by_authority and is_in_scope(copy.xid, self.scope)
 
 
-EVERYTHING = Filter(authorities=None, scope=())
-
-
 def cursor_at(context: Context, position: Position) -> str:
-    """A position with the instance whose log it is in, opaque to others."""
+    """The cursor of a position: opaque to readers, and valid for the log of this instance only."""
     return f"{context.database.node.instance.hex[:8]}.{position}"
 
 
 async def get_changes(request: web.Request) -> web.StreamResponse:
     """`GET /replication/changes`: one page, for which a reader may wait.
 
-    A page shows what changed as it is now, and all that is above that, parents first.
+    A page has the changed entities in their present state, and their ancestors, parents first.
     """
     context = request.app[CONTEXT]
     wanted = read_filter(request)
@@ -81,7 +78,7 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
     wait = min(_LONGEST_WAIT, float(read_number(request, "wait", 0)))
     position = _read_cursor(request, context)
     loop = asyncio.get_running_loop()
-    deadline, pause = loop.time() + wait, _LAST_LOOK
+    deadline, pause = loop.time() + wait, _LAST_PAUSE
     while True:
         ticket = context.database.signal.ticket()
         page = await _read_page(request, context, position, limit, wanted)
@@ -90,21 +87,21 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
             return await _send_page(request, context, page)
         if page.position == position:
             was_woken = await wait_for(ticket, min(left, pause))
-            pause = _FIRST_LOOK if was_woken else min(_LAST_LOOK, pause * 2)
+            pause = _FIRST_PAUSE if was_woken else min(_LAST_PAUSE, pause * 2)
         position = page.position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
-    """Copies without documents, and where the next page begins."""
+class FeedPage:
+    """Copies without documents, and the position after which the next page begins."""
 
     copies: Sequence[Copy]
     position: Position
 
 
 async def _read_page(
-    request: web.Request, context: Context, after: Position, limit: int, wanted: Filter
-) -> _Page:
+    request: web.Request, context: Context, after: Position, limit: int, wanted: FeedFilter
+) -> FeedPage:
     async with context.database.snapshot() as connection:
         if not (await read_head(connection)).reaches(after):
             raise CursorGone(
@@ -119,23 +116,23 @@ async def _read_page(
             if entry.change.kind != "registry"
         }
         copies = await _load_copies(connection, origins, wanted)
-    return _Page(copies=copies, position=logged[-1].position if logged else after)
+    return FeedPage(copies=copies, position=logged[-1].position if logged else after)
 
 
 async def _load_copies(
-    connection: Connection, origins: Iterable[Origin], wanted: Filter
+    connection: Connection, origins: Iterable[Origin], wanted: FeedFilter
 ) -> list[Copy]:
-    """What there is of these origins, with the live ancestors of what lives."""
+    """The entities and tombstones of these origins, with the ancestors of the entities."""
     origins = set(origins)
     if not origins:
         return []
     live = await store.load_by_origin(connection, origins)
-    ended = await store.load_tombstones(connection, origins - live.keys())
+    deleted = await store.load_tombstones(connection, origins - live.keys())
     copies = {e.xid: e for e in live.values() if e.kind != "registry" and wanted.passes(e)}
-    above = {xid for entity in copies.values() for xid in _ancestors(entity.xid)}
-    copies |= await store.load(connection, above - copies.keys())
-    gone: list[Copy] = [t for t in ended.values() if wanted.passes(t)]
-    return sorted([*gone, *copies.values()], key=lambda copy: (depth(copy.xid), copy.xid))
+    ancestors = {xid for entity in copies.values() for xid in _ancestors(entity.xid)}
+    copies |= await store.load(connection, ancestors - copies.keys())
+    tombstones: list[Copy] = [t for t in deleted.values() if wanted.passes(t)]
+    return sorted([*tombstones, *copies.values()], key=lambda copy: (depth(copy.xid), copy.xid))
 
 
 def _ancestors(text: str) -> list[str]:
@@ -149,24 +146,24 @@ def _ancestors(text: str) -> list[str]:
             return []
 
 
-async def _send_page(request: web.Request, context: Context, page: _Page) -> web.StreamResponse:
-    """Documents are read as they are sent, so that a page of large ones takes little memory.
+async def _send_page(request: web.Request, context: Context, page: FeedPage) -> web.StreamResponse:
+    """Send a page; documents are read while it is sent, so that large ones take little memory.
 
-    What has changed since the page was read is sent as it is now, and comes again later.
+    Entities that changed since the page was read are sent in their new state, and once more in a
+    later page.
     """
 
     async def lines() -> AsyncIterator[bytes]:
         for start in range(0, len(page.copies), _DOCUMENTS_AT_ONCE):
             chunk = page.copies[start : start + _DOCUMENTS_AT_ONCE]
-            dressed = await _as_of_now(context, chunk)
-            for copy in dressed:
+            for copy in await _read_again(context, chunk):
                 yield _line(copy)
         yield write_end(cursor_at(context, page.position))
 
     return await _send(request, lines())
 
 
-async def _as_of_now(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
+async def _read_again(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
     versions = [c.xid for c in chunk if isinstance(c, Entity) and c.document_sha256 is not None]
     if not versions:
         return list(chunk)
@@ -192,20 +189,20 @@ def _line(copy: Copy) -> bytes:
 
 
 async def get_snapshot(request: web.Request) -> web.StreamResponse:
-    """`GET /replication/snapshot`: everything of one moment, and the cursor of that moment."""
+    """`GET /replication/snapshot`: all copies at one time, and the cursor of that time."""
     context, wanted = request.app[CONTEXT], read_filter(request)
     async with limited_streams(context.database), context.database.snapshot() as connection:
         head = await read_head(connection)
 
         async def lines() -> AsyncIterator[bytes]:
-            async for copy in _everything(connection, wanted):
+            async for copy in _all_copies(connection, wanted):
                 yield _line(copy)
             yield write_end(cursor_at(context, head.now))
 
         return await _send(request, lines())
 
 
-async def _everything(connection: Connection, wanted: Filter) -> AsyncIterator[Copy]:
+async def _all_copies(connection: Connection, wanted: FeedFilter) -> AsyncIterator[Copy]:
     authorities = None if wanted.authorities is None else sorted(wanted.authorities)
     chunk: list[Copy] = []
     async for entity in stored_copies.stream_entities(connection, authorities):
@@ -223,21 +220,21 @@ async def _everything(connection: Connection, wanted: Filter) -> AsyncIterator[C
 
 
 async def post_fetch(request: web.Request) -> web.StreamResponse:
-    """`POST /replication/fetch`: single origins, as they are now, with what is above them."""
+    """`POST /replication/fetch`: single origins in their present state, with their ancestors."""
     context = request.app[CONTEXT]
     body = read_as(OriginsBody, await read_json(request), request.path)
     async with context.database.snapshot() as connection:
         head = await read_head(connection)
-        copies = await _load_copies(connection, body.to_origins(), EVERYTHING)
-    return await _send_page(request, context, _Page(copies=copies, position=head.now))
+        copies = await _load_copies(connection, body.to_origins(), FeedFilter())
+    return await _send_page(request, context, FeedPage(copies=copies, position=head.now))
 
 
 @asynccontextmanager
 async def limited_streams(database: Database) -> AsyncIterator[None]:
-    """A long stream holds a connection, and most must be left to everybody else.
+    """Limit the long streams: each holds a connection to the database, which others need, too.
 
     Raises:
-        ServerBusy: there are enough streams already.
+        ServerBusy: there are too many streams already.
     """
     running = _streams.get(database, 0)
     if running >= _MOST_STREAMS:
@@ -261,7 +258,7 @@ async def write_chunks(response: web.StreamResponse, lines: AsyncIterable[bytes]
     """Write lines in chunks.
 
     Raises:
-        TimeoutError: the reader takes nothing for a minute; the response breaks off.
+        TimeoutError: the reader takes no bytes for a minute; the response breaks off.
     """
     chunk = bytearray()
     async for line in lines:
@@ -274,7 +271,7 @@ async def write_chunks(response: web.StreamResponse, lines: AsyncIterable[bytes]
         await response.write(bytes(chunk))
 
 
-def read_filter(request: web.Request) -> Filter:
+def read_filter(request: web.Request) -> FeedFilter:
     """The parameters `authority` and `scope`, both of which may be repeated.
 
     Raises:
@@ -293,7 +290,7 @@ def read_filter(request: web.Request) -> Filter:
             raise BadRequest(
                 request.path, error_detail='"scope" needs to be the path of an entity or collection'
             )
-    return Filter(authorities=frozenset(authorities) if authorities else None, scope=tuple(scope))
+    return FeedFilter(authorities=frozenset(authorities) or None, scope=tuple(scope))
 
 
 def read_number(request: web.Request, name: str, default: int) -> int:

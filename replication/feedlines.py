@@ -1,4 +1,4 @@
-"""The lines that pass between catalogs: one JSON object for each copy, and a cursor at the end."""
+"""The format of the feed: a line of JSON for each copy, and one for the cursor at the end."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MOST_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """The last line of a stream that ended well: from where to go on."""
+class FeedEnd:
+    """The last line of a complete answer: the cursor to go on from."""
 
     cursor: str
 
 
 def write_entity(entity: Entity) -> bytes:
-    """An entity as a line; it needs its document if it has one."""
+    """An entity as a line. Its document has to be loaded."""
     line: dict[str, Any] = {
         "xid": entity.xid,
         "kind": entity.kind,
@@ -61,8 +61,8 @@ def write_end(cursor: str) -> bytes:
     return orjson.dumps({"cursor": cursor}) + b"\n"
 
 
-def read_line(line: bytes) -> Incoming | End:
-    """Read what another catalog wrote; whatever is wrong with it is part of the answer."""
+def read_line(line: bytes) -> Incoming | FeedEnd:
+    """Read a line of another catalog; an unreadable one is a `MalformedCopy` with the reason."""
     try:
         data = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -70,7 +70,7 @@ def read_line(line: bytes) -> Incoming | End:
     if not isinstance(data, dict):
         return _malformed({}, "it is not a JSON object")
     if data.keys() == {"cursor"} and isinstance(data["cursor"], str):
-        return End(data["cursor"])
+        return FeedEnd(data["cursor"])
     try:
         if data.get("deleted") is True:
             return _read_tombstone(data)
@@ -129,7 +129,7 @@ def _digest(data: dict[str, Any]) -> bytes:
 
 
 def _check_storable(value: Any, level: int) -> None:
-    """PostgreSQL stores no NUL, and nothing here reads what is nested without end."""
+    """Raise if PostgreSQL cannot store a value (NUL) or it is nested too deep for parsers."""
     kind = type(value)
     if kind is str:
         if "\0" in value:

@@ -1,4 +1,4 @@
-"""What operators do with links over HTTP: define and watch them, and repair what is damaged."""
+"""Handlers for links: define, show and delete them, list their conflicts, repair origins."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def list_links(request: web.Request) -> web.Response:
 
 
 async def create_link(request: web.Request) -> web.Response:
-    """`POST /replication/links`: it begins to flow at once; `?force` without asking the source."""
+    """`POST /replication/links`: create a link; `?force` does not ask the source first."""
     context = request.app[CONTEXT]
     body = read_as(LinkBody, await read_json(request), request.path)
     definition = _checked(context, body.to_definition(), request.path)
@@ -64,7 +64,7 @@ async def get_link(request: web.Request) -> web.Response:
 
 
 async def replace_link(request: web.Request) -> web.Response:
-    """`PUT /replication/links/{id}`: unless its mode alone differs, it begins anew."""
+    """`PUT /replication/links/{id}`: unless its mode alone differs, a link copies all again."""
     context, id = request.app[CONTEXT], request.match_info["id"]
     body = read_as(LinkBody, await read_json(request), request.path)
     if body.id not in (None, id):
@@ -75,13 +75,13 @@ async def replace_link(request: web.Request) -> web.Response:
 
 
 async def delete_link(request: web.Request) -> web.Response:
-    """`DELETE /replication/links/{id}`: what it brought stays, and stays read-only."""
+    """`DELETE /replication/links/{id}`: its replicas stay, and stay read-only."""
     async with request.app[CONTEXT].database.transaction() as connection:
         return _answer(request, await links.delete(connection, request.match_info["id"]))
 
 
 async def list_conflicts(request: web.Request) -> web.Response:
-    """`GET /replication/links/{id}/conflicts`: what was not applied; pages by origin."""
+    """`GET /replication/links/{id}/conflicts`: the copies that were not applied, in pages."""
     context, id = request.app[CONTEXT], request.match_info["id"]
     _, limit = read_page(request)
     authority, _, xid = request.query.get("after", "").partition("\n")
@@ -100,7 +100,7 @@ async def list_conflicts(request: web.Request) -> web.Response:
 
 
 async def post_repair(request: web.Request) -> web.Response:
-    """`POST /replication/repair`: fetch these origins again and trust what comes."""
+    """`POST /replication/repair`: fetch these origins again; the source is right."""
     body = read_as(OriginsBody, await read_json(request), request.path)
     repaired = await repair(request.app[CONTEXT], body.to_origins())
     return json_response(
@@ -133,11 +133,11 @@ def _answer(request: web.Request, link: Link | None) -> web.Response:
 
 
 def _show(link: Link) -> dict[str, Any]:
-    """A link as operators see it; both ages are in seconds, `None` where nothing is known.
+    """A link as operators see it. `lag` and `confirmed` are in seconds, `None` if unknown.
 
-    `lag` is how old the oldest change is that the source may have and the link has not brought:
-    0 while the last look at the source found nothing new, else the time since such a look.
-    `confirmed` is how long ago the source was last found to have nothing new.
+    `confirmed` is the time since the source was last found to have no further change. `lag` is the
+    greatest possible age of a change that is missing here: 0 while the link is current, else as
+    `confirmed`.
     """
     definition = link.definition
     return {
@@ -175,9 +175,9 @@ def _show_conflict(conflict: LinkConflict) -> dict[str, Any]:
     }
 
 
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else format_time(moment)
+def _time(time: datetime | None) -> str | None:
+    return None if time is None else format_time(time)
 
 
-def _seconds_since(moment: datetime | None) -> float | None:
-    return None if moment is None else round((datetime.now(UTC) - moment).total_seconds(), 1)
+def _seconds_since(time: datetime | None) -> float | None:
+    return None if time is None else round((datetime.now(UTC) - time).total_seconds(), 1)

@@ -15,7 +15,7 @@ from catalog.store import links
 from catalog.store.links import RELAY, Link, LinkDefinition
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.decide import Policy, Verdict
-from replication.feedlines import End, read_line
+from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
 from replication.incoming import Incoming
 from replication.wire import MOST_ORIGINS, is_scope
@@ -85,7 +85,7 @@ class Brought:
 
 
 async def pull_once(flow: Flow, cursor: str, *, wait_seconds: float) -> Brought:
-    """Bring one page of the source's feed. The cursor is saved with what it brought.
+    """Apply one page of the source's feed, and save its cursor in the same transaction.
 
     Raises:
         ClientError: after `CursorExpired`, a bootstrap is needed.
@@ -98,10 +98,10 @@ async def pull_once(flow: Flow, cursor: str, *, wait_seconds: float) -> Brought:
 
 
 async def bootstrap(flow: Flow) -> Brought:
-    """Bring everything that the source has, and the cursor to go on from.
+    """Apply a snapshot of the source.
 
-    The cursor is saved with the last batch, so what breaks off begins again; what had come
-    by then is found to be current.
+    The cursor is saved with the last batch, so a snapshot that breaks off begins again; copies
+    that were applied before are current then.
 
     Raises:
         ClientError
@@ -160,8 +160,8 @@ async def apply_lines(
 ) -> Brought | None:
     """Apply a stream in batches of bounded size, the last one with the stream's cursor.
 
-    A batch may be applied before the stream has ended: applying it again does no harm. An
-    empty page that ends at the `current` cursor is not worth a transaction.
+    Batches are applied before the stream has ended: applying them again does no harm. An empty
+    page that ends at the `current` cursor needs no transaction.
 
     Returns:
         `None` if the stream ended without its last line.
@@ -177,7 +177,7 @@ async def apply_lines(
             if brought.cursor:
                 raise ClientError("Something follows the cursor that ends a stream.")
             read = read_line(line)
-            if isinstance(read, End):
+            if isinstance(read, FeedEnd):
                 brought.cursor = read.cursor
                 continue
             copies.append(read)

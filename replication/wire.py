@@ -1,4 +1,4 @@
-"""Bodies of replication's HTTP API, checked before anything is done with them."""
+"""The bodies of replication's HTTP API, and their checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SCOPE = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}){1,6}")
 
 
 def is_scope(path: str) -> bool:
-    """Whether `path` can be that of a collection or an entity."""
+    """Whether `path` may be the path of a collection or an entity."""
     return _SCOPE.fullmatch(path) is not None
 
 
@@ -52,18 +52,18 @@ def _check_id(id: str) -> str:
 
 def _check_authorities(authorities: list[str]) -> list[str]:
     if "*" in authorities and authorities != list(RELAY):
-        raise ValueError('"*" stands for everybody, so it stands alone')
+        raise ValueError('"*" means all authorities, so it has to be alone')
     return authorities
 
 
 _Text = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
-class _Body(BaseModel):
+class _ClosedBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class LinkBody(_Body):
+class LinkBody(_ClosedBody):
     """`POST /replication/links` and `PUT /replication/links/{id}`."""
 
     id: Annotated[str, AfterValidator(_check_id)] | None = None
@@ -85,12 +85,12 @@ class LinkBody(_Body):
         )
 
 
-class _OriginBody(_Body):
+class _OriginBody(_ClosedBody):
     authority: _Text
     origin: Annotated[_Text, AfterValidator(_check_scope)]
 
 
-class OriginsBody(_Body):
+class OriginsBody(_ClosedBody):
     """`POST /replication/fetch` and `POST /replication/repair`."""
 
     origins: list[_OriginBody] = Field(max_length=MOST_ORIGINS)
@@ -107,7 +107,7 @@ def read_as(body: type[_Read], data: Any, subject: str) -> _Read:
     """Check a body.
 
     Raises:
-        XRegistryError: the first thing that is wrong, with all others as its violations.
+        XRegistryError: the first violation, with all of them in it.
     """
     try:
         return body.model_validate(data)
