@@ -1,4 +1,4 @@
-"""The client: everything that one node's API offers."""
+"""The client of one node's API."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from catalog.client.subscriptions import SubscriptionCalls
 
 
 class Client(ExportCalls, DocumentCalls, SubscriptionCalls, ReplicationCalls):
-    """One node's API. Use `Client.open`; every method raises `ClientError`.
+    """The API of one node. Use `Client.open`; every method raises `ClientError`.
 
-    What is safe to repeat is repeated; see `request`.
+    Requests that are safe to repeat are repeated; see `request`.
     """
 
     async def model(self) -> JsonObject:
-        """The model in full, with what the standard adds."""
+        """The full model, with the attributes that the standard adds."""
         return await self.get("/model")
 
     async def modelsource(self) -> JsonObject:
-        """The model as it was given."""
+        """The model as it was written."""
         return await self.get("/modelsource")
 
     async def put_modelsource(self, source: Any) -> JsonObject:
-        """Replace the model, unless an entity would not comply with it."""
+        """Replace the model. The node refuses a model that an entity does not comply with."""
         return await self.put("/modelsource", source)
 
     async def capabilities(self) -> JsonObject:
         return await self.get("/capabilities")
 
     async def offered_capabilities(self) -> JsonObject:
-        """All that could be turned on instead."""
+        """All values that the capabilities may have."""
         return await self.get("/capabilitiesoffered")
 
     async def put_capabilities(self, capabilities: Any) -> JsonObject:
-        """Replace the capabilities: what is not mentioned is turned off."""
+        """Replace the capabilities; those that are not mentioned are turned off."""
         return await self.put("/capabilities", capabilities)
 
     async def update_capabilities(self, changes: Any) -> JsonObject:
-        """Change some capabilities; the others stay as they are."""
+        """Change some capabilities."""
         return await self.patch("/capabilities", changes)
 
     async def validate(self, definition: str, message: Any) -> JsonObject:
-        """Whether a message conforms to its definition, and which rules it breaks.
+        """Check whether a message conforms to its definition; the answer lists the violations.
 
         Args:
             definition: the xid of a message, or of a version of one.

@@ -1,4 +1,4 @@
-"""Documents of resources and versions: bytes with their media type."""
+"""Calls for documents of resources and versions: bytes with their media type."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from aiohttp import hdrs
 from catalog.client.connection import Answer, Connection
 
 _METADATA = "xRegistry-"
-# What a value in a header can have as it is, beside letters and digits.
+# The characters that a header value may have unencoded, beside letters and digits.
 _PLAIN = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A version's document. `location` is where it is if it is kept elsewhere.
+    """A version's document. `location` is its URL if it is stored elsewhere.
 
-    `etag` and `epoch` are guards for the next write of it.
+    `etag` and `epoch` are guards for the next write.
     """
 
     content: bytes
@@ -31,13 +31,13 @@ class Document:
 
 
 class DocumentCalls(Connection):
-    """Reading and writing documents. Their metadata is an entity, as that of all resources."""
+    """The calls for documents. The metadata of a document is an entity."""
 
     async def document(self, xid: str) -> Document:
         """The document of a version, or of a resource's default version.
 
         Raises:
-            Refused: `not_found`, if there is no such thing.
+            Refused: `not_found`, if there is no such entity or it has no document.
         """
         return _document_of(await self.request("GET", xid))
 
@@ -58,8 +58,8 @@ class DocumentCalls(Connection):
             content: of any format.
             content_type: its media type, kept as `contenttype`.
             metadata: attributes to change with it, such as the `format` of a new schema.
-            etag: is refused with status 412 if the document has another one by then.
-            epoch: is refused with `mismatched_epoch` if the version has another one by then.
+            etag: the node refuses the write with status 412 if the document has another one.
+            epoch: the node refuses the write with `mismatched_epoch` if the version has another.
         """
         guard = {} if epoch is None else {"epoch": epoch}
         headers: dict[str, str] = {
@@ -83,7 +83,7 @@ def _document_of(answer: Answer) -> Document:
 
 
 def _header(value: str | int | bool) -> str:
-    """A scalar as core/http.md, "HTTP Header Values" has it; the text "null" would delete."""
+    """A scalar as core/http.md, "HTTP Header Values", writes it; a plain "null" would delete."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "%6Eull" if value == "null" else quote(str(value), safe=_PLAIN)

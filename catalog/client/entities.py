@@ -1,4 +1,4 @@
-"""Entities as dicts of xRegistry JSON: read, listed, created, replaced, updated, deleted."""
+"""Calls for entities, which are dicts of xRegistry JSON."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SEGMENTS_WITH_DOCUMENTS = (4, 6)
 class EntityCalls(Connection):
     """The calls for groups, resources, their meta entities and versions.
 
-    An entity is named by its xid, and is a dict of its attributes as the standard shows them. The
-    `epoch` of a write is a guard: the node refuses it with `mismatched_epoch` if the entity has
-    another one by then. A write whose first answer was lost is refused like that, too, if it was
-    carried out: read the entity to find out.
+    An entity is named by its xid, and is a dict of its attributes as in the standard. The `epoch`
+    of a write is a guard: the node refuses the write with `mismatched_epoch` if the entity has
+    another epoch. A write that is repeated because its answer was lost is refused like that if it
+    was carried out the first time: read the entity to find out.
     """
 
     async def entity(self, xid: str, *, inline: Sequence[str] = ()) -> JsonObject:
@@ -30,7 +30,7 @@ class EntityCalls(Connection):
             inline: collections to show in it, `*` for all (core/spec.md, "Inline Flag").
 
         Raises:
-            Refused: `not_found`, if there is no such thing.
+            Refused: `not_found`, if there is no such entity.
         """
         return await self.get(metadata_path(xid), _flags(inline=inline))
 
@@ -47,9 +47,9 @@ class EntityCalls(Connection):
 
         Args:
             collection: its path, such as `/messagegroups/g/messages`.
-            filters: any of them selects an entity; commas within one mean "and".
+            filters: alternatives that select entities; commas within one mean "and".
             sort: an attribute, and `=desc` after it for the other direction.
-            inline: as of `entity`.
+            inline: as in `entity`.
             page_size: the most entities of one page; the node's own limit unless given.
         """
         params = _flags(inline=inline, filters=filters, sort=sort)
@@ -65,10 +65,10 @@ class EntityCalls(Connection):
             yield item
 
     async def create(self, xid: str, attributes: Mapping[str, Any]) -> JsonObject:
-        """Create an entity, with what lies below it if that is among the attributes.
+        """Create an entity, with the entities below it that are among the attributes.
 
         Raises:
-            Refused: status 412, `precondition_failed`, if there is such an entity already.
+            Refused: status 412, `precondition_failed`, if the entity exists.
         """
         headers = {hdrs.IF_NONE_MATCH: "*"}
         return await self._json("PUT", metadata_path(xid), body=attributes, headers=headers)
@@ -76,7 +76,7 @@ class EntityCalls(Connection):
     async def replace(
         self, xid: str, attributes: Mapping[str, Any], *, epoch: int | None = None
     ) -> JsonObject:
-        """Give an entity just these attributes, or create it. What lies below it stays."""
+        """Give an entity just these attributes, or create it. Entities below it stay."""
         return await self.put(metadata_path(xid), _guarded(attributes, epoch))
 
     async def update(
@@ -88,12 +88,12 @@ class EntityCalls(Connection):
     async def add_version(self, resource: str, attributes: Mapping[str, Any]) -> JsonObject:
         """Create a version whose id the node chooses, unless `versionid` is among the attributes.
 
-        It is not repeated if its answer is lost, since that could make two versions.
+        It is not repeated if its answer is lost, since that could create two versions.
         """
         return await self.post(metadata_path(resource), attributes)
 
     async def set_default_version(self, resource: str, version: str | None) -> JsonObject:
-        """Make a version the default one until further notice; `None` is always the newest.
+        """Make a version the default one, sticky; `None` is the newest version from now on.
 
         The answer is the resource's meta entity.
         """
@@ -101,11 +101,11 @@ class EntityCalls(Connection):
         return await self.patch(f"{resource}/meta", chosen)
 
     async def delete(self, path: str, *, epoch: int | None = None) -> None:
-        """Delete an entity with all that lies below it, or all that a collection has.
+        """Delete an entity with all entities below it, or all entities of a collection.
 
         Args:
             path: an xid, or a collection's path.
-            epoch: a resource's own, which its meta entity shows, not its default version's.
+            epoch: for a resource, the epoch of its meta entity, not of its default version.
         """
         await self.request("DELETE", path, params=[] if epoch is None else [("epoch", str(epoch))])
 
@@ -116,7 +116,7 @@ def is_replica(entity: Mapping[str, Any]) -> bool:
 
 
 def metadata_path(xid: str) -> str:
-    """Where an entity is shown as JSON, whether or not it has a document of its own."""
+    """The path of an entity's JSON, whether or not it has a document."""
     has_document = len(xid.strip("/").split("/")) in _SEGMENTS_WITH_DOCUMENTS
     return xid + _DETAILS if has_document and not xid.endswith(_DETAILS) else xid
 

@@ -1,41 +1,109 @@
-"""Catalogs as documents: exported as a whole or in parts, and imported."""
+"""Exports a catalog or parts of it as a document, and imports documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from catalog.client.connection import UNBOUNDED, JsonObject
 from catalog.client.entities import EntityCalls, is_replica
 from catalog.client.errors import ClientError
-from catalog.client.parts import ExportPart
 
-# They say that names are to be read as those of the newest edition (documents/editions.py).
-_ITSELF = ("specversion", "xid")
-# Servers read request lines of about 8 KiB, to which percent-encoding adds, and a node takes 32
-# expressions, of which a resource needs two.
+# They mark the document as one of the newest edition (documents/editions.py).
+_ROOT_NAMES = ("specversion", "xid")
+# Servers accept request lines of about 8 KiB, percent-encoded, and a node accepts 32 expressions;
+# a resource needs two.
 _LONGEST_FILTERS = 5_000
 _MOST_FILTERS = 16
+_MOST_NAMES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPart:
+    """Groups of a type, a group, its resources of a type, or one resource: the names of a path."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, path: str) -> Self:
+        """The part at a path; without a name it is the whole catalog.
+
+        Raises:
+            ClientError: the path is not one of a part that can be exported.
+        """
+        names = tuple(name for name in path.split("/") if name)
+        if len(names) > _MOST_NAMES or "?" in path or "#" in path:
+            raise ClientError(f"{path} cannot be exported on its own.", "Name a group or resource.")
+        return cls(names)
+
+    @property
+    def path(self) -> str:
+        return "/" + "/".join(self.names)
+
+    @property
+    def plural(self) -> str:
+        return self.names[0]
+
+    def covers(self, other: ExportPart) -> bool:
+        return other.names[: len(self.names)] == self.names
+
+    def condition(self, model: Mapping[str, Any]) -> str:
+        """The filter of the registry that selects the entities of the part, or a few more."""
+        kind = model["groups"][self.plural]
+        conditions = [(f"{self.plural}.{kind['singular']}id", self.names[1])]
+        if len(self.names) == _MOST_NAMES and self.names[2] in kind.get("resources", {}):
+            singular = kind["resources"][self.names[2]]["singular"]
+            conditions.append((f"{self.plural}.{self.names[2]}.{singular}id", self.names[3]))
+        return ",".join(f"{name}={value}" for name, value in conditions)
+
+    def cut(self, document: Mapping[str, Any], into: JsonObject) -> bool:
+        """Copy the entities of this part from one document into another.
+
+        Returns:
+            whether there are any.
+        """
+        found: Any = document
+        for name in self.names:
+            found = found.get(name)
+            if not isinstance(found, dict):
+                return False
+        groups = into.setdefault(self.plural, {})
+        if len(self.names) == 1:
+            groups.update(found)
+        elif len(self.names) == 2:
+            groups[self.names[1]] = found
+        else:
+            self._cut_resources(document[self.plural][self.names[1]], found, groups)
+        return True
+
+    def _cut_resources(self, group: JsonObject, found: JsonObject, groups: JsonObject) -> None:
+        plural = self.names[2]
+        kept = groups.setdefault(self.names[1], _without_collections(group))
+        resources = kept.setdefault(plural, {})
+        resources.update(found if len(self.names) == 3 else {self.names[3]: found})
+        kept[f"{plural}url"] = group[f"{plural}url"]
+        kept[f"{plural}count"] = len(resources)
 
 
 class ExportCalls(EntityCalls):
     """Documents that `import_groups` and `concord import` take."""
 
     async def export(self, *paths: str, own: bool = False) -> JsonObject:
-        """A catalog, or parts of it inside of what they belong to, in document view.
+        """A catalog, or parts of it within their ancestors, in document view.
 
-        The whole catalog is shown as it is at one moment, and so are parts as far as their names
-        fit into one request. Parts cost what they hold, not what the catalog holds.
+        The whole catalog is read in one snapshot, and so are parts as far as their names fit into
+        one request. The cost of a part depends on its own size, not on the catalog's.
 
         Args:
-            paths: of groups of a type, a group, its resources of a type, or one of these; the
+            paths: of groups of a type, a group, its resources of a type, or one resource; the
                 whole catalog if there is none.
-            own: leave out the groups that another node is the authority of. Such a group holds
-                nothing of this node's, since only its authority can put resources into it.
+            own: leave out the groups of other authorities. Such a group has no resource of this
+                node, since only its authority can create resources in it.
 
         Raises:
-            Refused: there is nothing at one of the paths.
-            ClientError: one of them is no such path, or of another authority although `own`.
+            Refused: there is no entity at one of the paths.
+            ClientError: a path cannot be exported, or is of another authority although `own`.
         """
         parts = list(_uncovered(ExportPart.parse(path) for path in paths or ["/"]))
         is_whole = not parts[0].names
@@ -46,10 +114,10 @@ class ExportCalls(EntityCalls):
             parts = [ExportPart((plural,)) for plural in model["groups"]]
         for part in parts:
             if part.plural not in model["groups"]:
-                await self.get(part.path)  # The node says what is wrong with it.
+                await self.get(part.path)  # The node refuses this with the reason.
         wanted, asked = await self._own(parts) if own else (parts, parts)
         root = await self.get("/")
-        exported = {name: root[name] for name in _ITSELF} | {part.plural: {} for part in parts}
+        exported = {name: root[name] for name in _ROOT_NAMES} | {part.plural: {} for part in parts}
         documents = [await self._read_parts(each, model) for each in _requests(asked, model)]
         for part in wanted:
             is_there = any(part.cut(document, exported) for document in documents)
@@ -62,15 +130,15 @@ class ExportCalls(EntityCalls):
     ) -> JsonObject:
         """Create or change groups and all below them, all or nothing (`POST /apply`).
 
-        What is as the groups say already is not written.
+        Entities that are equal already are not written.
 
         Args:
             groups: by the plural of their type and their id.
-            overwrite: whatever epochs the entities have.
-            dry_run: write nothing; the answer and the errors are what they would be.
+            overwrite: ignore the epochs of the groups.
+            dry_run: write nothing, with the same answer and errors.
 
         Returns:
-            how many entities were `created` and `updated`, and the `changes` of each.
+            the numbers of entities `created` and `updated`, and the `changes` of each.
         """
         flags = [("ignore", "epoch")] if overwrite else []
         return await self.post("/apply", groups, [*flags, ("dryrun", "")] if dry_run else flags)
@@ -78,10 +146,10 @@ class ExportCalls(EntityCalls):
     async def _own(self, parts: Sequence[ExportPart]) -> tuple[list[ExportPart], list[ExportPart]]:
         """The parts to export, and the parts to read for that.
 
-        A type is read as a whole if most of its groups are wanted, else group by group.
+        A type is read as a whole if most of its groups are this node's, else group by group.
 
         Raises:
-            ClientError: one that is named belongs to another authority.
+            ClientError: a named part is of another authority.
         """
         wanted: list[ExportPart] = []
         asked: list[ExportPart] = []
@@ -122,9 +190,9 @@ class ExportCalls(EntityCalls):
         return await self._json("GET", path, params=params, largest=UNBOUNDED)
 
     async def _explain(self, part: ExportPart) -> None:
-        """Let the node say why there is nothing at a path."""
+        """Raise the node's reason why there is no entity at a path."""
         await self.get(f"{part.path}/meta" if len(part.names) == 4 else part.path)
-        raise ClientError(f"{part.path} came and went meanwhile.", "Export it again.")
+        raise ClientError(f"{part.path} was deleted and created meanwhile.", "Export it again.")
 
 
 def _uncovered(parts: Iterable[ExportPart]) -> Iterator[ExportPart]:
@@ -139,7 +207,7 @@ def _uncovered(parts: Iterable[ExportPart]) -> Iterator[ExportPart]:
 def _requests(
     parts: Sequence[ExportPart], model: Mapping[str, Any]
 ) -> Iterator[Sequence[ExportPart]]:
-    """Parts that can be read together: whole types, which need no filter, or some others."""
+    """Group the parts that one request can read: whole types need no filter, others do."""
     types = [part for part in parts if len(part.names) == 1]
     if types:
         yield types
@@ -155,3 +223,13 @@ def _requests(
             room -= length
     if batch:
         yield batch
+
+
+def _collections(group: Mapping[str, Any]) -> list[str]:
+    return [name for name in group if f"{name}url" in group and f"{name}count" in group]
+
+
+def _without_collections(group: JsonObject) -> JsonObject:
+    plurals = _collections(group)
+    names = {*plurals, *(f"{each}url" for each in plurals), *(f"{each}count" for each in plurals)}
+    return {name: value for name, value in group.items() if name not in names}

@@ -1,4 +1,4 @@
-"""The problem documents that a node refuses requests with (core/http.md, "Error Processing")."""
+"""The problem documents of refused requests (core/http.md, "Error Processing")."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _BEFORE_NAME = re.compile(r".*[#:]", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One rule that a request breaks: the xid that it is about, and the reason.
+    """One rule that a request breaks, with the xid of the entity and the reason.
 
-    `args` are the values that its title names, such as the `name` of an attribute.
+    `args` are the values in its title, such as the `name` of an attribute.
     """
 
     subject: str
@@ -47,7 +47,7 @@ class Violation:
 class Problem(Violation):
     """The problem document with which a node refuses a request.
 
-    `violations` is never empty: the problem itself where there is but one.
+    `violations` is never empty: a single violation is the problem itself.
     """
 
     status: int
@@ -55,13 +55,13 @@ class Problem(Violation):
 
     @property
     def others(self) -> list[Violation]:
-        """The violations beside the one that the problem itself tells of."""
+        """The violations other than the problem's own one."""
         own = (self.type, self.subject, self.title)
         return [v for v in self.violations if (v.type, v.subject, v.title) != own]
 
     @classmethod
     def read(cls, status: int, body: bytes, reason: str) -> Problem:
-        """Read a problem document; whatever is no such document becomes one."""
+        """Read a problem document, or make one of any other body."""
         with contextlib.suppress(orjson.JSONDecodeError):
             source = orjson.loads(body)
             if isinstance(source, dict) and "title" in source:

@@ -1,4 +1,4 @@
-"""A small HTTP sink on this machine that takes CloudEvents, for looking at what a node sends."""
+"""A small HTTP sink on this machine that takes the CloudEvents of a node."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Event = Mapping[str, Any]
 async def open_sink(
     receive: Callable[[Event], Awaitable[None] | None], *, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncIterator[str]:
-    """Listen, and hand every event to `receive`, in both content modes of HTTP.
+    """Listen, and pass every event to `receive`, in both content modes of HTTP.
 
-    The value is the sink's URL. Validation requests are granted (http-webhook.md 4). If
-    `receive` waits, so does who sent the event.
+    The value is the sink's URL. Validation requests are granted (http-webhook.md 4). The sender of
+    an event waits as long as `receive` does.
 
     Raises:
         OSError: the port is in use.

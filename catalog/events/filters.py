@@ -23,15 +23,15 @@ class FilterError(ValueError):
 def compile_filters(
     filters: Sequence[Any], *, types: Sequence[str] = (), source: str | None = None
 ) -> Predicate:
-    """A predicate that says whether an event is to be delivered.
+    """A predicate that tells whether an event is to be delivered.
 
     Args:
-        filters: filter expressions, all of which must hold; none lets everything pass.
-        types: the event types that may pass; none lets every type pass.
-        source: the event source that may pass; `None` lets every source pass.
+        filters: filter expressions, all of which must hold; without any, all events pass.
+        types: the event types that pass; without any, all types pass.
+        source: the event source that passes; `None` lets all sources pass.
 
     Raises:
-        FilterError: what is wrong, as a sentence for the user.
+        FilterError: the reason, as a sentence for the user.
     """
     compiler = _Compiler()
     wanted = [compiler.compile(expression, 1) for expression in filters]
@@ -43,7 +43,7 @@ def compile_filters(
 
 
 class _Compiler:
-    """Compiles expressions while it counts them."""
+    """Compiles expressions and counts them."""
 
     def __init__(self) -> None:
         self._expressions = 0

@@ -1,4 +1,4 @@
-"""Reads the end of the change log once for all subscribers that keep up with it."""
+"""Reads the end of the change log once for all subscribers that are synced."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from catalog.store.database import Connection, Database, wait_for
 from catalog.store.subscriptions import ContentMode
 
 _READ_LIMIT = 1000
-# Between so many subscribers, whoever else has something to do has a turn.
+# After so many subscribers, other tasks of the event loop have a turn.
 _WOKEN_AT_ONCE = 16
-_FIRST_LOOK_SECONDS = 0.005
-_LONGEST_LOOK_SECONDS = 1.0
+_FIRST_PAUSE_SECONDS = 0.005
+_LONGEST_PAUSE_SECONDS = 1.0
 
 
 class Rendered:
-    """An event in the forms that all its subscribers share.
+    """An event, encoded once for all its subscribers.
 
-    `texts` are its attributes as filters see them.
+    `texts` are its attributes for filters.
     """
 
     def __init__(self, event: CloudEvent) -> None:
@@ -37,14 +37,14 @@ class Rendered:
         self.texts: Mapping[str, str] = texts_of(event)
 
     def message(self, contentmode: ContentMode) -> HTTPMessage:
-        """What is sent to those who want it in this mode."""
+        """The event in a content mode."""
         if contentmode not in self._messages:
             self._messages[contentmode] = encode(self._event, contentmode)
         return self._messages[contentmode]
 
 
 class LogEntry:
-    """A logged change whose events are rendered when somebody first needs them."""
+    """A logged change whose events are rendered when they are first needed."""
 
     def __init__(self, position: Position, render: Callable[[], Sequence[CloudEvent]]) -> None:
         self._render = render
@@ -56,25 +56,25 @@ class LogEntry:
 
 
 class Terms(Protocol):
-    """The terms that changes are spoken of in: those of one published API."""
+    """Renders changes as the events of one published API."""
 
     async def entries(
         self, connection: Connection, changes: Sequence[LoggedChange]
     ) -> list[LogEntry]: ...
 
 
-# Whether any of these changes is for somebody.
 Concerns = Callable[[Sequence[LogEntry]], bool]
+"""Whether any of these changes concerns a subscriber."""
 
 
 class Tail:
     """A bounded window on the newest changes, kept in memory.
 
     Args:
-        database: whose log is read.
-        terms: those of the rendered events.
+        database: the log is read there.
+        terms: render the events.
         start: the window begins after this position.
-        size: how many changes the window keeps at least, once there were that many.
+        size: the least number of changes in the window, once there were that many.
     """
 
     def __init__(self, database: Database, *, terms: Terms, start: Position, size: int) -> None:
@@ -86,11 +86,11 @@ class Tail:
         self._begin = start
         self._end = start
         self._waiting: dict[asyncio.Future[None], Concerns] = {}
-        # Those who are behind share a few connections, whatever their number.
+        # Subscribers that are behind share a few connections, whatever their number.
         self._readers = asyncio.Semaphore(3)
 
     async def want(self, is_wanted: bool) -> None:
-        """Say whether there is anybody to read the log for. It begins anew at the log's end."""
+        """Read the log from its end on if there are subscribers, else stop reading."""
         if is_wanted == self._wanted.is_set():
             return
         if not is_wanted:
@@ -104,22 +104,22 @@ class Tail:
     async def run(self) -> None:
         """Follow the log for ever, while it is wanted.
 
-        A commit can stay hidden for a moment behind an older transaction that ends without
-        a signal, so after each signal the log is looked at again, less and less often.
+        A commit can stay hidden behind an older transaction that ends without a signal, so the
+        log is read again after each signal, less and less often.
         """
-        patience = _FIRST_LOOK_SECONDS
+        pause = _FIRST_PAUSE_SECONDS
         while True:
             await self._wanted.wait()
             ticket = self._database.signal.ticket()
             try:
-                is_more = await self.read_once() or await wait_for(ticket, patience)
+                is_more = await self.read_once() or await wait_for(ticket, pause)
             except ServerBusy:
                 is_more = True
                 await self._database.recovered()
-            patience = _FIRST_LOOK_SECONDS if is_more else min(2 * patience, _LONGEST_LOOK_SECONDS)
+            pause = _FIRST_PAUSE_SECONDS if is_more else min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def read_once(self) -> int:
-        """Add what the log has grown by to the window, and say how many changes that were."""
+        """Add the new changes of the log to the window; return their number."""
         end = self._end
         entries = await self._read(end, _READ_LIMIT)
         if entries and end == self._end:
@@ -146,7 +146,7 @@ class Tail:
             self._waiting.pop(woken, None)
 
     async def _wake(self, entries: Sequence[LogEntry]) -> None:
-        """Tell those who wait, few at a time: there can be thousands of them."""
+        """Wake the subscribers that are concerned, few at a time: thousands may be waiting."""
         for number, woken in enumerate([*self._waiting]):
             if number % _WOKEN_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -155,8 +155,7 @@ class Tail:
                 woken.set_result(None)
 
     async def after(self, position: Position, limit: int) -> Sequence[LogEntry]:
-        """Up to `limit` changes after a position: from memory for those who are synced,
-        from the database for those who are behind."""
+        """Up to `limit` changes after a position: from the window, or else from the database."""
         if position >= self._begin:
             first = bisect_right(self._entries, position, key=lambda entry: entry.position)
             return self._entries[first : first + limit]
@@ -178,6 +177,6 @@ class Tail:
 def _is_concerned(concerns: Concerns, entries: Sequence[LogEntry]) -> bool:
     try:
         return concerns(entries)
-    # Whoever waits meets it again when it reads the changes; the others are told all the same.
+    # The subscriber meets the error again when it reads the changes. The others are woken, too.
     except Exception:
         return True

@@ -1,4 +1,4 @@
-"""Delivers one event to an HTTP sink and tells what the sink said (http-webhook.md 2)."""
+"""Delivers one event to an HTTP sink and reads its answer (http-webhook.md 2)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _GONE = 410
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """The sink took the event."""
+    """The sink accepted the event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRefused:
-    """The sink did not take the event; it may do so after `retry_after` seconds."""
+    """The sink did not accept the event; it may do so after `retry_after` seconds."""
 
     reason: str
     retry_after: float = 0.0
@@ -36,12 +36,12 @@ class SinkRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkGone:
-    """The sink wants no event ever again."""
+    """The sink wants no further events."""
 
     reason: str
 
 
-Answer = Delivered | SinkRefused | SinkGone
+SinkAnswer = Delivered | SinkRefused | SinkGone
 
 
 async def post(
@@ -51,11 +51,10 @@ async def post(
     message: HTTPMessage,
     *,
     now: Callable[[], datetime],
-) -> Answer:
+) -> SinkAnswer:
     """Send one event, as `encode` writes it, to a subscription's sink.
 
-    What goes wrong on the way is an answer, not an exception. A redirect is a failure and
-    is not followed.
+    A failure to reach the sink is returned as `SinkRefused`. Redirects are not followed.
     """
     if (
         credential is not None
@@ -91,7 +90,7 @@ def _headers(
     return headers
 
 
-def _answer(status: int, headers: Mapping[str, str], now: datetime) -> Answer:
+def _answer(status: int, headers: Mapping[str, str], now: datetime) -> SinkAnswer:
     if 200 <= status < 300:
         return Delivered()
     reason = f"the sink answered {status}"
