@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
@@ -14,7 +14,7 @@ from catalog.model.entity import Origin
 from catalog.store import links
 from catalog.store.links import RELAY, Link, LinkDefinition
 from replication.apply import AppliedBatch, Batch, apply_batch
-from replication.decide import Policy, Verdict
+from replication.decide import Policy
 from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
 from replication.incoming import Incoming
@@ -81,7 +81,6 @@ class Brought:
     cursor: str
     copies: int = 0
     changes: int = 0
-    verdicts: Counter[Verdict] = field(default_factory=Counter)
 
 
 async def pull_once(flow: Flow, cursor: str, *, wait_seconds: float) -> Brought:
@@ -113,10 +112,7 @@ async def bootstrap(flow: Flow) -> Brought:
 async def _bring(
     flow: Flow, lines: AsyncGenerator[bytes], *, is_bulk: bool, current: str | None
 ) -> Brought:
-    async def apply(copies: list[Incoming], cursor: str | None) -> AppliedBatch:
-        return await apply_by(flow, copies, cursor, is_bulk=is_bulk)
-
-    brought = await apply_lines(lines, apply, current=current)
+    brought = await apply_lines(lines, partial(apply_by, flow, is_bulk=is_bulk), current=current)
     if brought is None:
         raise Unreachable(f"The answer of {flow.peer.url} broke off.", is_doubtful=True)
     return brought
@@ -139,12 +135,12 @@ async def retry_conflicts(flow: Flow) -> int:
         wanted = [o for o in batch if o.authority and is_scope(o.xid) and flow.policy.admits(o)]
         if wanted:
             lines = flow.peer.fetch_lines(wanted)
-            await apply_lines(lines, lambda copies, _: apply_by(flow, copies, None))
+            await apply_lines(lines, lambda copies, _: apply_by(flow, copies))
     return number
 
 
 async def apply_by(
-    flow: Flow, copies: list[Incoming], cursor: str | None, *, is_bulk: bool = False
+    flow: Flow, copies: list[Incoming], cursor: str | None = None, *, is_bulk: bool = False
 ) -> AppliedBatch:
     """Apply a batch of a link when the gate lets it pass."""
     batch = Batch(copies=copies, policy=flow.policy, link=flow.link, cursor=cursor, is_bulk=is_bulk)
@@ -195,4 +191,3 @@ async def apply_lines(
 def _add(brought: Brought, applied: AppliedBatch) -> None:
     brought.copies += len(applied.findings)
     brought.changes += applied.changes
-    brought.verdicts.update(finding.verdict for finding in applied.findings)
