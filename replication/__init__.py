@@ -1,1 +1,1 @@
-"""How catalogs keep each other up to date, by authority and epoch."""
+"""Replication: catalogs copy entities from each other, by authority and epoch."""

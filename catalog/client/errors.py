@@ -50,8 +50,9 @@ class Unreachable(ClientError):
 class BadAnswer(ClientError):
     """The answer is not one of a Concord node."""
 
-    def __init__(self, url: str, what: str) -> None:
-        super().__init__(f"{url} answered with {what}.", "Check that the URL is a Concord node's.")
+    def __init__(self, url: str, content: str) -> None:
+        hint = "Check that the URL is a Concord node's."
+        super().__init__(f"{url} answered with {content}.", hint)
 
 
 class Refused(ClientError):

@@ -38,3 +38,9 @@ def test_a_wait_is_never_longer_than_the_cap_nor_shorter_than_jitter_allows(
     ).delay(failures, Random(seed))
     delay = backoff.delay(failures, Random(seed))
     assert longest * (1 - backoff.jitter) <= delay <= longest <= backoff.cap
+
+
+def test_a_wait_is_as_long_as_the_other_side_asks_for() -> None:
+    backoff = Backoff(initial=1, factor=2, cap=10, jitter=0)
+    assert backoff.delay(2, Random(), at_least=1.5) == 2
+    assert backoff.delay(2, Random(), at_least=60) == 60
