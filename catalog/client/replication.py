@@ -17,9 +17,6 @@ from catalog.model.entity import Origin
 _CURSOR = "Concord-Cursor"
 _READY_SECONDS = 2
 
-FeedFilters = Sequence[tuple[str, str]]
-"""The query parameters `authority` and `scope` of the feed, each of which may be repeated."""
-
 
 class DigestRow(NamedTuple):
     """The state of one origin at a node."""
@@ -111,9 +108,17 @@ class ReplicationCalls(Connection):
             raise BadAnswer(self._at("/replication/changes"), "no feed") from error
 
     def change_lines(
-        self, after: str, *, limit: int, wait_seconds: float, filters: FeedFilters = ()
+        self,
+        after: str,
+        *,
+        limit: int,
+        wait_seconds: float,
+        filters: Iterable[tuple[str, str]] = (),
     ) -> AsyncGenerator[bytes]:
         """The lines of one page of the change feed as they arrive; see `lines`.
+
+        Args:
+            filters: the query parameters `authority` and `scope`, which may be repeated.
 
         Raises:
             CursorExpired: the node's log does not reach back so far.
@@ -121,7 +126,7 @@ class ReplicationCalls(Connection):
         page = [("after", after), ("limit", str(limit)), ("wait", f"{wait_seconds:g}"), *filters]
         return self.lines("GET", "/replication/changes", params=page, wait_seconds=wait_seconds)
 
-    def snapshot_lines(self, filters: FeedFilters = ()) -> AsyncGenerator[bytes]:
+    def snapshot_lines(self, filters: Iterable[tuple[str, str]] = ()) -> AsyncGenerator[bytes]:
         """The lines of all entities, however long that takes; see `lines`."""
         return self.lines("GET", "/replication/snapshot", params=filters, is_bounded=False)
 
