@@ -164,7 +164,7 @@ def _explain(error: Exception, settings: Settings) -> None:
     """End with one sentence if a node is known to fail like this, else raise `error`."""
     from catalog.configuring.initialmodel import InitialModelUnusable
     from catalog.node import AddressInUse
-    from catalog.store.database import DatabaseUnusable
+    from catalog.store.connections import DatabaseUnusable
     from catalog.store.server import EmbeddedPostgresError
 
     cause = next(_leaves(error))

@@ -43,6 +43,10 @@ _RELEASE_SECONDS = 2.0
 _CLOSE_SECONDS = 1.0
 
 
+class DatabaseUnusable(Exception):
+    """A node cannot start with this database, for the reason that the text gives."""
+
+
 class Connections:
     """A pool whose users see the database's loss as an error of ours.
 

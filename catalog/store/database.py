@@ -22,7 +22,13 @@ from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.ownerrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.store.availability import Availability
 from catalog.store.connections import Connection as Connection
-from catalog.store.connections import Connections, DatabaseFailure, cut, is_closed
+from catalog.store.connections import (
+    Connections,
+    DatabaseFailure,
+    DatabaseUnusable,
+    cut,
+    is_closed,
+)
 from catalog.store.migrate import migrate
 from catalog.store.queries import Queries
 
@@ -56,10 +62,6 @@ class Node:
 
     instance: uuid.UUID
     authority: str
-
-
-class DatabaseUnusable(Exception):
-    """The server cannot be reached or started, or does not let this node in."""
 
 
 class Signal:
@@ -133,7 +135,8 @@ class Database:
             pool_size: the most connections that are open at a time.
 
         Raises:
-            DatabaseUnusable: the server can't be reached or does not let us in.
+            DatabaseUnusable: the server cannot be reached or refuses the connection, or another
+                version of Concord migrated the database.
         """
         availability = Availability()
         pool = Connections(await _connect(dsn, pool_size), availability)

@@ -1,4 +1,4 @@
-"""Brings a database to the newest schema: numbered files, forward only, one at a time."""
+"""Migrates a database to the newest schema: numbered SQL files, applied in order, never undone."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import re
 from dataclasses import dataclass
 from importlib.resources import files
 
-import asyncpg
-
+from catalog.store.connections import Connection, DatabaseUnusable
 from catalog.store.queries import Queries
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 _queries = Queries("migrate")
 
 
-class MigrationError(Exception):
-    """The database is not one that this version of Concord can bring up to date."""
+class MigrationError(DatabaseUnusable):
+    """Another version of Concord has migrated the database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,39 +39,37 @@ def migrations() -> list[Migration]:
     return sorted(found, key=lambda migration: migration.number)
 
 
-async def migrate(connection: asyncpg.Connection) -> list[str]:
-    """Apply what is not applied yet, in one transaction, and answer with the names.
+async def migrate(connection: Connection) -> list[str]:
+    """Apply the missing migrations in one transaction, and return their names.
 
     Processes that start together wait for each other on an advisory lock.
 
     Raises:
-        MigrationError: the database was migrated by a newer version, or an applied file
-            has changed since.
+        MigrationError: a newer version migrated the database, or an applied file has changed
+            since. The database is left as it is.
     """
     async with connection.transaction():
         await connection.execute(_queries.lock)
         await connection.execute(_queries.create_table)
-        applied = {row["number"]: row for row in await connection.fetch(_queries.applied)}
-        known = migrations()
-        for migration in known:
-            row = applied.pop(migration.number, None)
-            if row is not None and row["checksum"] != migration.checksum:
+        checksums = {
+            row["number"]: row["checksum"] for row in await connection.fetch(_queries.applied)
+        }
+        missing = []
+        for migration in migrations():
+            checksum = checksums.pop(migration.number, None)
+            if checksum is None:
+                missing.append(migration)
+            elif checksum != migration.checksum:
                 raise MigrationError(
-                    f"migration {migration.number:04}_{migration.name} differs from the one that "
-                    "was applied to this database: run the version of Concord that created it"
+                    "another version of Concord created it, with a different migration "
+                    f"{migration.number:04}_{migration.name}: run that version, or use it to "
+                    "export the entities and import them into an empty database"
                 )
-        if applied:
-            raise MigrationError(
-                "this database was migrated by a newer version of Concord: run that one"
+        if checksums:
+            raise MigrationError("a newer version of Concord has migrated it: run that version")
+        for migration in missing:
+            await connection.execute(migration.sql)
+            await connection.execute(
+                _queries.record, migration.number, migration.name, migration.checksum
             )
-        return [
-            migration.name for migration in known if await _apply_missing(connection, migration)
-        ]
-
-
-async def _apply_missing(connection: asyncpg.Connection, migration: Migration) -> bool:
-    if await connection.fetchval(_queries.is_applied, migration.number):
-        return False
-    await connection.execute(migration.sql)
-    await connection.execute(_queries.record, migration.number, migration.name, migration.checksum)
-    return True
+        return [migration.name for migration in missing]

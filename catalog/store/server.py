@@ -29,7 +29,7 @@ from typing import IO
 
 import structlog
 
-from catalog.store.database import DatabaseUnusable
+from catalog.store.connections import DatabaseUnusable
 
 _log = structlog.get_logger(__name__)
 

@@ -11,8 +11,8 @@ import asyncpg
 from asyncpg.exceptions import ConnectionDoesNotExistError
 
 from catalog.model.backoff import Backoff
-from catalog.store.connections import Connection, DatabaseFailure
-from catalog.store.database import SETTINGS, Database, DatabaseUnusable, wait_for
+from catalog.store.connections import Connection, DatabaseFailure, DatabaseUnusable
+from catalog.store.database import SETTINGS, Database, wait_for
 from catalog.store.queries import Queries
 
 _changes = Queries("changes")

@@ -212,8 +212,14 @@ async def test_a_second_migration_does_nothing(database_url: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ("UPDATE migrations SET checksum = 'x' WHERE number = 1", "differs from the one"),
+        ("UPDATE migrations SET checksum = 'x' WHERE number = 1", "different migration 0001_"),
         ("INSERT INTO migrations VALUES (9999, 'later', 'x')", "newer version"),
+        # The schema before its migrations were put into one.
+        (
+            "UPDATE migrations SET checksum = 'x';"
+            "INSERT INTO migrations SELECT n, 'step', 'x' FROM generate_series(2, 15) AS n",
+            "export the entities and import them into an empty database",
+        ),
     ],
 )
 async def test_a_database_of_another_version_is_refused(
@@ -222,7 +228,9 @@ async def test_a_database_of_another_version_is_refused(
     connection = await asyncpg.connect(database_url)
     try:
         await connection.execute(damage)
+        before = await connection.fetch("SELECT * FROM migrations")
         with pytest.raises(MigrationError, match=message):
             await migrate(connection)
+        assert await connection.fetch("SELECT * FROM migrations") == before
     finally:
         await connection.close()

@@ -1,16 +1,31 @@
--- The catalog: who this node is, its entities and documents, what is left of deleted ones,
--- the change log, and what subscriptions and links need to go on after a crash.
+-- The schema of the catalog. schema.sql beside this folder shows it as PostgreSQL describes it.
 
+
+-- The node and its configuration
+
+-- As json, the members of a model keep the order in which they were given. `resolved` is the
+-- source with its includes resolved; it is null if the source has none. `capabilities` are null
+-- until a client has chosen some: all that the server offers are enabled until then. Every
+-- change of the configuration raises `revision`.
 CREATE TABLE node (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
     instance uuid NOT NULL,
     authority text NOT NULL,
-    modelsource jsonb NOT NULL,
-    -- Where the change log begins: what it held up to here was dropped.
+    modelsource json NOT NULL,
+    -- The change log begins after this position: earlier rows were dropped.
     dropped_txid bigint NOT NULL DEFAULT 0,
-    dropped_seq bigint NOT NULL DEFAULT 0
+    dropped_seq bigint NOT NULL DEFAULT 0,
+    resolved json,
+    capabilities json,
+    revision bigint NOT NULL DEFAULT 0
 );
 
+
+-- Entities, their documents, and the tombstones of deleted ones
+
+-- `listing` is the collection in which clients see this row's attributes: a group's own, and
+-- for a default version the one of its resource. It is null for every other row. `listing_id`
+-- is the id there, in lower case.
 CREATE TABLE entities (
     xid text COLLATE "C" PRIMARY KEY,
     collection text COLLATE "C" NOT NULL,
@@ -25,18 +40,25 @@ CREATE TABLE entities (
     document_sha256 bytea,
     digest bytea NOT NULL,
     fingerprint bigint NOT NULL,
-    bucket integer NOT NULL CHECK (bucket BETWEEN 0 AND 65535)
+    bucket integer NOT NULL CHECK (bucket BETWEEN 0 AND 65535),
+    listing text COLLATE "C",
+    listing_id text COLLATE "C"
 );
--- Ids are unique among their siblings whatever their case, and pages are in this order.
+-- Ids are unique among siblings without regard to case, and pages are in this order.
 CREATE UNIQUE INDEX entities_sibling ON entities (collection, lower(id) COLLATE "C");
 CREATE UNIQUE INDEX entities_origin ON entities (authority, origin);
--- Fingerprints of buckets are summed from the index alone.
+-- The fingerprints of buckets are combined from the index alone.
 CREATE INDEX entities_bucket ON entities (bucket) INCLUDE (fingerprint);
+-- Subtrees are read in this order: each entity right before everything below it, siblings by
+-- their ids without regard to case. No id contains a byte as low as 0x01.
+CREATE INDEX entities_tree ON entities ((replace(lower(xid), '/', E'\x01') COLLATE "C"));
 
 CREATE TABLE documents (
     xid text COLLATE "C" PRIMARY KEY REFERENCES entities (xid) ON DELETE CASCADE,
     body bytea NOT NULL
 );
+
+-- `is_past` marks a version that was deleted in an earlier life of its resource.
 CREATE TABLE tombstones (
     authority text COLLATE "C" NOT NULL,
     origin text COLLATE "C" NOT NULL,
@@ -46,13 +68,46 @@ CREATE TABLE tombstones (
     digest bytea NOT NULL,
     bucket integer NOT NULL,
     deletedat timestamptz NOT NULL,
+    is_past boolean NOT NULL DEFAULT false,
     PRIMARY KEY (authority, origin)
 );
 CREATE INDEX tombstones_bucket ON tombstones (bucket);
 
+-- Short URLs name a group or a resource by the beginning of the hash of its xid. No character
+-- of an xid has a meaning of its own in the `escape` format.
+CREATE FUNCTION short_key(xid text)
+RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN substring(sha256(decode(xid, 'escape')) FROM 1 FOR 12);
+
+CREATE INDEX entities_short_key ON entities (short_key(xid)) WHERE kind IN ('group', 'resource');
+
+-- Each resource with its default version, if that is here yet, and its number of versions.
+CREATE VIEW resources_shown AS
+SELECT r.xid, r.id, r.kind, r.authority, r.origin, r.epoch, r.attributes, r.createdat,
+    r.modifiedat, r.digest, r.document_sha256,
+    v.xid AS v_xid, v.epoch AS v_epoch, v.attributes AS v_attributes, v.createdat AS v_createdat,
+    v.modifiedat AS v_modifiedat, v.digest AS v_digest, v.document_sha256 AS v_document_sha256,
+    v.authority AS v_authority, v.origin AS v_origin,
+    (SELECT count(*) FROM entities c WHERE c.collection = r.xid || '/versions') AS versionscount
+FROM entities r
+LEFT JOIN entities v ON v.xid = r.xid || '/versions/' || (r.attributes ->> 'defaultversionid');
+
+
+-- Cross references: resources that show another one, which their attribute `xref` names
+
+CREATE INDEX entities_xref ON entities (collection, lower(id) COLLATE "C")
+    WHERE kind = 'resource' AND attributes ? 'xref';
+CREATE INDEX entities_xref_versions ON entities ((xid || '/versions'))
+    WHERE kind = 'resource' AND attributes ? 'xref';
+CREATE INDEX entities_xref_target ON entities ((attributes ->> 'xref'))
+    WHERE attributes ->> 'xref' IS NOT NULL;
+
+
+-- The change log
+
 -- A position in the log is (txid, seq). Rows of a transaction are shown only when every
--- transaction with a lower id has ended, so positions appear in ascending order and a
--- reader that goes on from the last one it saw skips nothing.
+-- transaction with a lower id has ended. So positions appear in ascending order, and a reader
+-- that continues after the last position it saw skips nothing.
 CREATE TABLE changes (
     txid bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
     seq bigint GENERATED ALWAYS AS IDENTITY,
@@ -70,78 +125,47 @@ CREATE TABLE changes (
     PRIMARY KEY (txid, seq)
 );
 
--- A revision is new with every replacement, so that whoever delivers notices it.
-CREATE SEQUENCE subscriptions_revision;
-CREATE TABLE subscriptions (
-    id text COLLATE "C" PRIMARY KEY,
-    definition jsonb NOT NULL,
-    sinkcredential jsonb,
-    revision bigint NOT NULL DEFAULT nextval('subscriptions_revision'),
-    txid bigint NOT NULL,
-    seq bigint NOT NULL,
-    state text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'ended')),
-    failures integer NOT NULL DEFAULT 0,
-    delivered bigint NOT NULL DEFAULT 0,
-    deliveredat timestamptz,
-    error text
-);
 
--- `cursor` is where to go on in the log of the instance that it names. A revision is never
--- given out again, so a link that was removed and added anew is another one.
-CREATE TABLE links (
-    id text PRIMARY KEY,
-    revision bigint NOT NULL GENERATED BY DEFAULT AS IDENTITY,
-    definition jsonb NOT NULL,
-    instance uuid,
-    authority text,
-    cursor text,
-    subscription text,
-    state text NOT NULL DEFAULT 'new'
-        CHECK (state IN ('new', 'copying', 'behind', 'current', 'waiting', 'refused')),
-    failures integer NOT NULL DEFAULT 0,
-    applied bigint NOT NULL DEFAULT 0,
-    appliedat timestamptz,
-    currentat timestamptz,
-    error text,
-    history jsonb NOT NULL DEFAULT '[]'
-);
+-- The locks of writes
 
--- What a link could not apply, and why; an entity leaves when it is applied after all.
-CREATE TABLE conflicts (
-    link text NOT NULL REFERENCES links (id) ON DELETE CASCADE,
-    authority text COLLATE "C" NOT NULL,
-    origin text COLLATE "C" NOT NULL,
-    xid text COLLATE "C" NOT NULL,
-    epoch bigint NOT NULL,
-    verdict text NOT NULL,
-    detail text NOT NULL,
-    at timestamptz NOT NULL,
-    PRIMARY KEY (link, authority, origin)
-);
-
--- Locks what an interaction will write and answers with the rows that it touches.
+-- Locks the entities that an interaction will write, and returns them, with the registry and
+-- the versions of the resources.
 --
--- Advisory locks take no transaction id, so an interaction gets its id only when it holds
--- all of them: of two interactions on one entity, the later one has the higher id, and
--- the change log shows an entity's changes in the order in which they were made.
--- Everybody takes keys in ascending order, so no two wait for each other.
+-- Advisory locks take no transaction id, so an interaction gets its id only when it holds all
+-- its locks. Of two interactions on one entity, the later one therefore has the higher id, and
+-- the change log shows an entity's changes in the order in which they were made. Keys are taken
+-- in ascending order, so no two interactions wait for each other.
 --
--- The catalog is always shared (or taken whole by bulk work). A group is exclusive where
--- children come or go, the registry where groups do; else a group is shared and each
--- resource is exclusive. If what is missing changed while waiting, SQLSTATE CC001 asks
--- the caller to begin again with everything exclusive.
+-- The catalog is locked shared, or exclusive by bulk writes and by changes of the
+-- configuration. A group is locked exclusive if children come or go, and the registry if groups
+-- do; otherwise the group is locked shared and each of the resources exclusive. SQLSTATE CC001:
+-- an entity was deleted while the interaction waited for its locks; begin again, with the
+-- registry and the groups exclusive. SQLSTATE CC002: the configuration has another revision
+-- than the expected one (null expects none); read the configuration and begin again.
+--
+-- `is_referred` says whether a cross reference may refer to any of the resources, `has_lived`
+-- whether any of the entities, or a version of the resources, may have been deleted before.
+--
+-- The settings of the planner: the function reads a few rows of tables that grow, and a plan
+-- made while they were small, or for the worst case, would scan them whole.
 CREATE FUNCTION lock_and_load(
     group_xids text[],
     resource_xids text[],
     registry_exclusive boolean,
     groups_exclusive boolean,
-    catalog_exclusive boolean
-) RETURNS SETOF entities LANGUAGE plpgsql AS $$
+    catalog_exclusive boolean,
+    expected_revision bigint
+) RETURNS TABLE (entity entities, is_referred boolean, has_lived boolean)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $$
 DECLARE
     take_registry boolean := registry_exclusive;
     take_groups boolean := groups_exclusive;
     lacks_group boolean;
     lacks_resource boolean;
+    held node;
 BEGIN
     SELECT count(*) FILTER (WHERE kind = 'group') < cardinality(group_xids),
         count(*) FILTER (WHERE kind = 'resource') < cardinality(resource_xids)
@@ -168,6 +192,10 @@ BEGIN
         ORDER BY key
         OFFSET 0
     ) AS ordered;
+    SELECT * INTO held FROM node;
+    IF expected_revision IS NOT NULL AND expected_revision IS DISTINCT FROM held.revision THEN
+        RAISE EXCEPTION 'the configuration changed' USING ERRCODE = 'CC002';
+    END IF;
     IF NOT catalog_exclusive AND NOT take_registry AND (
         SELECT count(*) FILTER (WHERE kind = 'group') < cardinality(group_xids)
             OR NOT take_groups
@@ -176,10 +204,435 @@ BEGIN
     ) THEN
         RAISE EXCEPTION 'what this interaction touches changed' USING ERRCODE = 'CC001';
     END IF;
+    is_referred := catalog_exclusive OR EXISTS (
+        SELECT FROM entities s WHERE s.attributes ->> 'xref' = ANY (resource_xids));
+    has_lived := catalog_exclusive OR EXISTS (
+        SELECT FROM tombstones t
+        WHERE t.authority = held.authority AND t.origin = ANY (group_xids || resource_xids)
+    ) OR EXISTS (
+        SELECT FROM unnest(resource_xids) AS r (xid)
+        JOIN tombstones t ON t.authority = held.authority
+            AND t.origin > r.xid || '/versions/' AND t.origin < r.xid || '/versions0');
     RETURN QUERY
-        SELECT * FROM entities WHERE xid = ANY (group_xids || resource_xids || ARRAY['/'])
+        SELECT e, is_referred, has_lived FROM entities e
+        WHERE e.xid = ANY (group_xids || resource_xids || ARRAY['/'])
         UNION ALL
-        SELECT * FROM entities
-        WHERE collection = ANY (SELECT r || '/versions' FROM unnest(resource_xids) AS r);
+        SELECT e, is_referred, has_lived FROM entities e
+        WHERE e.collection = ANY (ARRAY(SELECT r || '/versions' FROM unnest(resource_xids) AS r));
 END
 $$;
+
+
+-- Search and order
+
+-- The collection of groups, or of resources, in which an entity is or below which it is.
+CREATE FUNCTION search_place(xid text)
+RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE split_part(xid, '/', 4)
+    WHEN '' THEN '/' || split_part(xid, '/', 2)
+    ELSE '/' || split_part(xid, '/', 2) || '/' || split_part(xid, '/', 3)
+        || '/' || split_part(xid, '/', 4)
+END;
+
+-- The attributes and ids of an entity in lower case, in which equalities are looked up. With
+-- the collection in it, a search in one collection reads the entries of that one only.
+CREATE FUNCTION search_document(xid text, id text, attributes jsonb)
+RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN lower((attributes || jsonb_object(ARRAY[
+    '$id', coalesce(nullif(split_part(xid, '/', 5), ''), id),
+    '$vid', id,
+    '$in', search_place(xid)
+]))::text)::jsonb;
+
+-- The beginning of a name, by which entities are ordered. An index entry has to be small.
+CREATE FUNCTION search_name(attributes jsonb)
+RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN left(lower(coalesce(attributes ->> 'name', '')), 256);
+
+-- A time as clients see it.
+CREATE FUNCTION search_time(moment timestamptz)
+RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
+RETURN rtrim(rtrim(
+    to_char(moment AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '0'), '.') || 'Z';
+
+-- The attributes that an entity shown under `xid` has from columns.
+CREATE FUNCTION search_facts(
+    xid text, authority text, epoch bigint, createdat timestamptz, modifiedat timestamptz,
+    isdefault boolean
+)
+RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE
+RETURN jsonb_build_object(
+    'xid', xid,
+    '$authority', authority,
+    'epoch', epoch,
+    'createdat', search_time(createdat),
+    'modifiedat', search_time(modifiedat),
+    'isdefault', isdefault);
+
+-- The parts of an entity that a condition or an order needs: its ids, the named attributes
+-- (four at most; null stands for all), its facts, its meta entity. Converting a whole entity to
+-- lower case costs more than the rest of the evaluation.
+CREATE FUNCTION search_part(
+    entity_id text, version_id text, attributes jsonb, names text[],
+    facts jsonb, with_facts boolean, meta jsonb, with_meta boolean
+)
+RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE
+RETURN lower((
+    CASE WHEN names IS NULL
+        THEN attributes || jsonb_build_object('$id', entity_id, '$vid', version_id)
+        ELSE jsonb_build_object(
+            '$id', entity_id, '$vid', version_id,
+            coalesce(names[1], ''), attributes -> names[1],
+            coalesce(names[2], ''), attributes -> names[2],
+            coalesce(names[3], ''), attributes -> names[3],
+            coalesce(names[4], ''), attributes -> names[4])
+    END
+    || CASE WHEN with_facts THEN facts ELSE '{}' END
+    || CASE WHEN with_meta THEN meta ELSE '{}' END
+)::text)::jsonb;
+
+-- Values are ordered by rank, then as numbers, then as text: missing and empty ones first, then
+-- numbers, then booleans and strings, by their beginning.
+CREATE FUNCTION search_rank(value jsonb)
+RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE jsonb_typeof(value)
+    WHEN 'number' THEN 1 WHEN 'boolean' THEN 2 WHEN 'string' THEN (value <> '""')::integer * 2
+    ELSE 0 END;
+
+CREATE FUNCTION search_number(value jsonb)
+RETURNS numeric LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE jsonb_typeof(value) WHEN 'number' THEN value::numeric ELSE 0 END;
+
+-- `suffix` is the `Z` of a time: without it, times are ordered as text.
+CREATE FUNCTION search_text(value jsonb, suffix text)
+RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN jsonb_typeof(value) IN ('boolean', 'string')
+    THEN left(rtrim(value #>> '{}', suffix), 256) ELSE '' END;
+
+-- The indexes that pages are read from, by id, name and time of change.
+CREATE INDEX entities_listing ON entities (listing, listing_id) WHERE listing IS NOT NULL;
+CREATE INDEX entities_name ON entities (listing, search_name(attributes) COLLATE "C", listing_id)
+    WHERE listing IS NOT NULL;
+CREATE INDEX entities_modified ON entities (listing, modifiedat, listing_id)
+    WHERE listing IS NOT NULL;
+-- Every search reads the whole list of pending entries, so the list is kept short.
+CREATE INDEX entities_search ON entities
+    USING gin (search_document(xid, id, attributes) jsonb_path_ops)
+    WITH (gin_pending_list_limit = 128)
+    WHERE kind <> 'resource';
+
+-- The parts of `shown`, below. Each shows the entities of some collections, with the values
+-- that they are found and ordered by. `facts` and `meta` are costly: a query that does not use
+-- them does not compute them.
+
+-- Groups, and resources with the attributes of their default versions. (Other versions have no
+-- listing, so no search finds them here; a condition that excludes them would cost an index
+-- scan.)
+CREATE VIEW listed AS
+SELECT e.listing, e.listing_id,
+    CASE e.kind WHEN 'group' THEN e.xid ELSE left(e.collection, -9) END AS xid,
+    search_name(e.attributes) COLLATE "C" AS name, e.modifiedat,
+    search_document(e.xid, e.id, e.attributes) AS document,
+    e.listing_id AS entity_id, e.id AS version_id, e.attributes,
+    search_facts(
+        CASE e.kind WHEN 'group' THEN e.xid ELSE left(e.collection, -9) END,
+        e.authority, e.epoch, e.createdat, e.modifiedat, e.kind = 'version' OR NULL
+    ) AS facts,
+    (
+        SELECT jsonb_build_object('$meta', r.attributes || search_facts(
+            r.xid || '/meta', r.authority, r.epoch, r.createdat, r.modifiedat, NULL))
+        FROM entities r WHERE r.xid = left(e.collection, -9)
+    ) AS meta
+FROM entities e WHERE e.kind <> 'resource';
+
+-- Cross references, with the attributes and the meta entity of their targets.
+CREATE VIEW borrowed AS
+SELECT x.collection AS listing, lower(x.id) COLLATE "C" AS listing_id, x.xid,
+    search_name(v.attributes) COLLATE "C" AS name,
+    coalesce(v.modifiedat, '-infinity') AS modifiedat,
+    search_document(x.xid, v.id, coalesce(v.attributes, '{}')) AS document,
+    x.id AS entity_id, v.id AS version_id, coalesce(v.attributes, '{}') AS attributes,
+    search_facts(
+        x.xid, x.authority, v.epoch, v.createdat, v.modifiedat, v.id IS NOT NULL OR NULL
+    ) AS facts,
+    jsonb_build_object(
+        '$meta', coalesce(r.attributes, '{}') || x.attributes
+        || search_facts(x.xid || '/meta', x.authority, r.epoch, r.createdat, r.modifiedat, NULL)
+    ) AS meta
+FROM entities x
+LEFT JOIN entities r ON r.xid = x.attributes ->> 'xref' AND NOT r.attributes ? 'xref'
+LEFT JOIN entities v ON v.xid = r.xid || '/versions/' || (r.attributes ->> 'defaultversionid')
+WHERE x.kind = 'resource' AND x.attributes ? 'xref';
+
+-- The registry and all versions, each in the collection that it is stored in.
+CREATE VIEW kept AS
+SELECT e.collection AS listing, lower(e.id) COLLATE "C" AS listing_id, e.xid,
+    search_name(e.attributes) COLLATE "C" AS name, e.modifiedat,
+    search_document(e.xid, e.id, e.attributes) AS document,
+    split_part(e.xid, '/', 5) AS entity_id, e.id AS version_id, e.attributes,
+    search_facts(
+        e.xid, e.authority, e.epoch, e.createdat, e.modifiedat,
+        CASE e.kind WHEN 'version' THEN e.listing IS NOT NULL END
+    ) AS facts,
+    '{}'::jsonb AS meta
+FROM entities e WHERE e.kind <> 'resource' AND e.kind <> 'group';
+
+-- The versions that cross references show: those of their targets.
+CREATE VIEW lent AS
+SELECT x.xid || '/versions' AS listing, lower(v.id) COLLATE "C" AS listing_id,
+    x.xid || '/versions/' || v.id AS xid,
+    search_name(v.attributes) COLLATE "C" AS name, v.modifiedat,
+    search_document(x.xid, v.id, v.attributes) AS document,
+    x.id AS entity_id, v.id AS version_id, v.attributes,
+    search_facts(
+        x.xid || '/versions/' || v.id, x.authority, v.epoch, v.createdat, v.modifiedat,
+        v.listing IS NOT NULL
+    ) AS facts,
+    '{}'::jsonb AS meta
+FROM entities x
+JOIN entities v ON v.kind = 'version' AND v.collection = (x.attributes ->> 'xref') || '/versions'
+WHERE x.kind = 'resource' AND x.attributes ? 'xref';
+
+-- Every entity as clients see it, in the collection where they see it.
+CREATE VIEW shown AS
+TABLE listed UNION ALL TABLE borrowed UNION ALL TABLE kept UNION ALL TABLE lent;
+
+-- The names that conditions can refer to: `own` is the authority of this node.
+CREATE VIEW search_names AS SELECT jsonb_build_object('own', lower(authority)) AS names FROM node;
+
+
+-- Subscriptions
+
+-- Every replacement of a subscription gets a new revision, by which the process that delivers
+-- notices it.
+CREATE SEQUENCE subscriptions_revision;
+CREATE TABLE subscriptions (
+    id text COLLATE "C" PRIMARY KEY,
+    definition jsonb NOT NULL,
+    sinkcredential jsonb,
+    revision bigint NOT NULL DEFAULT nextval('subscriptions_revision'),
+    txid bigint NOT NULL,
+    seq bigint NOT NULL,
+    state text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'ended')),
+    failures integer NOT NULL DEFAULT 0,
+    delivered bigint NOT NULL DEFAULT 0,
+    deliveredat timestamptz,
+    error text
+);
+
+
+-- Links
+
+-- `cursor` is the position after which to continue in the log of `instance`. `base` is the base
+-- of the URLs that the source gives out. No revision is used twice, so a link that was removed
+-- and added again has another one.
+CREATE TABLE links (
+    id text PRIMARY KEY,
+    revision bigint NOT NULL GENERATED BY DEFAULT AS IDENTITY,
+    definition jsonb NOT NULL,
+    instance uuid,
+    authority text,
+    cursor text,
+    subscription text,
+    state text NOT NULL DEFAULT 'new'
+        CHECK (state IN ('new', 'copying', 'behind', 'current', 'waiting', 'refused')),
+    failures integer NOT NULL DEFAULT 0,
+    applied bigint NOT NULL DEFAULT 0,
+    appliedat timestamptz,
+    currentat timestamptz,
+    error text,
+    history jsonb NOT NULL DEFAULT '[]',
+    base text COLLATE "C"
+);
+
+-- The entities that a link could not apply, and why. A row is deleted when its entity is
+-- applied.
+CREATE TABLE conflicts (
+    link text NOT NULL REFERENCES links (id) ON DELETE CASCADE,
+    authority text COLLATE "C" NOT NULL,
+    origin text COLLATE "C" NOT NULL,
+    xid text COLLATE "C" NOT NULL,
+    epoch bigint NOT NULL,
+    verdict text NOT NULL,
+    detail text NOT NULL,
+    at timestamptz NOT NULL,
+    PRIMARY KEY (link, authority, origin)
+);
+
+
+-- Sets of applied documents
+
+-- The entities in the documents of a named set, so that a later apply of the set can delete
+-- the entities that its documents no longer contain. A deleted entity leaves its sets.
+CREATE TABLE set_members (
+    name text COLLATE "C" NOT NULL,
+    xid text COLLATE "C" NOT NULL REFERENCES entities (xid) ON DELETE CASCADE,
+    PRIMARY KEY (name, xid)
+);
+CREATE INDEX set_members_xid ON set_members (xid);
+
+
+-- The Discovery API
+
+-- The ids of services, which are derived from the origins of endpoints. The derivation never
+-- changes, so neither do the rows. Each is written when its id is first looked up.
+CREATE TABLE service_ids (
+    authority text COLLATE "C" NOT NULL,
+    origin text COLLATE "C" NOT NULL,
+    id uuid NOT NULL,
+    PRIMARY KEY (authority, origin)
+);
+CREATE INDEX service_ids_id ON service_ids (id);
+
+-- Requests that were accepted for later processing. No process works on a request after its
+-- deadline: a request that is still pending then was interrupted, and wrote nothing.
+CREATE TABLE service_requests (
+    id uuid PRIMARY KEY,
+    at timestamptz NOT NULL DEFAULT now(),
+    deadline timestamptz NOT NULL,
+    state text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'done', 'failed')),
+    headers jsonb NOT NULL DEFAULT '{}',
+    body bytea NOT NULL DEFAULT ''
+);
+CREATE INDEX service_requests_at ON service_requests (at);
+
+-- Services are the endpoints that offer subscriptions, in the order of their ids.
+CREATE INDEX entities_services ON entities (lower(id) COLLATE "C")
+    WHERE collection = '/endpoints' AND attributes -> 'usage' ? 'subscriber';
+
+-- Names of services are compared by full case folding, whatever the locale of the database.
+-- This block creates fold_case from the mappings C and F of Unicode 16, CaseFolding.txt.
+DO $migration$
+DECLARE
+    -- First and last code point, the step between them, and the mapping of the first one.
+    simple CONSTANT int[] := ARRAY[
+        [65,90,1,97], [181,181,1,956], [192,214,1,224], [216,222,1,248], [256,302,2,257],
+        [306,310,2,307], [313,327,2,314], [330,374,2,331], [376,376,1,255], [377,381,2,378],
+        [383,383,1,115], [385,385,1,595], [386,388,2,387], [390,390,1,596], [391,391,1,392],
+        [393,394,1,598], [395,395,1,396], [398,398,1,477], [399,399,1,601], [400,400,1,603],
+        [401,401,1,402], [403,403,1,608], [404,404,1,611], [406,406,1,617], [407,407,1,616],
+        [408,408,1,409], [412,412,1,623], [413,413,1,626], [415,415,1,629], [416,420,2,417],
+        [422,422,1,640], [423,423,1,424], [425,425,1,643], [428,428,1,429], [430,430,1,648],
+        [431,431,1,432], [433,434,1,650], [435,437,2,436], [439,439,1,658], [440,440,1,441],
+        [444,444,1,445], [452,452,1,454], [453,453,1,454], [455,455,1,457], [456,456,1,457],
+        [458,458,1,460], [459,475,2,460], [478,494,2,479], [497,497,1,499], [498,500,2,499],
+        [502,502,1,405], [503,503,1,447], [504,542,2,505], [544,544,1,414], [546,562,2,547],
+        [570,570,1,11365], [571,571,1,572], [573,573,1,410], [574,574,1,11366], [577,577,1,578],
+        [579,579,1,384], [580,580,1,649], [581,581,1,652], [582,590,2,583], [837,837,1,953],
+        [880,882,2,881], [886,886,1,887], [895,895,1,1011], [902,902,1,940], [904,906,1,941],
+        [908,908,1,972], [910,911,1,973], [913,929,1,945], [931,939,1,963], [962,962,1,963],
+        [975,975,1,983], [976,976,1,946], [977,977,1,952], [981,981,1,966], [982,982,1,960],
+        [984,1006,2,985], [1008,1008,1,954], [1009,1009,1,961], [1012,1012,1,952],
+        [1013,1013,1,949], [1015,1015,1,1016], [1017,1017,1,1010], [1018,1018,1,1019],
+        [1021,1023,1,891], [1024,1039,1,1104], [1040,1071,1,1072], [1120,1152,2,1121],
+        [1162,1214,2,1163], [1216,1216,1,1231], [1217,1229,2,1218], [1232,1326,2,1233],
+        [1329,1366,1,1377], [4256,4293,1,11520], [4295,4295,1,11559], [4301,4301,1,11565],
+        [5112,5117,1,5104], [7296,7296,1,1074], [7297,7297,1,1076], [7298,7298,1,1086],
+        [7299,7300,1,1089], [7301,7301,1,1090], [7302,7302,1,1098], [7303,7303,1,1123],
+        [7304,7304,1,42571], [7305,7305,1,7306], [7312,7354,1,4304], [7357,7359,1,4349],
+        [7680,7828,2,7681], [7835,7835,1,7777], [7840,7934,2,7841], [7944,7951,1,7936],
+        [7960,7965,1,7952], [7976,7983,1,7968], [7992,7999,1,7984], [8008,8013,1,8000],
+        [8025,8031,2,8017], [8040,8047,1,8032], [8120,8121,1,8112], [8122,8123,1,8048],
+        [8126,8126,1,953], [8136,8139,1,8050], [8152,8153,1,8144], [8154,8155,1,8054],
+        [8168,8169,1,8160], [8170,8171,1,8058], [8172,8172,1,8165], [8184,8185,1,8056],
+        [8186,8187,1,8060], [8486,8486,1,969], [8490,8490,1,107], [8491,8491,1,229],
+        [8498,8498,1,8526], [8544,8559,1,8560], [8579,8579,1,8580], [9398,9423,1,9424],
+        [11264,11311,1,11312], [11360,11360,1,11361], [11362,11362,1,619], [11363,11363,1,7549],
+        [11364,11364,1,637], [11367,11371,2,11368], [11373,11373,1,593], [11374,11374,1,625],
+        [11375,11375,1,592], [11376,11376,1,594], [11378,11378,1,11379], [11381,11381,1,11382],
+        [11390,11391,1,575], [11392,11490,2,11393], [11499,11501,2,11500], [11506,11506,1,11507],
+        [42560,42604,2,42561], [42624,42650,2,42625], [42786,42798,2,42787],
+        [42802,42862,2,42803], [42873,42875,2,42874], [42877,42877,1,7545],
+        [42878,42886,2,42879], [42891,42891,1,42892], [42893,42893,1,613], [42896,42898,2,42897],
+        [42902,42920,2,42903], [42922,42922,1,614], [42923,42923,1,604], [42924,42924,1,609],
+        [42925,42925,1,620], [42926,42926,1,618], [42928,42928,1,670], [42929,42929,1,647],
+        [42930,42930,1,669], [42931,42931,1,43859], [42932,42946,2,42933], [42948,42948,1,42900],
+        [42949,42949,1,642], [42950,42950,1,7566], [42951,42953,2,42952], [42955,42955,1,612],
+        [42956,42956,1,42957], [42960,42960,1,42961], [42966,42970,2,42967], [42972,42972,1,411],
+        [42997,42997,1,42998], [43888,43967,1,5024], [65313,65338,1,65345],
+        [66560,66599,1,66600], [66736,66771,1,66776], [66928,66938,1,66967],
+        [66940,66954,1,66979], [66956,66962,1,66995], [66964,66965,1,67003],
+        [68736,68786,1,68800], [68944,68965,1,68976], [71840,71871,1,71872],
+        [93760,93791,1,93792], [125184,125217,1,125218]
+    ];
+    -- The characters that map to more than one, and what they map to.
+    expanding CONSTANT text[] := ARRAY[
+        [E'\u00df\u1e9e', E'ss'], [E'\u0130', E'i\u0307'], [E'\u0149', E'\u02bcn'],
+        [E'\u01f0', E'j\u030c'], [E'\u0390\u1fd3', E'\u03b9\u0308\u0301'],
+        [E'\u03b0\u1fe3', E'\u03c5\u0308\u0301'], [E'\u0587', E'\u0565\u0582'],
+        [E'\u1e96', E'h\u0331'], [E'\u1e97', E't\u0308'], [E'\u1e98', E'w\u030a'],
+        [E'\u1e99', E'y\u030a'], [E'\u1e9a', E'a\u02be'], [E'\u1f50', E'\u03c5\u0313'],
+        [E'\u1f52', E'\u03c5\u0313\u0300'], [E'\u1f54', E'\u03c5\u0313\u0301'],
+        [E'\u1f56', E'\u03c5\u0313\u0342'], [E'\u1f80\u1f88', E'\u1f00\u03b9'],
+        [E'\u1f81\u1f89', E'\u1f01\u03b9'], [E'\u1f82\u1f8a', E'\u1f02\u03b9'],
+        [E'\u1f83\u1f8b', E'\u1f03\u03b9'], [E'\u1f84\u1f8c', E'\u1f04\u03b9'],
+        [E'\u1f85\u1f8d', E'\u1f05\u03b9'], [E'\u1f86\u1f8e', E'\u1f06\u03b9'],
+        [E'\u1f87\u1f8f', E'\u1f07\u03b9'], [E'\u1f90\u1f98', E'\u1f20\u03b9'],
+        [E'\u1f91\u1f99', E'\u1f21\u03b9'], [E'\u1f92\u1f9a', E'\u1f22\u03b9'],
+        [E'\u1f93\u1f9b', E'\u1f23\u03b9'], [E'\u1f94\u1f9c', E'\u1f24\u03b9'],
+        [E'\u1f95\u1f9d', E'\u1f25\u03b9'], [E'\u1f96\u1f9e', E'\u1f26\u03b9'],
+        [E'\u1f97\u1f9f', E'\u1f27\u03b9'], [E'\u1fa0\u1fa8', E'\u1f60\u03b9'],
+        [E'\u1fa1\u1fa9', E'\u1f61\u03b9'], [E'\u1fa2\u1faa', E'\u1f62\u03b9'],
+        [E'\u1fa3\u1fab', E'\u1f63\u03b9'], [E'\u1fa4\u1fac', E'\u1f64\u03b9'],
+        [E'\u1fa5\u1fad', E'\u1f65\u03b9'], [E'\u1fa6\u1fae', E'\u1f66\u03b9'],
+        [E'\u1fa7\u1faf', E'\u1f67\u03b9'], [E'\u1fb2', E'\u1f70\u03b9'],
+        [E'\u1fb3\u1fbc', E'\u03b1\u03b9'], [E'\u1fb4', E'\u03ac\u03b9'],
+        [E'\u1fb6', E'\u03b1\u0342'], [E'\u1fb7', E'\u03b1\u0342\u03b9'],
+        [E'\u1fc2', E'\u1f74\u03b9'], [E'\u1fc3\u1fcc', E'\u03b7\u03b9'],
+        [E'\u1fc4', E'\u03ae\u03b9'], [E'\u1fc6', E'\u03b7\u0342'],
+        [E'\u1fc7', E'\u03b7\u0342\u03b9'], [E'\u1fd2', E'\u03b9\u0308\u0300'],
+        [E'\u1fd6', E'\u03b9\u0342'], [E'\u1fd7', E'\u03b9\u0308\u0342'],
+        [E'\u1fe2', E'\u03c5\u0308\u0300'], [E'\u1fe4', E'\u03c1\u0313'],
+        [E'\u1fe6', E'\u03c5\u0342'], [E'\u1fe7', E'\u03c5\u0308\u0342'],
+        [E'\u1ff2', E'\u1f7c\u03b9'], [E'\u1ff3\u1ffc', E'\u03c9\u03b9'],
+        [E'\u1ff4', E'\u03ce\u03b9'], [E'\u1ff6', E'\u03c9\u0342'],
+        [E'\u1ff7', E'\u03c9\u0342\u03b9'], [E'\ufb00', E'ff'], [E'\ufb01', E'fi'],
+        [E'\ufb02', E'fl'], [E'\ufb03', E'ffi'], [E'\ufb04', E'ffl'], [E'\ufb05\ufb06', E'st'],
+        [E'\ufb13', E'\u0574\u0576'], [E'\ufb14', E'\u0574\u0565'], [E'\ufb15', E'\u0574\u056b'],
+        [E'\ufb16', E'\u057e\u0576'], [E'\ufb17', E'\u0574\u056d']
+    ];
+    run int[];
+    folding text[];
+    simple_from text := '';
+    simple_to text := '';
+    expanded text := '';
+    pairs text[] := '{}';
+BEGIN
+    FOREACH run SLICE 1 IN ARRAY simple LOOP
+        FOR code IN run[1]..run[2] BY run[3] LOOP
+            simple_from := simple_from || chr(code);
+            simple_to := simple_to || chr(code - run[1] + run[4]);
+        END LOOP;
+    END LOOP;
+    FOREACH folding SLICE 1 IN ARRAY expanding LOOP
+        expanded := expanded || folding[1];
+        FOR place IN 1..length(folding[1]) LOOP
+            pairs := pairs || ARRAY[[substr(folding[1], place, 1), folding[2]]];
+        END LOOP;
+    END LOOP;
+    EXECUTE format($definition$
+        CREATE FUNCTION fold_case(given text) RETURNS text
+        LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+        DECLARE
+            folded text;
+            pair text[];
+        BEGIN
+            IF octet_length(given) = char_length(given) THEN
+                RETURN lower(given COLLATE "C");
+            END IF;
+            folded := translate(given, %1$L, %2$L);
+            IF folded ~ %3$L THEN
+                FOREACH pair SLICE 1 IN ARRAY %4$L::text[] LOOP
+                    folded := replace(folded, pair[1], pair[2]);
+                END LOOP;
+            END IF;
+            RETURN folded;
+        END
+        $$
+    $definition$, simple_from, simple_to, format('[%s]', expanded), pairs);
+END
+$migration$;
+
+CREATE INDEX entities_service_names
+    ON entities (left(fold_case(attributes ->> 'name'), 256) COLLATE "C")
+    WHERE collection = '/endpoints' AND attributes -> 'usage' ? 'subscriber';

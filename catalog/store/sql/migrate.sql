@@ -1,9 +1,9 @@
 -- name: lock
--- One process at a time migrates a database.
+-- Let one process at a time migrate a database.
 SELECT pg_advisory_xact_lock(hashtextextended('concord migrations', 0))
 
 -- name: create_table
--- The record of what was applied.
+-- Create the table of applied migrations.
 CREATE TABLE IF NOT EXISTS migrations (
     number integer PRIMARY KEY,
     name text NOT NULL,
@@ -12,13 +12,9 @@ CREATE TABLE IF NOT EXISTS migrations (
 )
 
 -- name: applied
--- What was applied to this database.
-SELECT number, name, checksum FROM migrations
-
--- name: is_applied
--- Whether one migration was applied.
-SELECT EXISTS (SELECT FROM migrations WHERE number = $1)
+-- The migrations that were applied to this database.
+SELECT number, checksum FROM migrations
 
 -- name: record
--- Remember that a migration was applied.
+-- Record that a migration was applied.
 INSERT INTO migrations (number, name, checksum) VALUES ($1, $2, $3)
