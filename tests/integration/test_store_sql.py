@@ -18,6 +18,8 @@ from catalog.store import migrate as migrations
 from catalog.store.changes import START
 from catalog.store.migrate import MigrationError, migrate
 from catalog.store.queries import Queries
+from catalog.store.schemadump import FILE as SCHEMA
+from catalog.store.schemadump import dump_schema
 from catalog.store.subtrees import tree_key
 
 ROOT = Path(catalog.__file__).parent.parent
@@ -53,6 +55,10 @@ def test_every_statement_says_what_it_is_for(file: str, name: str) -> None:
 def test_migrations_are_numbered_one_by_one() -> None:
     numbers = [migration.number for migration in migrations.migrations()]
     assert numbers == [*range(1, len(numbers) + 1)]
+
+
+async def test_schema_sql_shows_what_the_migrations_make() -> None:
+    assert await dump_schema() == SCHEMA.read_text(), "schema.sql is stale: run `make schema`"
 
 
 async def test_every_statement_is_valid_against_the_schema(database_url: str) -> None:

@@ -1,0 +1,536 @@
+-- The schema after all migrations. Generated with `make schema`; do not edit.
+
+CREATE FUNCTION fold_case(given text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    AS $$
+        DECLARE
+            folded text;
+            pair text[];
+        BEGIN
+            IF octet_length(given) = char_length(given) THEN
+                RETURN lower(given COLLATE "C");
+            END IF;
+            folded := translate(given, 'ABCDEFGHIJKLMNOPQRSTUVWXYZµÀÁÂÃÄÅÆÇÈÉÊËÌ ...', 'abcdefghijklmnopqrstuvwxyzμàáâãäåæçèéêëì ...');
+            IF folded ~ '[ßẞİŉǰΐΐΰΰևẖẗẘẙẚὐὒὔὖᾀᾈᾁᾉᾂᾊᾃᾋᾄᾌᾅᾍᾆᾎᾇᾏᾐᾘᾑᾙ ...' THEN
+                FOREACH pair SLICE 1 IN ARRAY '{{ß,ss},{ẞ,ss},{İ,i̇},{ŉ,ʼn},{ǰ,ǰ},{ΐ,ι ...'::text[] LOOP
+                    folded := replace(folded, pair[1], pair[2]);
+                END LOOP;
+            END IF;
+            RETURN folded;
+        END
+        $$;
+
+CREATE TABLE entities (
+    xid text NOT NULL COLLATE "C",
+    collection text NOT NULL COLLATE "C",
+    id text NOT NULL COLLATE "C",
+    kind text NOT NULL,
+    authority text NOT NULL COLLATE "C",
+    origin text NOT NULL COLLATE "C",
+    epoch bigint NOT NULL,
+    attributes jsonb NOT NULL,
+    createdat timestamp with time zone NOT NULL,
+    modifiedat timestamp with time zone NOT NULL,
+    document_sha256 bytea,
+    digest bytea NOT NULL,
+    fingerprint bigint NOT NULL,
+    bucket integer NOT NULL,
+    listing text COLLATE "C",
+    listing_id text COLLATE "C",
+    CONSTRAINT entities_bucket_check CHECK (((bucket >= 0) AND (bucket <= 65535))),
+    CONSTRAINT entities_epoch_check CHECK ((epoch >= 0)),
+    CONSTRAINT entities_kind_check CHECK ((kind = ANY (ARRAY['registry'::text, 'group'::text, 'resource'::text, 'version'::text])))
+);
+
+CREATE FUNCTION lock_and_load(group_xids text[], resource_xids text[], registry_exclusive boolean, groups_exclusive boolean, catalog_exclusive boolean, expected_revision bigint) RETURNS TABLE(entity entities, is_referred boolean, has_lived boolean)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    take_registry boolean := registry_exclusive;
+    take_groups boolean := groups_exclusive;
+    lacks_group boolean;
+    lacks_resource boolean;
+    held node;
+BEGIN
+    SELECT count(*) FILTER (WHERE kind = 'group') < cardinality(group_xids),
+        count(*) FILTER (WHERE kind = 'resource') < cardinality(resource_xids)
+    INTO lacks_group, lacks_resource
+    FROM entities WHERE xid = ANY (group_xids || resource_xids);
+    take_registry := take_registry OR lacks_group;
+    take_groups := take_groups OR take_registry OR lacks_resource;
+    PERFORM CASE WHEN ordered.exclusive
+        THEN pg_advisory_xact_lock(ordered.key) ELSE pg_advisory_xact_lock_shared(ordered.key) END
+    FROM (
+        SELECT key, bool_or(exclusive) AS exclusive
+        FROM (
+            SELECT hashtextextended('catalog', 0) AS key, catalog_exclusive AS exclusive
+            UNION ALL
+            SELECT hashtextextended('/', 0), true WHERE take_registry AND NOT catalog_exclusive
+            UNION ALL
+            SELECT hashtextextended(xid, 0), take_groups FROM unnest(group_xids) AS xid
+            WHERE NOT catalog_exclusive
+            UNION ALL
+            SELECT hashtextextended(xid, 0), true FROM unnest(resource_xids) AS xid
+            WHERE NOT take_groups AND NOT catalog_exclusive
+        ) AS wanted
+        GROUP BY key
+        ORDER BY key
+        OFFSET 0
+    ) AS ordered;
+    SELECT * INTO held FROM node;
+    IF expected_revision IS NOT NULL AND expected_revision IS DISTINCT FROM held.revision THEN
+        RAISE EXCEPTION 'the configuration changed' USING ERRCODE = 'CC002';
+    END IF;
+    IF NOT catalog_exclusive AND NOT take_registry AND (
+        SELECT count(*) FILTER (WHERE kind = 'group') < cardinality(group_xids)
+            OR NOT take_groups
+            AND count(*) FILTER (WHERE kind = 'resource') < cardinality(resource_xids)
+        FROM entities WHERE xid = ANY (group_xids || resource_xids)
+    ) THEN
+        RAISE EXCEPTION 'what this interaction touches changed' USING ERRCODE = 'CC001';
+    END IF;
+    is_referred := catalog_exclusive OR EXISTS (
+        SELECT FROM entities s WHERE s.attributes ->> 'xref' = ANY (resource_xids));
+    has_lived := catalog_exclusive OR EXISTS (
+        SELECT FROM tombstones t
+        WHERE t.authority = held.authority AND t.origin = ANY (group_xids || resource_xids)
+    ) OR EXISTS (
+        SELECT FROM unnest(resource_xids) AS r (xid)
+        JOIN tombstones t ON t.authority = held.authority
+            AND t.origin > r.xid || '/versions/' AND t.origin < r.xid || '/versions0');
+    RETURN QUERY
+        SELECT e, is_referred, has_lived FROM entities e
+        WHERE e.xid = ANY (group_xids || resource_xids || ARRAY['/'])
+        UNION ALL
+        SELECT e, is_referred, has_lived FROM entities e
+        WHERE e.collection = ANY (ARRAY(SELECT r || '/versions' FROM unnest(resource_xids) AS r));
+END
+$$;
+
+CREATE FUNCTION search_place(xid text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE split_part(xid, '/'::text, 4) WHEN ''::text THEN ('/'::text || split_part(xid, '/'::text, 2)) ELSE ((((('/'::text || split_part(xid, '/'::text, 2)) || '/'::text) || split_part(xid, '/'::text, 3)) || '/'::text) || split_part(xid, '/'::text, 4)) END;
+
+CREATE FUNCTION search_document(xid text, id text, attributes jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (lower(((attributes || jsonb_object(ARRAY['$id'::text, COALESCE(NULLIF(split_part(xid, '/'::text, 5), ''::text), id), '$vid'::text, id, '$in'::text, search_place(xid)])))::text))::jsonb;
+
+CREATE FUNCTION search_time(moment timestamp with time zone) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN (rtrim(rtrim(to_char((moment AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS.US'::text), '0'::text), '.'::text) || 'Z'::text);
+
+CREATE FUNCTION search_facts(xid text, authority text, epoch bigint, createdat timestamp with time zone, modifiedat timestamp with time zone, isdefault boolean) RETURNS jsonb
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN jsonb_build_object('xid', xid, '$authority', authority, 'epoch', epoch, 'createdat', search_time(createdat), 'modifiedat', search_time(modifiedat), 'isdefault', isdefault);
+
+CREATE FUNCTION search_name(attributes jsonb) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN "left"(lower(COALESCE((attributes ->> 'name'::text), ''::text)), 256);
+
+CREATE FUNCTION search_number(value jsonb) RETURNS numeric
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE jsonb_typeof(value) WHEN 'number'::text THEN (value)::numeric ELSE (0)::numeric END;
+
+CREATE FUNCTION search_part(entity_id text, version_id text, attributes jsonb, names text[], facts jsonb, with_facts boolean, meta jsonb, with_meta boolean) RETURNS jsonb
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN (lower((((CASE WHEN (names IS NULL) THEN (attributes || jsonb_build_object('$id', entity_id, '$vid', version_id)) ELSE jsonb_build_object('$id', entity_id, '$vid', version_id, COALESCE((names)[1], ''::text), (attributes -> (names)[1]), COALESCE((names)[2], ''::text), (attributes -> (names)[2]), COALESCE((names)[3], ''::text), (attributes -> (names)[3]), COALESCE((names)[4], ''::text), (attributes -> (names)[4])) END || CASE WHEN with_facts THEN facts ELSE '{}'::jsonb END) || CASE WHEN with_meta THEN meta ELSE '{}'::jsonb END))::text))::jsonb;
+
+CREATE FUNCTION search_rank(value jsonb) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE jsonb_typeof(value) WHEN 'number'::text THEN 1 WHEN 'boolean'::text THEN 2 WHEN 'string'::text THEN (((value <> '""'::jsonb))::integer * 2) ELSE 0 END;
+
+CREATE FUNCTION search_text(value jsonb, suffix text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN (jsonb_typeof(value) = ANY (ARRAY['boolean'::text, 'string'::text])) THEN "left"(rtrim((value #>> '{}'::text[]), suffix), 256) ELSE ''::text END;
+
+CREATE FUNCTION short_key(xid text) RETURNS bytea
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN SUBSTRING(sha256(decode(xid, 'escape'::text)) FROM 1 FOR 12);
+
+CREATE VIEW borrowed AS
+ SELECT x.collection AS listing,
+    (lower(x.id) COLLATE "C") AS listing_id,
+    x.xid,
+    (search_name(v.attributes) COLLATE "C") AS name,
+    COALESCE(v.modifiedat, '-infinity'::timestamp with time zone) AS modifiedat,
+    search_document(x.xid, v.id, COALESCE(v.attributes, '{}'::jsonb)) AS document,
+    x.id AS entity_id,
+    v.id AS version_id,
+    COALESCE(v.attributes, '{}'::jsonb) AS attributes,
+    search_facts(x.xid, x.authority, v.epoch, v.createdat, v.modifiedat, ((v.id IS NOT NULL) OR NULL::boolean)) AS facts,
+    jsonb_build_object('$meta', ((COALESCE(r.attributes, '{}'::jsonb) || x.attributes) || search_facts((x.xid || '/meta'::text), x.authority, r.epoch, r.createdat, r.modifiedat, NULL::boolean))) AS meta
+   FROM ((entities x
+     LEFT JOIN entities r ON (((r.xid = (x.attributes ->> 'xref'::text)) AND (NOT (r.attributes ? 'xref'::text)))))
+     LEFT JOIN entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text)))))
+  WHERE ((x.kind = 'resource'::text) AND (x.attributes ? 'xref'::text));
+
+CREATE TABLE changes (
+    txid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL,
+    seq bigint NOT NULL,
+    interaction text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    xid text NOT NULL COLLATE "C",
+    kind text NOT NULL,
+    action text NOT NULL,
+    authority text NOT NULL COLLATE "C",
+    origin text NOT NULL COLLATE "C",
+    epoch bigint NOT NULL,
+    digest bytea NOT NULL,
+    changed text[] NOT NULL,
+    deprecation text[],
+    CONSTRAINT changes_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'deleted'::text])))
+);
+
+ALTER TABLE changes ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME changes_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE conflicts (
+    link text NOT NULL,
+    authority text NOT NULL COLLATE "C",
+    origin text NOT NULL COLLATE "C",
+    xid text NOT NULL COLLATE "C",
+    epoch bigint NOT NULL,
+    verdict text NOT NULL,
+    detail text NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE documents (
+    xid text NOT NULL COLLATE "C",
+    body bytea NOT NULL
+);
+
+CREATE VIEW kept AS
+ SELECT collection AS listing,
+    (lower(id) COLLATE "C") AS listing_id,
+    xid,
+    (search_name(attributes) COLLATE "C") AS name,
+    modifiedat,
+    search_document(xid, id, attributes) AS document,
+    split_part(xid, '/'::text, 5) AS entity_id,
+    id AS version_id,
+    attributes,
+    search_facts(xid, authority, epoch, createdat, modifiedat,
+        CASE kind
+            WHEN 'version'::text THEN (listing IS NOT NULL)
+            ELSE NULL::boolean
+        END) AS facts,
+    '{}'::jsonb AS meta
+   FROM entities e
+  WHERE ((kind <> 'resource'::text) AND (kind <> 'group'::text));
+
+CREATE VIEW lent AS
+ SELECT (x.xid || '/versions'::text) AS listing,
+    (lower(v.id) COLLATE "C") AS listing_id,
+    ((x.xid || '/versions/'::text) || v.id) AS xid,
+    (search_name(v.attributes) COLLATE "C") AS name,
+    v.modifiedat,
+    search_document(x.xid, v.id, v.attributes) AS document,
+    x.id AS entity_id,
+    v.id AS version_id,
+    v.attributes,
+    search_facts(((x.xid || '/versions/'::text) || v.id), x.authority, v.epoch, v.createdat, v.modifiedat, (v.listing IS NOT NULL)) AS facts,
+    '{}'::jsonb AS meta
+   FROM (entities x
+     JOIN entities v ON (((v.kind = 'version'::text) AND (v.collection = ((x.attributes ->> 'xref'::text) || '/versions'::text)))))
+  WHERE ((x.kind = 'resource'::text) AND (x.attributes ? 'xref'::text));
+
+CREATE TABLE links (
+    id text NOT NULL,
+    revision bigint NOT NULL,
+    definition jsonb NOT NULL,
+    instance uuid,
+    authority text,
+    cursor text,
+    subscription text,
+    state text DEFAULT 'new'::text NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    applied bigint DEFAULT 0 NOT NULL,
+    appliedat timestamp with time zone,
+    currentat timestamp with time zone,
+    error text,
+    history jsonb DEFAULT '[]'::jsonb NOT NULL,
+    base text COLLATE "C",
+    CONSTRAINT links_state_check CHECK ((state = ANY (ARRAY['new'::text, 'copying'::text, 'behind'::text, 'current'::text, 'waiting'::text, 'refused'::text])))
+);
+
+ALTER TABLE links ALTER COLUMN revision ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME links_revision_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE VIEW listed AS
+ SELECT listing,
+    listing_id,
+        CASE kind
+            WHEN 'group'::text THEN xid
+            ELSE "left"(collection, '-9'::integer)
+        END AS xid,
+    (search_name(attributes) COLLATE "C") AS name,
+    modifiedat,
+    search_document(xid, id, attributes) AS document,
+    listing_id AS entity_id,
+    id AS version_id,
+    attributes,
+    search_facts(
+        CASE kind
+            WHEN 'group'::text THEN xid
+            ELSE "left"(collection, '-9'::integer)
+        END, authority, epoch, createdat, modifiedat, ((kind = 'version'::text) OR NULL::boolean)) AS facts,
+    ( SELECT jsonb_build_object('$meta', (r.attributes || search_facts((r.xid || '/meta'::text), r.authority, r.epoch, r.createdat, r.modifiedat, NULL::boolean))) AS jsonb_build_object
+           FROM entities r
+          WHERE (r.xid = "left"(e.collection, '-9'::integer))) AS meta
+   FROM entities e
+  WHERE (kind <> 'resource'::text);
+
+CREATE TABLE migrations (
+    number integer NOT NULL,
+    name text NOT NULL,
+    checksum bytea NOT NULL,
+    appliedat timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE TABLE node (
+    singleton boolean DEFAULT true NOT NULL,
+    instance uuid NOT NULL,
+    authority text NOT NULL,
+    modelsource json NOT NULL,
+    dropped_txid bigint DEFAULT 0 NOT NULL,
+    dropped_seq bigint DEFAULT 0 NOT NULL,
+    resolved json,
+    capabilities json,
+    revision bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT node_singleton_check CHECK (singleton)
+);
+
+CREATE VIEW resources_shown AS
+ SELECT r.xid,
+    r.id,
+    r.kind,
+    r.authority,
+    r.origin,
+    r.epoch,
+    r.attributes,
+    r.createdat,
+    r.modifiedat,
+    r.digest,
+    r.document_sha256,
+    v.xid AS v_xid,
+    v.epoch AS v_epoch,
+    v.attributes AS v_attributes,
+    v.createdat AS v_createdat,
+    v.modifiedat AS v_modifiedat,
+    v.digest AS v_digest,
+    v.document_sha256 AS v_document_sha256,
+    v.authority AS v_authority,
+    v.origin AS v_origin,
+    ( SELECT count(*) AS count
+           FROM entities c
+          WHERE (c.collection = (r.xid || '/versions'::text))) AS versionscount
+   FROM (entities r
+     LEFT JOIN entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text)))));
+
+CREATE VIEW search_names AS
+ SELECT jsonb_build_object('own', lower(authority)) AS names
+   FROM node;
+
+CREATE TABLE service_ids (
+    authority text NOT NULL COLLATE "C",
+    origin text NOT NULL COLLATE "C",
+    id uuid NOT NULL
+);
+
+CREATE TABLE service_requests (
+    id uuid NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    deadline timestamp with time zone NOT NULL,
+    state text DEFAULT 'pending'::text NOT NULL,
+    headers jsonb DEFAULT '{}'::jsonb NOT NULL,
+    body bytea DEFAULT '\x'::bytea NOT NULL,
+    CONSTRAINT service_requests_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'done'::text, 'failed'::text])))
+);
+
+CREATE TABLE set_members (
+    name text NOT NULL COLLATE "C",
+    xid text NOT NULL COLLATE "C"
+);
+
+CREATE VIEW shown AS
+ SELECT listed.listing,
+    listed.listing_id,
+    listed.xid,
+    listed.name,
+    listed.modifiedat,
+    listed.document,
+    listed.entity_id,
+    listed.version_id,
+    listed.attributes,
+    listed.facts,
+    listed.meta
+   FROM listed
+UNION ALL
+ SELECT borrowed.listing,
+    borrowed.listing_id,
+    borrowed.xid,
+    borrowed.name,
+    borrowed.modifiedat,
+    borrowed.document,
+    borrowed.entity_id,
+    borrowed.version_id,
+    borrowed.attributes,
+    borrowed.facts,
+    borrowed.meta
+   FROM borrowed
+UNION ALL
+ SELECT kept.listing,
+    kept.listing_id,
+    kept.xid,
+    kept.name,
+    kept.modifiedat,
+    kept.document,
+    kept.entity_id,
+    kept.version_id,
+    kept.attributes,
+    kept.facts,
+    kept.meta
+   FROM kept
+UNION ALL
+ SELECT lent.listing,
+    lent.listing_id,
+    lent.xid,
+    lent.name,
+    lent.modifiedat,
+    lent.document,
+    lent.entity_id,
+    lent.version_id,
+    lent.attributes,
+    lent.facts,
+    lent.meta
+   FROM lent;
+
+CREATE SEQUENCE subscriptions_revision
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE subscriptions (
+    id text NOT NULL COLLATE "C",
+    definition jsonb NOT NULL,
+    sinkcredential jsonb,
+    revision bigint DEFAULT nextval('subscriptions_revision'::regclass) NOT NULL,
+    txid bigint NOT NULL,
+    seq bigint NOT NULL,
+    state text DEFAULT 'active'::text NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    delivered bigint DEFAULT 0 NOT NULL,
+    deliveredat timestamp with time zone,
+    error text,
+    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'ended'::text])))
+);
+
+CREATE TABLE tombstones (
+    authority text NOT NULL COLLATE "C",
+    origin text NOT NULL COLLATE "C",
+    xid text NOT NULL COLLATE "C",
+    kind text NOT NULL,
+    epoch bigint NOT NULL,
+    digest bytea NOT NULL,
+    bucket integer NOT NULL,
+    deletedat timestamp with time zone NOT NULL,
+    is_past boolean DEFAULT false NOT NULL
+);
+
+ALTER TABLE ONLY changes
+    ADD CONSTRAINT changes_pkey PRIMARY KEY (txid, seq);
+
+ALTER TABLE ONLY conflicts
+    ADD CONSTRAINT conflicts_pkey PRIMARY KEY (link, authority, origin);
+
+ALTER TABLE ONLY documents
+    ADD CONSTRAINT documents_pkey PRIMARY KEY (xid);
+
+ALTER TABLE ONLY entities
+    ADD CONSTRAINT entities_pkey PRIMARY KEY (xid);
+
+ALTER TABLE ONLY links
+    ADD CONSTRAINT links_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY migrations
+    ADD CONSTRAINT migrations_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY node
+    ADD CONSTRAINT node_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY service_ids
+    ADD CONSTRAINT service_ids_pkey PRIMARY KEY (authority, origin);
+
+ALTER TABLE ONLY service_requests
+    ADD CONSTRAINT service_requests_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY set_members
+    ADD CONSTRAINT set_members_pkey PRIMARY KEY (name, xid);
+
+ALTER TABLE ONLY subscriptions
+    ADD CONSTRAINT subscriptions_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY tombstones
+    ADD CONSTRAINT tombstones_pkey PRIMARY KEY (authority, origin);
+
+CREATE INDEX entities_bucket ON entities USING btree (bucket) INCLUDE (fingerprint);
+
+CREATE INDEX entities_listing ON entities USING btree (listing, listing_id) WHERE (listing IS NOT NULL);
+
+CREATE INDEX entities_modified ON entities USING btree (listing, modifiedat, listing_id) WHERE (listing IS NOT NULL);
+
+CREATE INDEX entities_name ON entities USING btree (listing, search_name(attributes) COLLATE "C", listing_id) WHERE (listing IS NOT NULL);
+
+CREATE UNIQUE INDEX entities_origin ON entities USING btree (authority, origin);
+
+CREATE INDEX entities_search ON entities USING gin (search_document(xid, id, attributes) jsonb_path_ops) WITH (gin_pending_list_limit='128') WHERE (kind <> 'resource'::text);
+
+CREATE INDEX entities_service_names ON entities USING btree ("left"(fold_case((attributes ->> 'name'::text)), 256) COLLATE "C") WHERE ((collection = '/endpoints'::text) AND ((attributes -> 'usage'::text) ? 'subscriber'::text));
+
+CREATE INDEX entities_services ON entities USING btree (lower(id)) WHERE ((collection = '/endpoints'::text) AND ((attributes -> 'usage'::text) ? 'subscriber'::text));
+
+CREATE INDEX entities_short_key ON entities USING btree (short_key(xid)) WHERE (kind = ANY (ARRAY['group'::text, 'resource'::text]));
+
+CREATE UNIQUE INDEX entities_sibling ON entities USING btree (collection, lower(id));
+
+CREATE INDEX entities_tree ON entities USING btree (replace(lower(xid), '/'::text, '\x01'::text));
+
+CREATE INDEX entities_xref ON entities USING btree (collection, lower(id)) WHERE ((kind = 'resource'::text) AND (attributes ? 'xref'::text));
+
+CREATE INDEX entities_xref_target ON entities USING btree (((attributes ->> 'xref'::text))) WHERE ((attributes ->> 'xref'::text) IS NOT NULL);
+
+CREATE INDEX entities_xref_versions ON entities USING btree (((xid || '/versions'::text))) WHERE ((kind = 'resource'::text) AND (attributes ? 'xref'::text));
+
+CREATE INDEX service_ids_id ON service_ids USING btree (id);
+
+CREATE INDEX service_requests_at ON service_requests USING btree (at);
+
+CREATE INDEX set_members_xid ON set_members USING btree (xid);
+
+CREATE INDEX tombstones_bucket ON tombstones USING btree (bucket);
+
+ALTER TABLE ONLY conflicts
+    ADD CONSTRAINT conflicts_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY documents
+    ADD CONSTRAINT documents_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON DELETE CASCADE;
+
+ALTER TABLE ONLY set_members
+    ADD CONSTRAINT set_members_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON DELETE CASCADE;

@@ -1,0 +1,63 @@
+"""Generates schema.sql, which shows the schema that all migrations together produce.
+
+`make schema` writes the file. No program reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from pathlib import Path
+
+import asyncpg
+
+from catalog.store.embedded import start_embedded
+from catalog.store.migrate import migrate
+from catalog.store.server import executables
+
+FILE = Path(__file__).with_name("schema.sql")
+_TITLE = "-- The schema after all migrations. Generated with `make schema`; do not edit.\n"
+# Session settings, and the comments before each statement, which repeat its first line.
+_NOISE = re.compile(r"^(SET .*|SELECT pg_catalog\.set_config.*|\\(un)?restrict .*|--.*)\n", re.M)
+# The tables of case folding are lines of a thousand characters.
+_LONG_LITERAL = re.compile(r"'([^'\n]{40})[^'\n]{60,}'")
+
+
+async def dump_schema() -> str:
+    """Migrate an empty database on a server of its own, and return its schema as SQL."""
+    with tempfile.TemporaryDirectory() as directory:
+        server = await start_embedded(Path(directory))
+        try:
+            connection = await asyncpg.connect(server.dsn)
+            await migrate(connection)
+            await connection.close()
+            return _readable(await _pg_dump(server.dsn))
+        finally:
+            await server.stop()
+
+
+async def _pg_dump(dsn: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        executables() / "pg_dump",
+        "--schema-only",
+        "--no-owner",
+        "--no-privileges",
+        dsn,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"pg_dump ended with status {process.returncode}")
+    return output.decode()
+
+
+def _readable(dump: str) -> str:
+    """Remove what is the same in every dump, or differs between releases of pg_dump."""
+    text = _NOISE.sub("", dump).replace("public.", "").replace('pg_catalog."C"', '"C"')
+    text = _LONG_LITERAL.sub(r"'\1 ...'", text).replace("\x01", r"\x01")
+    return _TITLE + "\n" + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(asyncio.run(dump_schema()))
