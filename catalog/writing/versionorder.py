@@ -100,8 +100,8 @@ def _oldest_first(
 def _as_roots_go(versions: Sequence[Lineage], spared: str | None) -> Iterator[str]:
     """The ids of versions in the order in which they are the oldest root.
 
-    With a root its descendants become roots. Those of the version that is spared never do, so
-    they come last, in their own line.
+    When a root goes, its children become roots. The children of the spared version never do,
+    so they go last: one by one, each followed by its descendants, which are roots from then on.
     """
     children: dict[str, list[Lineage]] = {}
     roots: list[_Key] = []
@@ -111,8 +111,8 @@ def _as_roots_go(versions: Sequence[Lineage], spared: str | None) -> Iterator[st
             roots.append(_key(version))
         else:
             children.setdefault(version.ancestor, []).append(version)
-    last = [_key(child) for child in children.get(spared or "", ())]
-    for line in (roots, last):
+    last = sorted(_key(child) for child in children.get(spared or "", ()))
+    for line in (roots, *([key] for key in last)):
         heapq.heapify(line)
         while line:
             vid = heapq.heappop(line)[2]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.model.schema import ResourceType
-from catalog.model.versions import newest, oldest
+from catalog.model.versions import Lineage, newest
 from catalog.model.xid import Xid
 from catalog.writing.ancestors import lineage_of
 from catalog.writing.draft import Draft
@@ -87,6 +87,14 @@ def has_root(vid: str, ancestors: dict[str, str]) -> bool:
     return vid in ancestors
 
 
+def first_to_go(versions: list[Lineage]) -> Lineage:
+    """The first created root; where there is none, of those whose ancestor is not among them."""
+    vids = {version.vid for version in versions}
+    heirs = [version for version in versions if version.ancestor not in vids]
+    roots = [version for version in versions if version.ancestor == version.vid]
+    return min(roots or heirs or versions, key=lambda one: (one.createdat, one.vid.lower()))
+
+
 @given(forests(), st.integers(2, 5), st.data())
 def test_the_oldest_root_goes_until_few_enough_are_left(
     held: list[Draft], limit: int, data: st.DataObject
@@ -96,14 +104,19 @@ def test_the_oldest_root_goes_until_few_enough_are_left(
     left = {each.xid.vid: lineage_of(each) for each in held}
     expected = []
     while len(left) > limit:
-        first = oldest([each for vid, each in left.items() if vid != default])
-        assert first is not None
+        first = first_to_go([each for vid, each in left.items() if vid != default])
         expected.append(first.vid)
         del left[first.vid]
         for each in left.values():
             each.ancestor = each.vid if each.ancestor == first.vid else each.ancestor
     gone = beyond_limit(held, default, kind(maxversions=limit))
     assert [each.xid.vid for each in gone] == expected
+
+
+def test_what_descended_from_a_deleted_version_goes_before_children_of_the_default_one() -> None:
+    held = [draft("0", "0"), draft("1", "0"), draft("2", "0"), draft("3", "1", day=1)]
+    gone = beyond_limit(held, "0", kind(maxversions=2))
+    assert [each.xid.vid for each in gone] == ["1", "3"]
 
 
 @pytest.mark.parametrize("mode", ["createdat", "modifiedat", "semver"])
