@@ -30,11 +30,12 @@ test: $(INSTALLED) ## Run all tests; PYTEST_ARGS='-m "not slow"' leaves the slow
 bench: $(INSTALLED) ## Measure what docs say about speed
 	@$(BIN)/python -m benchmarks
 
-lint: $(INSTALLED) ## Check style, types and the direction of imports
+lint: $(INSTALLED) ## Check style, types, the direction of imports, and that every name is used
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vulture
 
 format: $(INSTALLED) ## Rewrite the code in the house style
 	$(BIN)/ruff check --fix .

@@ -100,15 +100,6 @@ class Filters:
         """Whether one clause says it all, and of the entities themselves only."""
         return len(self.clauses) == 1 and not self.clauses[0].chain
 
-    def below(self, *collections: str) -> list[str]:
-        """The values of `?filter` for the URL of a collection that these lead down to.
-
-        What does not restrict that collection is left out (core/spec.md, "Filter Flag").
-        """
-        depth = len(collections)
-        reaching = [c for c in self.clauses if c.is_possible and c.chain[:depth] == collections]
-        return [text_below(clause, depth) for clause in reaching]
-
 
 def text_below(clause: Clause, depth: int) -> str:
     """A clause for the URL of the collection that is its chain's first `depth` steps down."""

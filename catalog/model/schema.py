@@ -148,8 +148,8 @@ class Constraint:
 class ResourceType:
     """A type of resources, and of their versions and meta entities.
 
-    The client-settable definitions, for `check_attributes`, are `version_attributes`,
-    `resource_attributes` and `meta_attributes`. `managed` and `meta_managed` name what a
+    The client-settable definitions, for `check_attributes`, are `version_attributes` and
+    `meta_attributes`. `managed` and `meta_managed` name what a
     client may send beside them: the caller examines those (ids, epoch, documents, times,
     ancestor, default version) and drops the rest, as read-only ones are to be ignored.
     Where the model restricts the values of those, `narrowed` and `meta_narrowed` define
@@ -173,7 +173,6 @@ class ResourceType:
     metaattributes: Mapping[str, Attribute] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     version_attributes: Mapping[str, Attribute] = field(init=False, compare=False, repr=False)
-    resource_attributes: Mapping[str, Attribute] = field(init=False, compare=False, repr=False)
     meta_attributes: Mapping[str, Attribute] = field(init=False, compare=False, repr=False)
     managed: frozenset[str] = field(init=False, compare=False, repr=False)
     meta_managed: frozenset[str] = field(init=False, compare=False, repr=False)
@@ -188,7 +187,6 @@ class ResourceType:
         resource = _settable(self.resourceattributes, RESOURCE_KEPT)
         managed = {*self.attributes, *self.resourceattributes} - {*version, *resource}
         object.__setattr__(self, "version_attributes", version)
-        object.__setattr__(self, "resource_attributes", resource)
         object.__setattr__(self, "meta_attributes", meta)
         object.__setattr__(self, "managed", frozenset(managed))
         object.__setattr__(self, "meta_managed", frozenset({*self.metaattributes} - {*meta}))

@@ -37,19 +37,6 @@ def newest(versions: Iterable[Lineage], mode: str = "manual") -> Lineage | None:
     return max(known, key=_ORDERS[mode], default=None)
 
 
-def oldest(versions: Iterable[Lineage], mode: str = "manual") -> Lineage | None:
-    """The version that is first in the order of the mode; in `manual`, the first root.
-
-    Where no root is among them, it is the first of those whose ancestor is not.
-    """
-    known = list(versions)
-    if mode == "manual":
-        vids = {version.vid for version in known}
-        heirs = [version for version in known if version.ancestor not in vids]
-        known = [version for version in known if version.ancestor == version.vid] or heirs or known
-    return min(known, key=_ORDERS[mode], default=None)
-
-
 def assign_ancestors(versions: Iterable[Lineage], mode: str) -> dict[str, str]:
     """Version id → the ancestor that it has by the mode; in `manual`, the one that it has."""
     if mode == "manual":

@@ -45,9 +45,6 @@ class Position:
         return position
 
 
-START = Position(0, 0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChange:
     """A change with where and when it was logged, and by which interaction."""

@@ -19,9 +19,6 @@ ContentMode = Literal["binary", "structured"]
 
 CHANNEL = "subscriptions"
 """Says the id of a subscription that was created, replaced or deleted."""
-LAG_BOUND = 1000
-"""A lag of this many changes means this many or more."""
-
 _queries = Queries("subscriptions")
 
 
@@ -57,7 +54,7 @@ class Subscription:
     """A durable cursor and a filter, with how its delivery went.
 
     Everything up to `cursor` was delivered or did not match. `failures` counts those in a
-    row. `lag` is how many changes come after the cursor, up to `LAG_BOUND`.
+    row. `lag` is how many changes come after the cursor: 1000 stands for that many or more.
     """
 
     id: str

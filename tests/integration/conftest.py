@@ -24,7 +24,7 @@ from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, read_configuration
 from catalog.model.modelsource import default_model, load_model
 from catalog.node import open_database
-from catalog.store.changes import START, LoggedChange, read_changes
+from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Database
 
 SPEC = "https://github.com/xregistry/spec/blob/main/core/spec.md#"
@@ -111,7 +111,7 @@ class Node:
         async with asyncio.timeout(20):
             while True:
                 async with self.database.pool.acquire() as connection:
-                    changes = await read_changes(connection, START, 100_000)
+                    changes = await read_changes(connection, Position(0, 0), 100_000)
                 if len(changes) == await self.logged():
                     return changes
                 await asyncio.sleep(0.01)  # between two looks at the log

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from catalog.model.change import REMOVED
-from catalog.store.changes import START, LoggedChange, Position, read_changes
+from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import wait_for
 from tests.integration.conftest import Node
 
@@ -52,7 +52,7 @@ async def write_some(node: Node, number: int) -> None:
 async def follow(node: Node, done: asyncio.Event) -> list[LoggedChange]:
     """Everything that a reader sees which never looks back."""
     seen: list[LoggedChange] = []
-    cursor: Position = START
+    cursor = Position(0, 0)
     while True:
         is_last = done.is_set()
         ticket = node.database.signal.ticket()
@@ -92,7 +92,7 @@ async def test_an_open_transaction_holds_back_what_was_committed_after_it_began(
         assert answer.status == 201
         assert await node.logged() == 2
         async with node.database.pool.acquire() as connection:
-            assert await read_changes(connection, START, 100) == []
+            assert await read_changes(connection, Position(0, 0), 100) == []
         await late.rollback()
     assert {logged.change.xid for logged in await node.changes()} == {"/", "/messagegroups/g"}
 

@@ -254,20 +254,6 @@ def test_collections_side_by_side_have_no_entities_in_common() -> None:
     assert not clause("dirs.name=x,boxes.name=y").is_possible
 
 
-def test_a_nested_collection_gets_what_restricts_it() -> None:
-    """core/spec.md, "Filter Flag": the URLs of nested collections."""
-    filters = parse_filters(
-        ["name=r,dirs.name=x", r"dirs.files.labels['a.b']=a\,b,dirs.size>1", "boxes.name=z"], MODEL
-    )
-    assert filters.below("dirs") == ["name=x", r"files.labels['a.b']=a\,b,size>1"]
-    assert filters.below("boxes") == ["name=z"]
-    assert filters.below("dirs", "files") == [r"labels['a.b']=a\,b"]
-    aims: list[dict[str, Any]] = [{"groups": "dirs"}, {"groups": "dirs", "resources": "files"}]
-    for aim in aims:
-        inner = parse_filters(filters.below(*aim.values()), MODEL, **aim)
-        assert inner.clauses[-1].expressions[0].condition == r"=a\,b"
-
-
 @pytest.mark.parametrize(
     ("text", "path", "is_descending"),
     [

@@ -320,7 +320,6 @@ def test_clients_set_what_is_neither_managed_nor_readonly() -> None:
     assert {*shelf.own_attributes} == {*described, "deprecated", "constraints", "floor"}
     assert {*book.version_attributes} == {*described, "contenttype", "format", "bookurl", "isbn"}
     assert {*book.meta_attributes} == {"labels", "compatibility", "deprecated", "owner"}
-    assert not book.resource_attributes
 
 
 def test_what_clients_do_not_set_is_managed() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.model.versions import Lineage, assign_ancestors, circle, is_semantic, newest, oldest
+from catalog.model.versions import Lineage, assign_ancestors, circle, is_semantic, newest
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 MODES = ("createdat", "modifiedat", "semver")
@@ -23,11 +23,10 @@ def version(vid: str, created: int = 0, modified: int = 0, ancestor: str = "") -
     )
 
 
-def ends(versions: list[Lineage], mode: str) -> tuple[str, str]:
-    first, last = oldest(versions, mode), newest(versions, mode)
-    assert first is not None
-    assert last is not None
-    return first.vid, last.vid
+def last(versions: list[Lineage], mode: str) -> str:
+    found = newest(versions, mode)
+    assert found is not None
+    return found.vid
 
 
 def chain(versions: list[Lineage], mode: str) -> str:
@@ -40,23 +39,22 @@ def chain(versions: list[Lineage], mode: str) -> str:
     return " ".join(vids)
 
 
-def test_without_versions_there_is_no_newest_and_no_oldest() -> None:
+def test_without_versions_there_is_no_newest() -> None:
     for mode in ("manual", *MODES):
         assert newest([], mode) is None
-        assert oldest([], mode) is None
         assert assign_ancestors([], mode) == {}
 
 
 def test_by_hand_the_newest_is_the_last_created_that_nobody_descends_from() -> None:
     versions = [version("a", 0), version("b", 9, ancestor="a"), version("c", 5, ancestor="b")]
-    assert ends(versions, "manual") == ("a", "c")
+    assert last(versions, "manual") == "c"
     versions.append(version("d", 7))
-    assert ends(versions, "manual") == ("a", "d")
+    assert last(versions, "manual") == "d"
 
 
 def test_by_hand_ids_decide_between_versions_created_at_once_in_any_case() -> None:
     versions = [version("b"), version("A"), version("C"), version("a1")]
-    assert ends(versions, "manual") == ("A", "C")
+    assert last(versions, "manual") == "C"
 
 
 def test_by_hand_ancestors_stay_what_clients_made_them() -> None:
@@ -121,7 +119,7 @@ def test_an_order_makes_one_chain_from_the_oldest_to_the_newest(
     ancestors = assign_ancestors(versions, mode)
     linked = chain(versions, mode).split()
     assert sorted(linked) == sorted(ancestors) == sorted(one.vid for one in versions)
-    assert (linked[0], linked[-1]) == ends(versions, mode)
+    assert linked[-1] == last(versions, mode)
     assert circle(ancestors) == []
     assert [vid for vid, ancestor in ancestors.items() if vid == ancestor] == linked[:1]
 
@@ -131,7 +129,7 @@ def test_the_order_in_which_versions_are_given_changes_nothing(
     versions: list[Lineage], mode: str, data: st.DataObject
 ) -> None:
     shuffled = data.draw(st.permutations(versions))
-    assert ends(shuffled, mode) == ends(versions, mode)
+    assert last(shuffled, mode) == last(versions, mode)
     assert assign_ancestors(shuffled, mode) == assign_ancestors(versions, mode)
 
 
