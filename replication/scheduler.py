@@ -11,9 +11,11 @@ from catalog.client import ClientError
 from catalog.context import Context
 from catalog.events.supervisor import LoopTiming, Supervisor, run_as_leader
 from catalog.http.outbound import open_session
-from catalog.store import configuration, links
+from catalog.store import links
+from catalog.store.configuration import CONFIGURATION_CHANNEL
 from catalog.store.database import Connection
 from catalog.store.leadership import listening, run_heartbeat
+from catalog.store.links import LINK_CHANNEL
 from replication.linkrunner import LinkResources, LinkRunner
 from replication.notifications import forget_subscription
 
@@ -44,8 +46,8 @@ async def _serve(context: Context, connection: Connection, timing: LoopTiming) -
         scheduler = LinkScheduler(resources, group)
         group.create_task(run_heartbeat(connection))
         async with (
-            listening(connection, links.CHANNEL, scheduler.hear),
-            listening(connection, configuration.CHANNEL, lambda _: scheduler.reconsider()),
+            listening(connection, LINK_CHANNEL, scheduler.hear),
+            listening(connection, CONFIGURATION_CHANNEL, lambda _: scheduler.reconsider()),
         ):
             await scheduler.run()
 

@@ -11,7 +11,7 @@ from catalog.http.etag import strong_tag
 from catalog.http.headers import interaction_headers
 from catalog.http.preconditions import check_tag
 from catalog.http.responses import json_response, to_json
-from catalog.model.offering import describe
+from catalog.model.capabilities import describe
 
 
 async def get_capabilities(request: web.Request) -> web.Response:

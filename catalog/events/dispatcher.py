@@ -16,7 +16,7 @@ from catalog.http.outbound import open_session
 from catalog.store.changes import read_head
 from catalog.store.database import Connection, Database
 from catalog.store.leadership import listening, run_heartbeat
-from catalog.store.subscriptions import CHANNEL, load, pull_back, read_revisions
+from catalog.store.subscriptions import SUBSCRIPTION_CHANNEL, load, pull_back, read_revisions
 
 _WINDOW = 10_000
 
@@ -60,7 +60,7 @@ async def _serve(context: Context, connection: Connection, timing: LoopTiming) -
             group.create_task(tail.run())
         group.create_task(progress.run())
         group.create_task(run_heartbeat(connection))
-        async with listening(connection, CHANNEL, dispatcher.announce):
+        async with listening(connection, SUBSCRIPTION_CHANNEL, dispatcher.announce):
             await dispatcher.run()
 
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import orjson
 
+MAX_REASONS = 3
+"""How many problems of a document a check reports at most."""
+
 
 class MalformedDocument(ValueError):
     """A document breaks a rule of its format; the text says which."""

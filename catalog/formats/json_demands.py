@@ -34,7 +34,7 @@ from catalog.formats.json_facts import (
 from catalog.formats.json_sameness import same_keywords
 
 # What these say cannot be taken apart here: it is met by the same words only.
-WHOLE = (
+WHOLE_KEYWORDS = (
     ("$dynamicRef",),
     ("$recursiveRef",),
     ("contains", "minContains", "maxContains"),
@@ -246,7 +246,7 @@ def _reference(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> It
 
 def _whole(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     keywords = demand.says()
-    for group in WHOLE:
+    for group in WHOLE_KEYWORDS:
         if group[0] in keywords and not any(same_keywords(fact, demand, group) for fact in facts):
             yield f"{shown(at)}: {group[0]} is not the same"
     for keyword in UNEVALUATED:

@@ -13,7 +13,13 @@ from referencing import Registry, Specification
 from referencing.exceptions import NoSuchAnchor, PointerToNowhere, Unresolvable
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
 
-from catalog.formats.documenttext import MalformedDocument, Mismatch, read_json, read_payload
+from catalog.formats.documenttext import (
+    MAX_REASONS,
+    MalformedDocument,
+    Mismatch,
+    read_json,
+    read_payload,
+)
 from catalog.formats.json_evolution import obstacle
 from catalog.formats.json_facts import SchemaPart
 
@@ -39,7 +45,6 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         ),
     }
 )
-MAX_REASONS = 3
 _WHOLE = "urn:concord:schema"
 LATEST = DIALECTS["draft-2020-12"]
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from json_structure import InstanceValidator, SchemaValidator
 
-from catalog.formats.documenttext import MalformedDocument, read_json, read_payload
+from catalog.formats.documenttext import MAX_REASONS, MalformedDocument, read_json, read_payload
 
-MAX_REASONS = 3
 _ROOT = frozenset({"$root", "properties", "required", "type"})
 
 

@@ -42,7 +42,7 @@ INTERCHANGEABLE = (
 # Bytes hold any text and any message; the other way round is not sure.
 READ_AS_BYTES = {Field.TYPE_STRING, Field.TYPE_MESSAGE}
 LENGTH_DELIMITED = {Field.TYPE_STRING, Field.TYPE_BYTES, Field.TYPE_MESSAGE}
-MESSAGES = {Field.TYPE_MESSAGE, Field.TYPE_GROUP}
+MESSAGE_TYPES = {Field.TYPE_MESSAGE, Field.TYPE_GROUP}
 MAX_PROBLEMS = 3
 
 
@@ -155,7 +155,7 @@ class Pair:
         return self._are_messages() and written in writer.messages and read in reader.messages
 
     def _are_messages(self) -> bool:
-        return self.wrote.type == self.reads.type and self.wrote.type in MESSAGES
+        return self.wrote.type == self.reads.type and self.wrote.type in MESSAGE_TYPES
 
     def _have_one_encoding(self) -> bool:
         types = {self.wrote.type, self.reads.type}

@@ -14,7 +14,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from catalog.formats.documenttext import MalformedDocument, Mismatch, is_json_type
 
-MAX_DEPTH = 100
+MAX_MESSAGE_DEPTH = 100
 
 
 def empty(files: Sequence[FileDescriptorProto], name: str) -> Any:
@@ -46,7 +46,7 @@ def fault_in(message: Any, payload: bytes, contenttype: str) -> str:
 
 def _read_json(message: Message, payload: bytes) -> None:
     try:
-        json_format.Parse(payload, message, max_recursion_depth=MAX_DEPTH)
+        json_format.Parse(payload, message, max_recursion_depth=MAX_MESSAGE_DEPTH)
     except (json_format.ParseError, UnicodeDecodeError) as error:
         raise Mismatch(str(error)) from error
 

@@ -13,14 +13,13 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from grpc_tools import protoc
 
 from catalog.formats import protobuf_message
-from catalog.formats.documenttext import MalformedDocument, unquoted
+from catalog.formats.documenttext import MAX_REASONS, MalformedDocument, unquoted
 from catalog.formats.protobuf_evolution import obstacle
 
 # Nothing else can be imported: google/protobuf/timestamp.proto and its neighbours.
 WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
 FILE = "document.proto"
 COMPLAINT = re.compile(rf"\S*{re.escape(FILE)}:(\d+:\d+: .*)")
-MAX_REASONS = 3
 
 
 def validate(format: str, document: bytes) -> str:

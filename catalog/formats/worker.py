@@ -1,28 +1,43 @@
-"""The process that checks documents: it reads questions, and writes an answer to each."""
+"""The process that checks documents: it reads requests and writes a reply to each."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, BinaryIO
 
 import orjson
 
-from catalog.formats.confinement import confine
 from catalog.formats.documenttext import MalformedDocument, Mismatch
 from catalog.formats.families import family_of
 
 MAX_ANSWER_CHARACTERS = 1000
+MAX_FILE_BYTES = 64 * 1024 * 1024
 CONFORM = "conform"
+FORBIDDEN = (
+    "ftplib",
+    "http",
+    "os.exec",
+    "os.fork",
+    "os.posix_spawn",
+    "os.system",
+    "socket",
+    "subprocess",
+    "urllib",
+)
 
 
 def main(memory: int, seconds: int) -> None:
-    """Serve until the server closes the pipe, or memory ran out once.
+    """Answer requests until the server closes the pipe, or a check has run out of memory.
 
-    `seconds` ends a check that outlives the server, which would have ended it.
+    Args:
+        memory: the limit of this process, in bytes.
+        seconds: ends a check whose server, which has a shorter limit, is gone.
     """
     answers = _take_standard_output()
     confine(memory)
@@ -40,15 +55,17 @@ def main(memory: int, seconds: int) -> None:
 
 
 def check(format: str, direction: str, documents: Sequence[bytes]) -> str:
-    """Find what is wrong with a document, between an older and a newer one, or with a payload.
+    """Validate a document, compare an older with a newer one, or check a payload.
+
+    Returns the problem, or "".
 
     Raises:
-        Malformed: a document, or the schema of a payload, breaks the rules of its format.
+        MalformedDocument: a document, or the schema of a payload, breaks the rules of its format.
         Mismatch: a payload does not conform.
     """
     family = family_of(format)
     assert family is not None
-    # The libraries behind the modules are large; a process loads those that it needs.
+    # The libraries behind the modules are large: load only the one that is needed.
     module = import_module(f"catalog.formats.{family.module}")
     if direction == CONFORM:
         schema, payload, contenttype, part = documents
@@ -70,7 +87,7 @@ def _answer(format: str, direction: str, documents: Sequence[bytes]) -> dict[str
     except MemoryError:
         return _reply("the check needs more memory than it may use", last=True)
     except Exception as error:
-        # A library may fail in any way at what it was not made for.
+        # Libraries fail in many ways at documents that they were not made for.
         return _reply(f"the check ended with {type(error).__name__}: {error}")
 
 
@@ -84,12 +101,37 @@ def _printable(text: str) -> str:
 
 
 def _take_standard_output() -> BinaryIO:
-    """Libraries print; what they print must not be taken for an answer."""
+    """Replace the standard output, so that nothing a library prints is taken for a reply."""
     answers = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
     return answers
+
+
+def confine(memory: int) -> None:
+    """Limit the memory of this process in bytes, and forbid the network and other programs.
+
+    The libraries are told not to fetch what documents refer to; this holds where one forgets it.
+    """
+    _limit(resource.RLIMIT_AS, memory)
+    _limit(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
+    _limit(resource.RLIMIT_CORE, 0)
+    sys.addaudithook(_refuse)
+
+
+def _limit(kind: int, most: int) -> None:
+    # macOS refuses to limit the address space.
+    with suppress(ValueError, OSError):
+        resource.setrlimit(kind, (most, most))
+
+
+def _refuse(event: str, details: tuple[object, ...]) -> None:
+    if event == "urllib.Request" and str(details[0]).startswith("file:"):
+        # xmlschema reads the schemas in its package like this.
+        return
+    if event.startswith(FORBIDDEN):
+        raise PermissionError(f"a check may not do this: {event}")
 
 
 if __name__ == "__main__":

@@ -11,9 +11,8 @@ from xmlschema import XMLResource, XMLSchema10, XMLSchema11
 from xmlschema.exceptions import XMLResourceBlocked, XMLSchemaException
 from xmlschema.validators import XMLSchemaParseError
 
-from catalog.formats.documenttext import MalformedDocument, Mismatch, unquoted
+from catalog.formats.documenttext import MAX_REASONS, MalformedDocument, Mismatch, unquoted
 
-MAX_REASONS = 3
 OUTSIDE = "and nothing but the document itself is read"
 
 

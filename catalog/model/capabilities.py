@@ -1,6 +1,6 @@
-"""What a registry can do: what it offers, and what of that is turned on.
+"""The capabilities that a server offers, and those that are in force in its registry.
 
-Source: core/spec.md, "Registry Capabilities".
+Source: core/spec.md, "Registry Capabilities" and "Offered Capabilities".
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 SPECVERSION = "1.0-rc4"
+_STRING = {"type": "string"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +34,11 @@ class Capabilities:
 
     @property
     def initially(self) -> Capabilities:
-        """What of an offer is in force until a client says otherwise."""
+        """The offered capabilities that are in force until a client chooses."""
         return replace(self, shortself=False)
 
     def is_mutable(self, name: str) -> bool:
-        """Whether clients may change this kind of metadata, which may be unavailable."""
+        """Whether this kind of metadata is available and clients may change it."""
         return self.available.get(name, False)
 
     def validates(self, format: str) -> bool:
@@ -55,14 +56,14 @@ class Capabilities:
         return tuple(dict.fromkeys(found))
 
     def checks_more_than(self, other: Capabilities) -> bool:
-        """Whether anything is to be checked that `other` may leave alone."""
+        """Whether any check is in force here that is not in force in `other`."""
         return not {*self.formats} <= {*other.formats} or any(
             not {*rules} <= {*other.compatibilities.get(format, ())}
             for format, rules in self.compatibilities.items()
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The map that clients see."""
+        """The capabilities as `GET /capabilities` shows them."""
         return {
             "available": {name: {"mutable": can} for name, can in self.available.items()},
             "compatibilities": {name: list(rules) for name, rules in self.compatibilities.items()},
@@ -76,7 +77,7 @@ class Capabilities:
         }
 
 
-# What a server without any checker of documents can do.
+# The offer of a server that cannot check documents.
 OFFERED = Capabilities(
     available={
         "capabilities": True,
@@ -119,7 +120,7 @@ OFFERED = Capabilities(
 def offered_with(
     formats: Iterable[str], compatibilities: Mapping[str, tuple[str, ...]]
 ) -> Capabilities:
-    """What a server can do that checks these formats and compatibility rules."""
+    """The offer of a server that checks these formats and compatibility rules."""
     return replace(
         OFFERED,
         formats=tuple(sorted(formats)),
@@ -128,7 +129,7 @@ def offered_with(
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern, in which `*` stands for anything, fits a text whatever its case.
+    """Whether a pattern, in which `*` stands for any text, matches a text, ignoring case.
 
     Source: core/spec.md, "compatibilities Capability".
     """
@@ -148,7 +149,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether any text fits both patterns; without a star, a pattern is that text."""
+    """Whether any text matches both patterns; a pattern without a star matches only itself."""
     if "*" not in one:
         return matches(other, one)
     if "*" not in other:
@@ -158,10 +159,56 @@ def overlap(one: str, other: str) -> bool:
 
 
 def _ends(pattern: str) -> tuple[str, str]:
-    """What is before the first star, and what is after the last one."""
+    """The text before the first star, and the text after the last one."""
     parts = pattern.split("*")
     return parts[0], parts[-1]
 
 
 def _agree(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
+
+
+def describe(offered: Capabilities) -> dict[str, Any]:
+    """Describe the offered capabilities, as `GET /capabilitiesoffered` shows them."""
+    return {
+        "available": {
+            "type": "object",
+            "attributes": {
+                name: {
+                    "type": "object",
+                    "attributes": {"mutable": _boolean(*_mutable(name, can))},
+                }
+                for name, can in offered.available.items()
+            },
+        },
+        "compatibilities": {
+            "type": "object",
+            "attributes": {
+                format: _array(rules) for format, rules in offered.compatibilities.items()
+            },
+        },
+        "flags": _array(offered.flags),
+        "formats": _array(offered.formats),
+        "ignores": _array(offered.ignores),
+        "pagination": _boolean(*_choices(offered.pagination)),
+        "shortself": _boolean(*_choices(offered.shortself)),
+        "specversions": _array(offered.specversions),
+        "versionmodes": _array(offered.versionmodes),
+    }
+
+
+def _mutable(name: str, can: bool) -> tuple[bool, ...]:
+    # A client that made the capabilities immutable could not undo that.
+    return (True,) if name == "capabilities" else _choices(can)
+
+
+def _choices(can: bool) -> tuple[bool, ...]:
+    return (False, True) if can else (False,)
+
+
+def _boolean(*allowed: bool) -> dict[str, Any]:
+    return {"type": "boolean", "enum": list(allowed)}
+
+
+def _array(allowed: tuple[str, ...]) -> dict[str, Any]:
+    return {"type": "array", "item": _STRING, "enum": list(allowed)}

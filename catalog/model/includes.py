@@ -16,7 +16,7 @@ from catalog.model.attributesource import broken
 MAX_CHAIN = 16
 MAX_DOCUMENTS = 100
 MAX_MEMBERS = 100_000
-MAX_DEPTH = 128
+MAX_SOURCE_DEPTH = 128
 
 Fetch = Callable[[str], Awaitable[Any]]
 
@@ -38,7 +38,7 @@ async def resolve_includes(
 
     Raises:
         ModelError: an include is malformed, circular, leads nowhere or to no object, or
-            there is more of it than MAX_CHAIN, MAX_DOCUMENTS, MAX_MEMBERS or MAX_DEPTH allow.
+            it exceeds MAX_CHAIN, MAX_DOCUMENTS, MAX_MEMBERS or MAX_SOURCE_DEPTH.
     """
     resolution = _Resolution(fetch=fetch, documents={base: source})
     return await resolution.members(source, _Spot(base, ""), (), 0)
@@ -66,8 +66,8 @@ class _Resolution:
         self, source: Mapping[str, Any], spot: _Spot, chain: tuple[_Spot, ...], depth: int
     ) -> dict[str, Any]:
         """The members of an object that is in the document of `spot`."""
-        if depth > MAX_DEPTH:
-            raise broken(str(spot), f"it is nested deeper than {MAX_DEPTH} levels")
+        if depth > MAX_SOURCE_DEPTH:
+            raise broken(str(spot), f"it is nested deeper than {MAX_SOURCE_DEPTH} levels")
         if "$include" in source and "$includes" in source:
             raise broken(str(spot), '"$include" and "$includes" exclude each other')
         resolved: dict[str, Any] = {}

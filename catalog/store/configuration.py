@@ -13,8 +13,8 @@ from catalog.store.database import Connection, Database
 from catalog.store.entities import entity_from
 from catalog.store.queries import Queries
 
-CHANNEL = "configuration"
-"""Says that another configuration is in force."""
+CONFIGURATION_CHANNEL = "configuration"
+"""Announces that another configuration is in force."""
 _queries = Queries("configuration")
 _BATCH = 100
 

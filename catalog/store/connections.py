@@ -1,4 +1,4 @@
-"""The connections of one process to its database; their loss becomes an error of the catalog."""
+"""The connections of one process to its database, and whether the database can be reached."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TypeAlias
 
 import asyncpg
+import structlog
 from asyncpg.exceptions import (
     AdminShutdownError,
     CannotConnectNowError,
@@ -22,7 +23,8 @@ from asyncpg.exceptions import (
 
 from catalog.model.errors import ServerBusy
 from catalog.model.ownerrors import DatabaseUnavailable
-from catalog.store.availability import Availability
+
+_log = structlog.get_logger(__name__)
 
 Connection: TypeAlias = asyncpg.Connection
 
@@ -36,7 +38,7 @@ _LOST = (
     DatabaseDroppedError,
     PostgresConnectionError,
 )
-# What these say of a connection depends on whether it is closed: the first may be a client's.
+# These mean a lost connection only if it is closed: an OSError may be about an HTTP client.
 _LOST_IF_CLOSED = (OSError, InterfaceError, InternalClientError)
 _ACQUIRE_SECONDS = 30.0
 _RELEASE_SECONDS = 2.0
@@ -47,11 +49,54 @@ class DatabaseUnusable(Exception):
     """A node cannot start with this database, for the reason that the text gives."""
 
 
-class Connections:
-    """A pool whose users see the database's loss as an error of ours.
+class Availability:
+    """Whether the database can be reached, as far as this process knows.
 
-    While the database is known to be away nobody tries to reach it, so a server that
-    comes back is not met by everybody at once.
+    The watch on the database sets it, and all users of the database read it. An outage is
+    logged once when it begins and once when it is over.
+    """
+
+    def __init__(self) -> None:
+        self._is_here = asyncio.Event()
+        self._is_here.set()
+        self._away_since = 0.0
+        self._last_problem = ""
+
+    @property
+    def is_away(self) -> bool:
+        return not self._is_here.is_set()
+
+    def lose(self, cause: str) -> None:
+        """Note that the database does not answer."""
+        if not self.is_away:
+            self._is_here.clear()
+            self._away_since = asyncio.get_running_loop().time()
+            _log.error("the database is away", cause=cause)
+
+    def complain(self, problem: str) -> None:
+        """Log why the database does not come back, unless that is the last problem logged."""
+        if problem != self._last_problem:
+            self._last_problem = problem
+            _log.error("the database does not come back", problem=problem)
+
+    def find(self) -> None:
+        """Note that the database answers."""
+        if self.is_away:
+            seconds = asyncio.get_running_loop().time() - self._away_since
+            self._last_problem = ""
+            self._is_here.set()
+            _log.info("the database is back", seconds=round(seconds, 1))
+
+    async def wait(self) -> None:
+        """Wait while the database is away."""
+        await self._is_here.wait()
+
+
+class Connections:
+    """A pool that raises the catalog's errors if the database is lost.
+
+    While the database is away, the pool does not try to connect, so that a server that comes
+    back is not flooded with connections.
     """
 
     def __init__(self, pool: asyncpg.Pool, availability: Availability) -> None:
@@ -60,7 +105,7 @@ class Connections:
 
     @contextlib.asynccontextmanager
     async def acquire(self, *, timeout: float = _ACQUIRE_SECONDS) -> AsyncIterator[Connection]:
-        """A connection for the time of a context, which stands for everything done with it.
+        """Lend a connection for the time of a context, and translate its loss.
 
         Raises:
             DatabaseUnavailable: there is no connection, or it was lost meanwhile.
@@ -71,7 +116,7 @@ class Connections:
             with loss_of(connection):
                 yield connection
         finally:
-            # One that cannot be used any more is terminated, and its loss concerns nobody.
+            # The pool terminates a broken connection; the work with it is over.
             with contextlib.suppress(*DatabaseFailure):
                 await self._pool.release(connection, timeout=_RELEASE_SECONDS)
 
@@ -87,7 +132,7 @@ class Connections:
         return connection
 
     async def close(self) -> None:
-        """Close all connections; those that do not take part are cut off."""
+        """Close all connections; terminate those that do not close in time."""
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._pool.close()
@@ -97,10 +142,10 @@ class Connections:
 
 @contextlib.contextmanager
 def loss_of(connection: Connection) -> Iterator[None]:
-    """Tells the loss of this connection from all else that may go wrong.
+    """Translate the loss of this connection; other errors pass through.
 
     Raises:
-        DatabaseUnavailable
+        DatabaseUnavailable: the connection was lost.
     """
     try:
         yield
@@ -113,7 +158,7 @@ def loss_of(connection: Connection) -> Iterator[None]:
 
 
 def is_closed(connection: Connection) -> bool:
-    """Whether nothing more can be done on a connection, which the pool may have taken back."""
+    """Whether a connection is closed, or the pool has taken it back."""
     try:
         return bool(connection.is_closed())
     except InterfaceError:
@@ -121,6 +166,6 @@ def is_closed(connection: Connection) -> bool:
 
 
 def cut(connection: Connection) -> None:
-    """End a connection that is in an unknown state."""
+    """Terminate a connection that is in an unknown state."""
     with contextlib.suppress(InterfaceError):
         connection.terminate()

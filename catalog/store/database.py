@@ -20,15 +20,15 @@ from asyncpg.transaction import Transaction
 from catalog.model.change import Change
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.ownerrors import DatabaseUnavailable, OutcomeUnknown
-from catalog.store.availability import Availability
-from catalog.store.connections import Connection as Connection
 from catalog.store.connections import (
+    Availability,
     Connections,
     DatabaseFailure,
     DatabaseUnusable,
     cut,
     is_closed,
 )
+from catalog.store.connections import Connection as Connection
 from catalog.store.migrate import migrate
 from catalog.store.queries import Queries
 

@@ -1,9 +1,14 @@
-"""A PostgreSQL server of the node's own, for when no database is configured."""
+"""A PostgreSQL server of the node's own, for when no database is configured.
+
+All processes with the same data directory share one server.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import fcntl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -12,12 +17,16 @@ from urllib.parse import quote
 import asyncpg
 import structlog
 
-from catalog.store.cluster import Cluster
-from catalog.store.server import PORT, WAIT_SECONDS
+from catalog.store.server import PORT, WAIT_SECONDS, EmbeddedPostgresError, Server, until
 
 _log = structlog.get_logger(__name__)
 
-# What clients see of a server that is being killed, from when it stops to listen on.
+# A process that holds the start lock for longer is starting the server, so it is a user of the
+# server, and stops it later.
+_LEAVE_SECONDS = 5
+_LIVENESS_SECONDS = 1
+
+# The errors that clients see of a server that is being killed and listens no more.
 _GONE = (
     ConnectionRefusedError,
     ConnectionResetError,
@@ -25,7 +34,7 @@ _GONE = (
     asyncpg.ConnectionDoesNotExistError,
 )
 
-# This runs before there is a database with a schema. `format` quotes the name.
+# Runs before any database with a schema exists. `format` quotes the name.
 _CREATE_DATABASE = """
     SELECT format('CREATE DATABASE %I', $1::text)
      WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = $1::text)
@@ -34,18 +43,18 @@ _CREATE_DATABASE = """
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPostgres:
-    """A running server that the holder uses until `stop`; `dsn` is for asyncpg."""
+    """A running server that its holder uses until `stop`; `dsn` is for asyncpg."""
 
     dsn: str
-    _cluster: Cluster
-    _use: IO[bytes]
+    _shared: SharedServer
+    _share: IO[bytes]
 
     async def stop(self) -> None:
-        """Give the server up. It stops when its last user of all processes gives it up.
+        """Stop using the server. It stops with its last user in any process.
 
         A second call does nothing.
         """
-        await self._cluster.give_up(self._use)
+        await self._shared.leave(self._share)
 
     async def revive(self) -> None:
         """Start the server again if it has ended, unless another user of it just did.
@@ -53,30 +62,30 @@ class EmbeddedPostgres:
         Raises:
             EmbeddedPostgresError: it does not start.
         """
-        if await self._cluster.revive():
-            _log.warning("embedded_postgresql_restarted", directory=str(self._cluster.directory))
+        if await self._shared.revive():
+            _log.warning("embedded_postgresql_restarted", directory=str(self._shared.directory))
 
 
 async def start_embedded(directory: Path, *, database: str = "concord") -> EmbeddedPostgres:
     """Start the server in `directory`, or join the one that runs there already.
 
-    Whatever is missing is made: the directory, the server's data, the database. Processes
-    may share a directory. One that is killed leaves the server to those that come after it.
-    Root cannot run PostgreSQL: the server then belongs to `postgres` or else to `nobody`,
-    and the directories above its own let that account pass through.
+    Creates the directory, the server's data and the database where they are missing. Processes
+    may share a directory; if one is killed, its server stays for the next ones. Root cannot run
+    PostgreSQL: the server then runs as `postgres`, or else as `nobody`, and the directories above
+    its own are opened for that account to pass through.
 
     Raises:
         EmbeddedPostgresError: the server does not start, or not within two minutes.
     """
-    cluster = Cluster.at(directory)
+    shared = SharedServer.at(directory)
     while True:
-        use, sockets = await cluster.join()
-        server = EmbeddedPostgres(_dsn(sockets, database), cluster, use)
+        share, sockets = await shared.join()
+        server = EmbeddedPostgres(_dsn(sockets, database), shared, share)
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await _ensure_database(_dsn(sockets, "postgres"), database)
         except _GONE:
-            # It was being killed while we joined it; its socket answered one last time.
+            # The server was being killed while this process joined it.
             await server.stop()
         except BaseException:
             await server.stop()
@@ -86,8 +95,8 @@ async def start_embedded(directory: Path, *, database: str = "concord") -> Embed
 
 
 def _dsn(sockets: Path, database: str) -> str:
-    where = quote(str(sockets), safe="/")
-    return f"postgresql://postgres@/{quote(database, safe='')}?host={where}&port={PORT}"
+    host = quote(str(sockets), safe="/")
+    return f"postgresql://postgres@/{quote(database, safe='')}?host={host}&port={PORT}"
 
 
 async def _ensure_database(dsn: str, database: str) -> None:
@@ -95,7 +104,7 @@ async def _ensure_database(dsn: str, database: str) -> None:
     try:
         statement = await connection.fetchval(_CREATE_DATABASE, database)
         if statement is not None:
-            # Another process may have been quicker: two errors, depending on how much.
+            # Another process may create it meanwhile; the error depends on how far that is.
             with suppress(asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
                 await connection.execute(statement)
     finally:
@@ -103,11 +112,108 @@ async def _ensure_database(dsn: str, database: str) -> None:
 
 
 async def _connect(dsn: str) -> asyncpg.Connection:
-    """Connect, waiting while the server still recovers from a crash."""
+    """Connect, waiting while the server recovers from a crash."""
     while True:
         try:
             connection: asyncpg.Connection = await asyncpg.connect(dsn)
         except asyncpg.CannotConnectNowError:
-            await asyncio.sleep(0.1)  # it is still starting
+            await asyncio.sleep(0.1)
         else:
             return connection
+
+
+@dataclass(frozen=True, slots=True)
+class SharedServer:
+    """A server and the lock files by which processes share it.
+
+    A process that holds `start.lock` may start and stop the server. Every user holds a share of
+    `users.lock`; the kernel drops the share of a process that dies.
+    """
+
+    directory: Path
+    server: Server
+
+    @classmethod
+    def at(cls, directory: Path) -> SharedServer:
+        directory = directory.expanduser().resolve()
+        try:
+            directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        except OSError as error:
+            raise EmbeddedPostgresError(f"cannot create {directory}: {error.strerror}") from error
+        return cls(directory, Server.at(directory / "data"))
+
+    async def join(self) -> tuple[IO[bytes], Path]:
+        """Become a user of the server, starting it first if it does not run.
+
+        Returns the share for `leave`, and the directory of the server's socket. If the caller is
+        cancelled while the server starts, no server is left behind.
+        """
+        async with self._start_lock(WAIT_SECONDS):
+            share = self._users()
+            fcntl.flock(share, fcntl.LOCK_SH)
+            try:
+                return share, self.server.listening_at() or await self.server.start()
+            except BaseException:
+                await self._wait_until_alive()
+                await self._leave(share)
+                raise
+
+    async def revive(self) -> bool:
+        """Start the server again if it has ended; return whether it had."""
+        async with self._start_lock(WAIT_SECONDS):
+            if self.server.is_alive():
+                return False
+            await self.server.start()
+            return True
+
+    async def leave(self, share: IO[bytes]) -> None:
+        """Stop being a user; the last user stops the server, in bounded time."""
+        if share.closed:
+            return
+        try:
+            async with self._start_lock(_LEAVE_SECONDS):
+                await self._leave(share)
+        except EmbeddedPostgresError:
+            share.close()
+
+    async def _leave(self, share: IO[bytes]) -> None:
+        share.close()
+        with self._users() as users, suppress(BlockingIOError):
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self.server.is_alive():
+                await self.server.stop()
+
+    def _users(self) -> IO[bytes]:
+        return (self.directory / "users.lock").open("ab")
+
+    @asynccontextmanager
+    async def _start_lock(self, timeout_seconds: float) -> AsyncIterator[None]:
+        try:
+            lock = (self.directory / "start.lock").open("ab")
+        except PermissionError as error:
+            raise EmbeddedPostgresError(f"{self.directory} belongs to another user") from error
+        with lock:
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    await _lock(lock)
+            except TimeoutError as error:
+                raise EmbeddedPostgresError(f"another process holds {lock.name}") from error
+            yield
+
+    async def _wait_until_alive(self) -> None:
+        """Give a server that has just been started some time to write its process id."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LIVENESS_SECONDS):
+                await until(self.server.is_alive)
+
+
+async def _lock(lock: IO[bytes]) -> None:
+    """Wait for a file lock; cancellation ends the wait."""
+
+    def is_ours() -> bool:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
+    await until(is_ours)

@@ -19,8 +19,8 @@ Mode = Literal["pull", "events"]
 State = Literal["new", "copying", "behind", "current", "waiting", "refused"]
 
 RELAY = ("*",)
-CHANNEL = "links"
-"""Says the id of a link to wake, or nothing when links were changed."""
+LINK_CHANNEL = "links"
+"""Announces the id of a link to wake, or nothing when links were changed."""
 MOST_CONFLICTS = 10_000
 """A link that has as many may have refused more, which nothing is known of."""
 _queries = Queries("links")

@@ -17,8 +17,8 @@ State = Literal["active", "ended"]
 Protocol = Literal["HTTP", "HTTPS"]
 ContentMode = Literal["binary", "structured"]
 
-CHANNEL = "subscriptions"
-"""Says the id of a subscription that was created, replaced or deleted."""
+SUBSCRIPTION_CHANNEL = "subscriptions"
+"""Announces the id of a subscription that was created, replaced or deleted."""
 _queries = Queries("subscriptions")
 
 

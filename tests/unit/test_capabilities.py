@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.model.capabilities import OFFERED, Capabilities, matches, offered_with, overlap
+from catalog.model.capabilities import (
+    OFFERED,
+    Capabilities,
+    describe,
+    matches,
+    offered_with,
+    overlap,
+)
 from catalog.model.capabilityupdate import DEFAULTS, stored_capabilities, update_capabilities
 from catalog.model.errors import (
     CapabilityError,
@@ -20,7 +27,6 @@ from catalog.model.errors import (
     CapabilityWildcard,
     XRegistryError,
 )
-from catalog.model.offering import describe
 
 FORMATS = ("avro", "avro/1.*", "jsonschema/draft-07", "xsd")
 RULES = {"avro": ("backward", "forward"), "avro/1.*": ("backward",)}

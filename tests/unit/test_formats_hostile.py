@@ -14,7 +14,7 @@ import pytest
 
 from catalog.formats import Checker
 from catalog.formats.checker import MAX_BYTES
-from catalog.formats.confinement import confine
+from catalog.formats.worker import confine
 
 XS = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">'
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
