@@ -1,1 +1,1 @@
-"""Everything that is kept in PostgreSQL, and the only place that talks to it."""
+"""The data of a node in PostgreSQL. No other package sends SQL."""

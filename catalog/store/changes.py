@@ -1,4 +1,4 @@
-"""Reads the change log: positions, what came after one, and where the log begins and ends."""
+"""Reads the change log: positions, the changes after one, and the bounds of the log."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _LAST_SEQ = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A place in one node's change log. Later in the log is greater."""
+    """A position in the change log of one node. Later positions are greater."""
 
     txid: int
     seq: int
 
     def __str__(self) -> str:
-        """As text of fixed width, whose order is the order of positions."""
+        """Format as text of fixed width, whose order is the order of positions."""
         return f"{self.txid:019d}.{self.seq:019d}"
 
     @classmethod
     def end_of(cls, txid: int) -> Position:
-        """After everything that one transaction logs."""
+        """The position after all changes of one transaction."""
         return cls(txid, _LAST_SEQ)
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Read what `str` wrote.
+        """Parse the text that `str` returns.
 
         Raises:
             ValueError: `text` is not a position.
@@ -47,7 +47,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChange:
-    """A change with where and when it was logged, and by which interaction."""
+    """A change with its position in the log, its time and its interaction."""
 
     position: Position
     interaction: str
@@ -57,21 +57,21 @@ class LoggedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The log holds what comes after `dropped`, and can be read up to `now`."""
+    """The bounds of the log: it begins after `dropped`, and can be read up to `now`."""
 
     now: Position
     dropped: Position
 
     def reaches(self, cursor: Position) -> bool:
-        """Whether a reader that goes on from `cursor` misses nothing."""
+        """Whether a reader that continues from `cursor` misses nothing."""
         return self.dropped <= cursor <= self.now
 
 
 async def read_changes(connection: Connection, after: Position, limit: int) -> list[LoggedChange]:
     """Up to `limit` changes after a position, in log order.
 
-    A change is shown only when nothing before it can still appear, so the position of the
-    last one read is a cursor that skips nothing.
+    A change is shown only when no change before it can still appear, so the position of the
+    last one is a cursor that skips nothing.
     """
     rows = await connection.fetch(_queries.read, after.txid, after.seq, limit)
     return [
@@ -96,8 +96,8 @@ async def read_changes(connection: Connection, after: Position, limit: int) -> l
 
 
 async def read_head(connection: Connection) -> Head:
-    """Where the log begins and ends. Inside a snapshot, `now` is the snapshot's cursor:
-    everything up to it is in the snapshot."""
+    """Read the bounds of the log. In a snapshot, `now` is the snapshot's cursor: the snapshot
+    contains everything up to it."""
     row = await connection.fetchrow(_queries.head)
     return Head(
         now=Position.end_of(row["txid"]),

@@ -1,4 +1,4 @@
-"""Reads and writes the configuration, and walks through all that it is about."""
+"""Reads and writes the configuration, and reads the groups and resources of a type."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _BATCH = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredConfiguration:
-    """The configuration as the database keeps it.
+    """The configuration as it is stored.
 
-    `resolved` is the model's source with its `$include`s resolved, `None` where it has none.
-    `capabilities` are `None` while they are what the server offers.
+    `resolved` is the model's source with its `$include`s resolved, `None` if it has none.
+    `capabilities` are `None` while all that the server offers are in force.
     """
 
     modelsource: Mapping[str, Any]
@@ -34,7 +34,7 @@ class StoredConfiguration:
 
 
 async def read_stored(database: Database) -> StoredConfiguration:
-    """The configuration in force."""
+    """Read the configuration in force."""
     async with database.pool.acquire(timeout=30) as connection:
         row = await connection.fetchrow(_queries.read)
     return StoredConfiguration(
@@ -46,7 +46,7 @@ async def read_stored(database: Database) -> StoredConfiguration:
 
 
 async def save(connection: Connection, stored: StoredConfiguration) -> None:
-    """Put a configuration in force; the caller holds the whole catalog and commits."""
+    """Put a configuration in force; the caller has locked the whole catalog and commits."""
     await connection.execute(
         _queries.save,
         _text(stored.modelsource),
@@ -57,7 +57,7 @@ async def save(connection: Connection, stored: StoredConfiguration) -> None:
 
 
 async def groups_of_type(connection: Connection, groups: str) -> AsyncIterator[list[Entity]]:
-    """Every group of a type, in batches; the transaction must not end meanwhile."""
+    """Read every group of a type, in batches; the transaction must not end meanwhile."""
     async for batch in _batches(connection, _queries.groups_of_type, f"/{groups}"):
         yield batch
 
@@ -65,7 +65,7 @@ async def groups_of_type(connection: Connection, groups: str) -> AsyncIterator[l
 async def resources_of_type(
     connection: Connection, groups: str, resources: str
 ) -> AsyncIterator[list[Entity]]:
-    """Every resource of a type, in batches; the transaction must not end meanwhile."""
+    """Read every resource of a type, in batches; the transaction must not end meanwhile."""
     bounds = (f"/{groups}/", f"/{groups}0")
     async for batch in _batches(connection, _queries.resources_of_type, *bounds, resources):
         yield batch
@@ -74,7 +74,7 @@ async def resources_of_type(
 async def unchecked_resources(
     connection: Connection, groups: str, resources: str, authority: str
 ) -> AsyncIterator[list[Entity]]:
-    """An authority's resources of a type some of whose versions could not be checked.
+    """Read an authority's resources of a type of which some version could not be checked.
 
     They come in batches; the transaction must not end meanwhile.
     """

@@ -1,4 +1,4 @@
-"""Reads and writes what passes between catalogs: whole snapshots, and what incoming copies meet."""
+"""Reads snapshots for other catalogs, and the entities that incoming copies would replace."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from catalog.store.database import Connection
 from catalog.store.entities import entity_from, tombstone_from
 from catalog.store.queries import Queries
 
-_queries = Queries("feed")
+_queries = Queries("copies")
 _PREFETCH = 500
 
 
 async def stream_entities(
     connection: Connection, authorities: Sequence[str] | None
 ) -> AsyncIterator[Entity]:
-    """Every live entity but the registry, parents first, without documents.
+    """Read every entity except the registry, parents first, without documents.
 
     Needs a transaction; `None` stands for all authorities.
     """
@@ -28,7 +28,7 @@ async def stream_entities(
 async def stream_tombstones(
     connection: Connection, authorities: Sequence[str] | None
 ) -> AsyncIterator[Tombstone]:
-    """Every tombstone. Needs a transaction; `None` stands for all authorities."""
+    """Read every tombstone. Needs a transaction; `None` stands for all authorities."""
     async for row in connection.cursor(_queries.tombstones, authorities, prefetch=_PREFETCH):
         yield tombstone_from(row)
 
@@ -36,7 +36,7 @@ async def stream_tombstones(
 async def load_held(
     connection: Connection, xids: Iterable[str], origins: Iterable[Origin]
 ) -> dict[str, Entity]:
-    """By xid, what is at these places (whatever the case of its id) or has these origins."""
+    """Read the entities at these xids (ignoring the case of ids) or of these origins, by xid."""
     paths = [Xid.parse(xid) for xid in xids]
     wanted = list(origins)
     rows = await connection.fetch(
@@ -50,11 +50,11 @@ async def load_held(
 
 
 async def drop(connection: Connection, xids: Sequence[str]) -> None:
-    """Remove rows that can't be reached any more, without tombstones."""
+    """Delete entities that can no longer be reached, without tombstones."""
     await connection.execute(_queries.drop, list(xids))
 
 
 async def rehash_documents(connection: Connection, xids: Iterable[str]) -> dict[str, bytes]:
-    """By xid, what the stored documents hash to, whatever the entities' rows say."""
+    """The hashes of the stored documents, by xid."""
     rows = await connection.fetch(_queries.rehash_documents, list(xids))
     return {row["xid"]: row["sha256"] for row in rows}

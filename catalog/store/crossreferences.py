@@ -1,4 +1,4 @@
-"""Finds cross references by what they refer to."""
+"""Reads cross references: resources that show another one, their target."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from catalog.store.database import Connection
 from catalog.store.entities import entity_from
 from catalog.store.queries import Queries
 
-_queries = Queries("xrefs")
+_queries = Queries("crossreferences")
 _BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossReference:
-    """A cross reference: its xid, that of the resource it refers to, and its own group."""
+    """A cross reference: its xid, the xid of its target, and its own group."""
 
     xid: str
     target: str
@@ -24,7 +24,7 @@ class CrossReference:
 
 
 async def load_sources(connection: Connection, targets: Iterable[str]) -> list[CrossReference]:
-    """All cross references to any of these resources."""
+    """Read all cross references to any of these resources."""
     rows = await connection.fetch(_queries.sources, list(targets))
     return [
         CrossReference(xid=row["source"], target=row["target"], group=entity_from(row))
@@ -33,7 +33,7 @@ async def load_sources(connection: Connection, targets: Iterable[str]) -> list[C
 
 
 async def all_references(connection: Connection) -> AsyncIterator[list[tuple[str, str]]]:
-    """The xids of every cross reference and of what it refers to, in batches.
+    """Read the xids of every cross reference and its target, in batches.
 
     The transaction must not end meanwhile.
     """

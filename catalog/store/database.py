@@ -1,4 +1,4 @@
-"""The connection pool of one node's database, its transactions, and who the node is."""
+"""The database of one node: its connection pool, its transactions, and the node's identity."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from catalog.store.migrate import migrate
 from catalog.store.queries import Queries
 
 _queries = Queries("node")
-# How PostgreSQL shows the key that is there already, in any language.
+# The duplicate key in PostgreSQL's error detail, in any language.
 _SIBLING = re.compile(r"=\((.*), ([^,()]*)\)")
 _CONNECT_SECONDS = 10.0
 _ROLLBACK_SECONDS = 2.0
 _SETTLING_SECONDS = 0.1
 
-# Whether anything was committed for the request that the current task answers.
+# Whether the current task has committed anything for the request that it answers.
 has_committed: ContextVar[bool] = ContextVar("has_committed", default=False)
-# What every connection is told when it begins.
+# The settings of every connection.
 SETTINGS = {
     "synchronous_commit": "on",
     "jit": "off",
-    # What is read often is in memory. The default stands for a disk that has to seek, so that
-    # PostgreSQL would sort large collections which it could read in order.
+    # Most reads are from memory. With the default, which stands for a disk that has to seek,
+    # PostgreSQL would sort large collections instead of reading them in order.
     "random_page_cost": "1.1",
     "application_name": "concord",
 }
@@ -54,10 +54,10 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """Who this node is, as its database remembers it.
+    """The identity of this node, from its database.
 
-    `instance` changes when the log could no longer be trusted to continue the one that
-    peers have read (a database that was dumped and loaded elsewhere).
+    `instance` changes when the log may not continue the one that peers have read: the database
+    was dumped, and restored on another server.
     """
 
     instance: uuid.UUID
@@ -65,10 +65,10 @@ class Node:
 
 
 class Signal:
-    """Wakes everybody who waits for the change log to grow. It carries no data.
+    """Wakes all tasks that wait for the change log to grow.
 
-    `unannounced` is set while other processes have not been told yet; `listeners` are told
-    at once what this process has changed.
+    `unannounced` is set until other processes are notified; `listeners` are called with the
+    changes of this process at once.
     """
 
     def __init__(self) -> None:
@@ -77,19 +77,19 @@ class Signal:
         self.unannounced = asyncio.Event()
 
     def set(self, changes: Sequence[Change] = ()) -> None:
-        """This process has written."""
+        """Signal that this process has written."""
         for listener in self.listeners:
             listener(changes)
         self.unannounced.set()
         self.hear()
 
     def hear(self) -> None:
-        """Some process has written."""
+        """Signal that some process has written."""
         self._event.set()
         self._event = asyncio.Event()
 
     def ticket(self) -> asyncio.Event:
-        """What to wait for: take it before reading, so that nothing in between is missed."""
+        """The event to wait for. Take it before reading, to miss no change in between."""
         return self._event
 
 
@@ -124,12 +124,12 @@ class Database:
         public_url: str | None = None,
         pool_size: int = 10,
     ) -> AsyncIterator[Database]:
-        """Connect, migrate, and find out or decide who this node is.
+        """Connect, migrate, and read or create the identity of this node.
 
         Args:
             dsn: a PostgreSQL URL.
-            modelsource: the model that a fresh node begins with.
-            resolved: the same with its `$include`s resolved, where it has any.
+            modelsource: the model of a fresh node.
+            resolved: the same with its `$include`s resolved, if it has any.
             public_url: becomes the authority of a fresh node; without one it is
                 `urn:uuid:` and the instance id. An authority never changes afterwards.
             pool_size: the most connections that are open at a time.
@@ -153,7 +153,7 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """One transaction that all of an interaction is written in.
+        """Open the transaction of one interaction.
 
         Raises:
             ServerBusy: the database did not answer in time, or is away; nothing was written.
@@ -179,7 +179,7 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Connection]:
-        """A read-only transaction in which every statement sees the same state.
+        """Open a read-only transaction in which every statement sees the same state.
 
         Raises:
             ServerBusy: the database did not answer in time, or is away.
@@ -191,14 +191,14 @@ class Database:
             yield connection
 
     async def recovered(self) -> None:
-        """What a loop waits for whose work ended with `ServerBusy`, before it goes on."""
+        """Wait until the database may be used again, in a loop that met `ServerBusy`."""
         await asyncio.sleep(_SETTLING_SECONDS * (0.5 + random.random()))
         await self.availability.wait()
 
 
 @contextlib.asynccontextmanager
 async def _in_transaction(connection: Connection, **options: Any) -> AsyncIterator[None]:
-    """A transaction that ends in bounded time even where the server hangs."""
+    """Open a transaction that ends in bounded time even if the server hangs."""
     transaction = connection.transaction(**options)
     try:
         await transaction.start()
@@ -218,7 +218,7 @@ async def _roll_back(connection: Connection, transaction: Transaction) -> None:
         async with asyncio.timeout(_ROLLBACK_SECONDS):
             await transaction.rollback()
     except BaseException as error:
-        # The server rolls back what its client has left.
+        # The server rolls back the transaction of a lost connection.
         cut(connection)
         if not isinstance(error, Exception):
             raise
@@ -229,7 +229,7 @@ async def _connect(dsn: str, pool_size: int) -> asyncpg.Pool:
         pool: asyncpg.Pool = await asyncpg.create_pool(
             dsn,
             init_size=1,
-            # asyncpg would reconnect by itself, and log each failure.
+            # With more, asyncpg would reconnect by itself, and log each failure.
             min_size=0,
             max_size=pool_size,
             server_settings=SETTINGS,
@@ -243,10 +243,10 @@ async def _connect(dsn: str, pool_size: int) -> asyncpg.Pool:
 
 
 async def _leave_transaction(connection: Connection) -> None:
-    """What a connection needs on its way back to the pool.
+    """Reset a connection that returns to the pool.
 
-    asyncpg's own reset costs a round trip for each use and undoes what nothing here does:
-    whoever takes a session lock or listens gives it back itself.
+    The reset of asyncpg costs a round trip for each use, and is not needed: users release
+    session locks and remove listeners themselves.
     """
     if connection.is_in_transaction():
         await connection.execute(_queries.rollback)
@@ -275,7 +275,7 @@ async def _identify(
 
 
 def _clash(error: UniqueViolationError) -> BadRequest:
-    """Names the ids that clash, where PostgreSQL's own words let it."""
+    """The error of two sibling ids, named as far as PostgreSQL's detail names them."""
     found = _SIBLING.search(getattr(error, "detail", None) or "")
     which = f'An id "{found[2]}" below {found[1]}' if found else "An id"
     error_detail = f"{which} differs from that of a sibling only in upper and lower case"

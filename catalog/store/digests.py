@@ -1,4 +1,4 @@
-"""Reads digests: the fingerprints of buckets, and the rows behind them, stored or computed anew."""
+"""Reads digests: the fingerprints of buckets, and the digests in a bucket, stored or computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREFETCH = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """How many live entities a bucket holds, and the xor of their fingerprints."""
+    """The number of entities in a bucket, and the xor of their fingerprints."""
 
     number: int
     count: int
@@ -25,7 +25,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDigest:
-    """What is held of one origin."""
+    """The digest of the entity or tombstone of one origin."""
 
     authority: str
     origin: str
@@ -37,7 +37,7 @@ class StoredDigest:
 
 
 async def read_buckets(connection: Connection) -> list[Bucket]:
-    """Every bucket that is not empty. The registry's own entity counts for nothing."""
+    """Read every bucket that is not empty. The registry does not count."""
     rows = await connection.fetch(_queries.buckets)
     own = await connection.fetchrow(_queries.registry)
     buckets = [
@@ -71,9 +71,9 @@ async def copy_rows(
 async def stream_computed(
     connection: Connection, start: int, stop: int
 ) -> AsyncIterator[StoredDigest]:
-    """The digests of buckets from `start` up to and excluding `stop`, computed from the content.
+    """Compute the digests of buckets from `start` up to and excluding `stop`.
 
-    What the database holds is not trusted: documents are hashed, too. Needs a transaction.
+    Stored digests and hashes of documents are not trusted. Needs a transaction.
     """
     async for row in connection.cursor(_queries.entities, start, stop, prefetch=_PREFETCH):
         yield _row(row, deleted=False, digest=_computed(row))
@@ -94,7 +94,7 @@ def _row(row: Mapping[str, Any], *, deleted: bool, digest: bytes) -> StoredDiges
 
 
 def _computed(row: Mapping[str, Any]) -> bytes:
-    """The digest of the content, or any wrong one where the hash kept beside it is damaged."""
+    """The digest of the content; a different one if the stored hash of the document is wrong."""
     entity = entity_from(row)
     computed = replace(entity, document_sha256=row["body_sha256"]).content_digest()
     if row["body_sha256"] != row["document_sha256"] and computed == entity.digest:
@@ -103,5 +103,5 @@ def _computed(row: Mapping[str, Any]) -> bytes:
 
 
 async def count_entities(connection: Connection) -> int:
-    """How many entities there are, beside the registry itself; it takes a scan of an index."""
+    """Count the entities without the registry; this scans an index."""
     return int(await connection.fetchval(_queries.count))

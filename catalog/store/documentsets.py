@@ -1,4 +1,4 @@
-"""Keeps sets: which entities the documents have that are applied under one name."""
+"""Stores sets: the entities in the documents that are applied under one name."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Collection
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
-_queries = Queries("sets")
+_queries = Queries("documentsets")
 
 
 async def members_of(connection: Connection, name: str) -> list[str]:
-    """The xids of what a set has and is still there; none of a set that is unknown."""
+    """Read the xids of a set's entities that still exist; none for an unknown set."""
     return [row["xid"] for row in await connection.fetch(_queries.members, name)]
 
 
 async def claimed_by_others(
     connection: Connection, name: str, xids: Collection[str]
 ) -> frozenset[str]:
-    """Those of `xids` that another set than `name` has, too."""
+    """The `xids` that are in another set than `name`."""
     rows = await connection.fetch(_queries.claimed_by_others, name, list(xids))
     return frozenset(row["xid"] for row in rows)
 
 
 async def add_members(connection: Connection, name: str, xids: Collection[str]) -> None:
-    """Let a set have more entities, which exist."""
+    """Add existing entities to a set."""
     await connection.execute(_queries.add, name, list(xids))
 
 
 async def keep_members(connection: Connection, name: str, xids: Collection[str]) -> None:
-    """Let a set have none but these of its entities."""
+    """Remove all entities from a set except these."""
     await connection.execute(_queries.keep_only, name, list(xids))

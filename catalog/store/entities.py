@@ -1,4 +1,4 @@
-"""Reads entities with their documents, and what is left of deleted ones."""
+"""Reads entities, their documents, and the tombstones of deleted ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _queries = Queries("entities")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A resource with what a GET of it shows: its default version, if that is here yet."""
+    """A resource as a GET shows it: with its default version, if that is here yet."""
 
     resource: Entity
     default: Entity | None
@@ -40,7 +40,7 @@ def entity_from(row: Mapping[str, Any]) -> Entity:
 
 
 def _default_from(row: Mapping[str, Any]) -> Entity:
-    # Written out: names that are put together for each row of a page show in its time.
+    # Written out: building the names of columns for each row would take noticeable time.
     return Entity(
         xid=row["v_xid"],
         kind="version",
@@ -75,7 +75,7 @@ def _shown_from(row: Mapping[str, Any]) -> Shown:
 
 
 async def load(connection: Connection, xids: Iterable[str]) -> dict[str, Entity]:
-    """Entities by xid, without their documents; what does not exist is not in the answer."""
+    """Read entities without their documents, by xid; missing ones are left out."""
     rows = await connection.fetch(_queries.load, list(xids))
     return {row["xid"]: entity_from(row) for row in rows}
 
@@ -99,7 +99,7 @@ async def load_tombstones(
 
 
 async def load_subtrees(connection: Connection, xids: Iterable[str]) -> list[Entity]:
-    """Some entities with everything below each, every entity before what is below it."""
+    """Read entities with everything below each, parents before their children."""
     roots = ["" if xid == "/" else xid for xid in xids]
     rows = await connection.fetch(_queries.load_subtrees, roots)
     return [entity_from(row) for row in rows]
@@ -108,7 +108,7 @@ async def load_subtrees(connection: Connection, xids: Iterable[str]) -> list[Ent
 async def numbers_of_deleted_versions(
     connection: Connection, authority: str, resources: Sequence[str]
 ) -> dict[str, list[range]]:
-    """By resource, the numbers that were ids of versions which are deleted now."""
+    """The numeric ids of deleted versions, as ranges by resource."""
     if not resources:
         return {}
     rows = await connection.fetch(_queries.numbers_of_deleted_versions, authority, resources)
@@ -119,7 +119,7 @@ async def numbers_of_deleted_versions(
 
 
 async def load_shown(connection: Connection, xids: Iterable[str]) -> list[Shown]:
-    """Those of these resources that exist, with what a GET of each shows."""
+    """Read the resources that exist, each as a GET shows it."""
     wanted = list(xids)
     if len(wanted) == 1:
         rows = await connection.fetch(_queries.load_one_shown, wanted[0])
@@ -131,7 +131,7 @@ async def load_shown(connection: Connection, xids: Iterable[str]) -> list[Shown]
 async def page(
     connection: Connection, collection: str, after: str, limit: int | None
 ) -> list[Entity]:
-    """Up to `limit` entities of a collection whose ids come after `after`."""
+    """Read up to `limit` entities of a collection whose ids come after `after`."""
     rows = await connection.fetch(_queries.page, collection, after.lower(), limit)
     return [entity_from(row) for row in rows]
 
@@ -139,25 +139,25 @@ async def page(
 async def page_resources(
     connection: Connection, collection: str, after: str, limit: int | None
 ) -> list[Shown]:
-    """Up to `limit` resources of a collection whose ids come after `after`."""
+    """Read up to `limit` resources of a collection whose ids come after `after`."""
     rows = await connection.fetch(_queries.page_resources, collection, after.lower(), limit)
     return [_shown_from(row) for row in rows]
 
 
 async def load_ids(connection: Connection, collection: str) -> list[str]:
-    """The ids of everything in a collection."""
+    """Read the ids of all entities of a collection."""
     rows = await connection.fetch(_queries.load_ids, collection)
     return [row["id"] for row in rows]
 
 
 async def find_by_key(connection: Connection, key: bytes) -> str | None:
-    """The xid of the group or resource whose short URL has this key."""
+    """Find the xid of the group or resource whose short URL has this key."""
     xid: str | None = await connection.fetchval(_queries.find_by_key, key)
     return xid
 
 
 async def count_collections(connection: Connection, collections: Iterable[str]) -> dict[str, int]:
-    """How many entities each collection holds, by its path; empty ones are missing."""
+    """Count the entities of each collection, by its path; empty ones are missing."""
     rows = await connection.fetch(_queries.count_collections, list(collections))
     return {row["collection"]: row["count"] for row in rows}
 

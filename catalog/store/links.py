@@ -1,4 +1,4 @@
-"""Keeps links: what flows into this node from where, how far it came, what was not applied."""
+"""Stores links: their definitions, their state and progress, and their conflicts."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ RELAY = ("*",)
 LINK_CHANNEL = "links"
 """Announces the id of a link to wake, or nothing when links were changed."""
 MOST_CONFLICTS = 10_000
-"""A link that has as many may have refused more, which nothing is known of."""
+"""Conflicts of a link beyond this number are not stored."""
 _queries = Queries("links")
 
 
 class LinkReplaced(Exception):
-    """The link was removed or defined anew while something was done for it."""
+    """The link was deleted or replaced while it ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkDefinition:
-    """What an operator asked for.
+    """The definition of a link by an operator.
 
-    `authorities` names whose entities may come; empty stands for the source's own, and
-    `("*",)` for everybody's. `scope` holds xids that are brought with all below them;
-    empty is everything.
+    `authorities` are the authorities of the entities that the link brings: empty stands for the
+    source's own, and `("*",)` for all. `scope` are the xids that it brings, each with everything
+    below it; empty stands for all.
     """
 
     source: str
@@ -47,10 +47,10 @@ class LinkDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A definition with who the source turned out to be, and how the link fares.
+    """A link with the identity of its source, its state and its progress.
 
     `cursor` is `None` until a complete copy was applied. `currentat` is when the link last
-    had everything that its source had. `history` has the newest event first.
+    had applied everything that its source had. `history` has the newest event first.
     """
 
     id: str
@@ -83,14 +83,14 @@ class LinkConflict:
 
 
 async def create(connection: Connection, id: str, definition: LinkDefinition) -> Link | None:
-    """Add a link; `None` if there is one of that id already."""
+    """Add a link; `None` if its id is taken."""
     row = await connection.fetchrow(_queries.create, id, _text(definition))
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
 
 
 async def replace(connection: Connection, id: str, definition: LinkDefinition) -> Link | None:
-    """Give a link another definition; `None` if there is no such link.
+    """Replace the definition of a link; `None` if there is no such link.
 
     Unless its mode alone differs, the link begins with a complete copy again.
     """
@@ -104,7 +104,7 @@ async def replace(connection: Connection, id: str, definition: LinkDefinition) -
 
 
 async def delete(connection: Connection, id: str) -> Link | None:
-    """Remove a link and answer with what it was."""
+    """Delete a link, and return it as it was."""
     row = await connection.fetchrow(_queries.delete, id)
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
@@ -116,25 +116,25 @@ async def get(connection: Connection, id: str) -> Link | None:
 
 
 async def page(connection: Connection, after: str, limit: int) -> list[Link]:
-    """Up to `limit` links whose ids come after `after`, in the order of ids."""
+    """Read up to `limit` links whose ids come after `after`, in the order of ids."""
     return [_link_from(row) for row in await connection.fetch(_queries.page, after, limit)]
 
 
 async def read_revisions(connection: Connection) -> dict[str, int]:
-    """The revision of every link, by id."""
+    """Read the revision of every link, by id."""
     return {row["id"]: row["revision"] for row in await connection.fetch(_queries.revisions)}
 
 
 async def meet(
     connection: Connection, link: Link, instance: uuid.UUID, authority: str, base: str | None
 ) -> str | None:
-    """Remember who the source is, and answer with the cursor if it still means something.
+    """Store the identity of the source, and return the cursor if it is of this instance.
 
     Args:
-        base: of the URLs that the source gives out, if it says so.
+        base: the base of the URLs that the source gives out, if it names one.
 
     Raises:
-        LinkReplaced
+        LinkReplaced: there is no link of this revision.
     """
     row = await connection.fetchrow(
         _queries.meet, link.id, link.revision, instance, authority, base
@@ -146,15 +146,14 @@ async def meet(
 
 
 async def following(connection: Connection, authority: str) -> list[str]:
-    """The ids of the links whose sources turned out to be of an authority."""
+    """Read the ids of the links whose sources have identified themselves as an authority."""
     return [row["id"] for row in await connection.fetch(_queries.following, authority)]
 
 
 async def authorities_at(connection: Connection, base: str) -> list[str]:
-    """The authorities of the sources of links whose URLs begin with a base.
+    """Read the authorities of the sources of links whose URLs begin with a base.
 
-    What a source says of its URLs counts where no link leads there and no other source says
-    the same.
+    The base that a source names counts if no link leads there and no other source names it.
     """
     rows = await connection.fetch(_queries.authorities_at, base)
     return [row["authority"] for row in rows]
@@ -171,10 +170,10 @@ async def save_subscription(connection: Connection, link: Link, subscription: st
 async def save_progress(
     connection: Connection, link: Link, *, cursor: str | None, applied: int, at: datetime
 ) -> None:
-    """Record how far the link has come; the caller commits it with what was brought.
+    """Store how far the link has come; the caller commits it with the applied entities.
 
     Raises:
-        LinkReplaced: roll back; what was brought was meant for a link that is no more.
+        LinkReplaced: roll back, as the entities were meant for a link that is gone.
     """
     found = await connection.fetchval(
         _queries.save_progress, link.id, link.revision, cursor, applied, at
@@ -200,7 +199,7 @@ async def save_state(
 async def remember(
     connection: Connection, link: Link, at: datetime, event: str, detail: str
 ) -> None:
-    """Add to the link's history."""
+    """Add an event to the link's history."""
     await connection.execute(
         _queries.remember, link.id, link.revision, format_time(at), event, detail
     )
@@ -209,7 +208,7 @@ async def remember(
 async def add_conflicts(
     connection: Connection, link: str, conflicts: Sequence[LinkConflict]
 ) -> None:
-    """Record what was not applied, as far as there is room."""
+    """Store conflicts, as far as the limit allows."""
     await connection.execute(
         _queries.add_conflicts,
         link,
@@ -225,7 +224,7 @@ async def add_conflicts(
 
 
 async def settle_conflicts(connection: Connection, origins: Sequence[Origin]) -> None:
-    """Forget the conflicts of origins that are in order now."""
+    """Delete the conflicts of origins that are no longer in conflict."""
     await connection.execute(
         _queries.settle_conflicts, [o.authority for o in origins], [o.xid for o in origins]
     )
@@ -234,7 +233,7 @@ async def settle_conflicts(connection: Connection, origins: Sequence[Origin]) ->
 async def load_conflicts(
     connection: Connection, link: str, after: Origin, limit: int
 ) -> list[LinkConflict]:
-    """Up to `limit` conflicts of a link that come after an origin."""
+    """Read up to `limit` conflicts of a link that come after an origin."""
     rows = await connection.fetch(_queries.conflicts, link, after.authority, after.xid, limit)
     return [
         LinkConflict(
@@ -250,7 +249,7 @@ async def load_conflicts(
 
 
 async def wake(connection: Connection, id: str) -> None:
-    """Let the process that runs the link look at its source now."""
+    """Have the process that runs the link read its source now."""
     await connection.execute(_queries.announce, id)
 
 

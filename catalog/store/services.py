@@ -1,4 +1,4 @@
-"""Finds the endpoints that are services, and keeps the requests that are answered later."""
+"""Finds the endpoints that are services, and stores asynchronous requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _queries = Queries("services")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStatus:
-    """How a request is doing that was accepted: pending, done with its answer, or failed."""
+    """The state of an accepted request: pending, done with its answer, or failed."""
 
     state: str
     headers: Mapping[str, str]
@@ -27,45 +27,45 @@ class RequestStatus:
 
 
 async def page_services(connection: Connection, after: str, limit: int) -> list[Entity]:
-    """Up to `limit` endpoints of usage subscriber whose ids come after `after`."""
+    """Read up to `limit` endpoints of usage subscriber whose ids come after `after`."""
     rows = await connection.fetch(_queries.page, after.lower(), limit)
     return [entity_from(row) for row in rows]
 
 
 async def find_by_ids(connection: Connection, ids: Collection[str]) -> list[Entity]:
-    """Endpoints, of any usage, that may have one of these service ids (UUIDs in lower case)."""
+    """Read the endpoints of any usage that may have these service ids (UUIDs in lower case)."""
     rows = await connection.fetch(_queries.find_by_ids, list(ids), [UUID(id) for id in ids])
     return [entity_from(row) for row in rows]
 
 
 async def find_by_names(connection: Connection, names: Iterable[str]) -> list[Entity]:
-    """Services by their folded names, the oldest first."""
+    """Read services by their folded names, the oldest first."""
     rows = await connection.fetch(_queries.find_by_names, list(names))
     return [entity_from(row) for row in rows]
 
 
 async def lock_names(connection: Connection, names: Iterable[str]) -> None:
-    """Wait until nobody else asks for these names, and let nobody until the transaction ends.
+    """Lock these folded names until the transaction ends.
 
-    Names are folded. Whoever does so waits for no other lock afterwards.
+    To avoid deadlocks, the caller takes no other lock afterwards.
     """
     await connection.execute(_queries.lock_names, list(names))
 
 
 async def fold(connection: Connection, names: Iterable[str]) -> dict[str, str]:
-    """Names in the form in which they are compared: folded as Unicode folds case."""
+    """The forms in which names are compared, by name: case is folded as Unicode does."""
     rows = await connection.fetch(_queries.fold, list(set(names)))
     return {row["name"]: row["folded"] for row in rows}
 
 
 async def find_underived(connection: Connection) -> list[Origin]:
-    """The origins of services whose derived ids are not remembered yet."""
+    """Read the origins of services whose derived ids are not stored yet."""
     rows = await connection.fetch(_queries.find_underived)
     return [Origin(row["authority"], row["origin"]) for row in rows]
 
 
 async def remember(connection: Connection, ids: Mapping[Origin, str]) -> None:
-    """Keep the service ids that were derived from origins."""
+    """Store the service ids that were derived from origins."""
     await connection.execute(
         _queries.remember,
         [origin.authority for origin in ids],
@@ -75,31 +75,31 @@ async def remember(connection: Connection, ids: Mapping[Origin, str]) -> None:
 
 
 async def load_members(connection: Connection, collections: Iterable[str]) -> list[str]:
-    """The xids of everything in these collections, in the order of ids."""
+    """Read the xids of all entities of these collections, in the order of ids."""
     rows = await connection.fetch(_queries.members, list(collections))
     return [row["xid"] for row in rows]
 
 
 async def accept(connection: Connection, id: UUID, seconds: float, most_pending: int) -> bool:
-    """Note a request that has `seconds` to be processed, unless too many are pending."""
+    """Store a request that may take `seconds`; return whether few enough are pending."""
     return await connection.fetchval(_queries.accept, id, seconds, most_pending) is not None
 
 
 async def forget(connection: Connection, seconds: float, most: int) -> None:
-    """Drop the requests that are older, and of those that ended all but the `most` newest."""
+    """Delete the requests older than `seconds`, and all ended ones but the `most` newest."""
     await connection.execute(_queries.forget, seconds, most)
 
 
 async def settle(
     connection: Connection, id: UUID, state: str, headers: Mapping[str, Any], body: bytes
 ) -> bool:
-    """Say how a request ended. False means that its time was up, and that it must not end."""
+    """Store the result of a request; `False` if its deadline has passed: then roll back."""
     text = orjson.dumps(dict(headers)).decode()
     return await connection.fetchval(_queries.settle, id, state, text, body) is not None
 
 
 async def read_status(connection: Connection, id: UUID) -> RequestStatus | None:
-    """How a request is doing; one that was not processed in time has failed, without a body."""
+    """Read the state of a request; one past its deadline has failed, without a body."""
     await connection.execute(_queries.interrupt, id)
     row = await connection.fetchrow(_queries.status, id)
     if row is None:

@@ -1,4 +1,4 @@
-"""Renews the planner's statistics after large writes; PostgreSQL itself does it a minute later."""
+"""Renews the planner's statistics right after large writes; autovacuum does so a minute later."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from catalog.store.leadership import take_over
 from catalog.store.queries import Queries
 
 _queries = Queries("statistics")
-# Fewer changes move no plan; and neither does a small share of what there is.
+# Neither fewer changes nor a smaller share of the entities change a plan.
 _LEAST_CHANGES = 5000
 _LEAST_SHARE = 0.2
 _ANALYZE_SECONDS = 600
 
 
 class Statistics:
-    """Counts what this process writes, and has the tables analysed once that is much.
+    """Counts the changes of this process, and analyses the tables once there are enough.
 
-    Nobody waits for it: it happens after the commit, on a connection of its own, in one
-    process at a time.
+    This happens after the commit, on a connection of its own, in one process at a time, so no
+    request waits for it.
     """
 
     def __init__(self, database: Database) -> None:
@@ -44,7 +44,7 @@ class Statistics:
                 await self._database.recovered()
 
     async def analyze_once(self) -> None:
-        """Make new statistics, unless another process is doing so."""
+        """Renew the statistics, unless another process does so."""
         async with self._database.pool.acquire() as connection:
             async with take_over(connection, "statistics") as is_alone:
                 if is_alone:

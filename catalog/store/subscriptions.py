@@ -1,4 +1,4 @@
-"""Keeps subscriptions: what each subscriber asked for, and how far it has been served."""
+"""Stores subscriptions: their definitions and the progress of their delivery."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _queries = Queries("subscriptions")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionDefinition:
-    """What a subscriber asked for, with the defaults applied; it holds no secret.
+    """A subscriber's definition with the defaults applied; it holds no secret.
 
-    With an `interval`, the sink gets one event in so many seconds at most: of those that come
-    meanwhile, the latest. Without one it gets them all.
+    With an `interval`, the sink gets at most one event in so many seconds: the latest. Without
+    one it gets every event.
     """
 
     sink: str
@@ -43,7 +43,7 @@ class SubscriptionDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """What a sink is shown in the Authorization header, never in a log or an answer."""
+    """The Authorization header for a sink, which no log and no answer shows."""
 
     authorization: str = field(repr=False)
     expiresat: datetime | None = None
@@ -51,9 +51,9 @@ class Credential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A durable cursor and a filter, with how its delivery went.
+    """A durable cursor and a filter, with the state of its delivery.
 
-    Everything up to `cursor` was delivered or did not match. `failures` counts those in a
+    Everything up to `cursor` was delivered or did not match. `failures` counts failures in a
     row. `lag` is how many changes come after the cursor: 1000 stands for that many or more.
     """
 
@@ -72,7 +72,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What happened to one revision of a subscription since it was last recorded."""
+    """The progress of one revision of a subscription since the last `save_progress`."""
 
     id: str
     revision: int
@@ -90,7 +90,7 @@ async def create(
     definition: SubscriptionDefinition,
     credential: Credential | None,
 ) -> Subscription:
-    """Add a subscription that begins with what is logged from now on."""
+    """Add a subscription that begins at the end of the log."""
     head = await read_head(connection)
     row = await connection.fetchrow(
         _queries.create, id, *_columns(definition, credential), head.now.txid, head.now.seq
@@ -105,7 +105,7 @@ async def replace(
     definition: SubscriptionDefinition,
     credential: Credential | None,
 ) -> Subscription | None:
-    """Give a subscription another definition and credential, `None` if there is none.
+    """Replace the definition and credential of a subscription; `None` if there is none.
 
     It keeps its cursor, and is active again if it had ended.
     """
@@ -115,7 +115,7 @@ async def replace(
 
 
 async def delete(connection: Connection, id: str) -> Subscription | None:
-    """Remove a subscription and answer with what it was."""
+    """Delete a subscription, and return it as it was."""
     row = await connection.fetchrow(_queries.delete, id)
     await connection.execute(_queries.announce, id)
     return None if row is None else _subscription_from(row)
@@ -127,24 +127,24 @@ async def get(connection: Connection, id: str) -> Subscription | None:
 
 
 async def page(connection: Connection, after: str, limit: int) -> list[Subscription]:
-    """Up to `limit` subscriptions whose ids come after `after`, in the order of ids."""
+    """Read up to `limit` subscriptions whose ids come after `after`, in the order of ids."""
     rows = await connection.fetch(_queries.page, after, limit)
     return [_subscription_from(row) for row in rows]
 
 
 async def load(connection: Connection, ids: Iterable[str]) -> list[Subscription]:
-    """Subscriptions by id, without their lag; what does not exist is not in the answer."""
+    """Read subscriptions by id, without their lag; missing ones are left out."""
     rows = await connection.fetch(_queries.load, list(ids))
     return [_subscription_from(row) for row in rows]
 
 
 async def read_revisions(connection: Connection) -> dict[str, int]:
-    """The revision of every active subscription, by id."""
+    """Read the revision of every active subscription, by id."""
     return {row["id"]: row["revision"] for row in await connection.fetch(_queries.revisions)}
 
 
 async def save_progress(connection: Connection, progress: Sequence[Progress]) -> None:
-    """Record what was delivered, in one statement. A cursor never moves back."""
+    """Store the progress of subscriptions in one statement. A cursor never moves back."""
     await connection.execute(
         _queries.save_progress,
         [p.id for p in progress],
@@ -160,7 +160,7 @@ async def save_progress(connection: Connection, progress: Sequence[Progress]) ->
 
 
 async def pull_back(connection: Connection) -> None:
-    """Pull cursors that this log has not reached, those of another server's, back to its end."""
+    """Move cursors beyond the end of this log, which are from another server, to its end."""
     head = await read_head(connection)
     await connection.execute(_queries.pull_back, head.now.txid, head.now.seq)
 

@@ -1,4 +1,4 @@
-"""Watches the database on a connection of its own, and passes on what is announced there."""
+"""Watches the database on a connection of its own, and passes on its notifications."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _leadership = Queries("leadership")
 _ANNOUNCEMENT_SECONDS = 0.02
 _BEAT_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0
-# What holds for so long did not fail at once.
+# A connection that holds for so long resets the back-off.
 _STEADY_SECONDS = 10.0
 _BACKOFF = Backoff(initial=0.1, factor=2.0, cap=5.0, jitter=0.5)
 
@@ -29,17 +29,17 @@ Revive = Callable[[], Awaitable[None]]
 
 
 async def leave_alone() -> None:
-    """What can be done about a server that is somebody else's."""
+    """Do nothing: the server is not this node's own."""
 
 
 class Watch:
-    """Knows at once when the database is lost, and soon when it hangs or is back.
+    """Detects at once that the database is lost, and soon that it hangs or is back.
 
     Args:
-        revive: starts the server again where it is this node's own and has ended; raises
+        revive: starts the server again if it is this node's own and has ended; raises
             `DatabaseUnusable`.
-        patience_seconds: a server that takes longer to answer the simplest question is away
-            to its users.
+        patience_seconds: a server that takes longer to answer the simplest statement counts
+            as away.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Watch:
         self._failures = 0
 
     async def run(self) -> None:
-        """Watch for ever; whatever happens to the database, this goes on."""
+        """Watch for ever, through every loss of the database."""
         loop = asyncio.get_running_loop()
         while True:
             async with self._connected() as connection:
@@ -70,7 +70,7 @@ class Watch:
                 except TimeoutError:
                     self._availability.lose("it does not answer")
                 except DatabaseFailure:
-                    pass  # it may have been this connection only: connecting will tell
+                    pass  # Perhaps only this connection was lost: connecting will tell.
             self._failures = 0 if loop.time() - began > _STEADY_SECONDS else self._failures + 1
 
     @contextlib.asynccontextmanager
@@ -83,7 +83,7 @@ class Watch:
             connection.terminate()
 
     async def _connect(self) -> Connection:
-        """Connect, however long that takes; back off while that fails, or is soon in vain."""
+        """Connect, however long that takes; back off while that fails, or is soon lost again."""
         while True:
             try:
                 connection: Connection = await asyncpg.connect(
@@ -103,11 +103,11 @@ class Watch:
                 self._availability.complain(str(error))
 
     async def _follow(self, connection: Connection) -> None:
-        """Announce and hear until the connection fails.
+        """Send and receive notifications until the connection fails.
 
-        A NOTIFY inside the writing transaction would serialise all commits of the
-        database, so it is sent apart, once for as many commits as came meanwhile. It is
-        a commit itself, so it is not sent too often.
+        A NOTIFY inside the writing transaction would serialise all commits of the database, so
+        it is sent on its own, once for all commits since the last one. It is a commit itself,
+        so it is not sent too often.
         """
         database, own = self._database, connection.get_server_pid()
         woken = database.signal.unannounced
@@ -116,11 +116,11 @@ class Watch:
             if pid != own:
                 database.signal.hear()
 
-        # Whoever waits for something to announce is woken by the end of the connection, too.
+        # The end of the connection ends the wait below, too.
         connection.add_termination_listener(lambda _: woken.set())
         await connection.add_listener("changes", hear)
         await connection.add_listener("configuration", lambda *_: database.reconfigured.set())
-        # There may have been something while there was nobody to hear or to tell of it.
+        # Notifications may have been lost while there was no connection.
         database.signal.hear()
         database.reconfigured.set()
         woken.set()

@@ -3,7 +3,7 @@
 SELECT modelsource, resolved, capabilities, revision FROM node
 
 -- name: save
--- Put a configuration in force, and tell every process of the node so.
+-- Put a configuration in force, and tell every process of the node.
 UPDATE node
 SET modelsource = $1::json, resolved = $2::json, capabilities = $3::json, revision = $4
 RETURNING pg_notify('configuration', '')
@@ -13,13 +13,13 @@ RETURNING pg_notify('configuration', '')
 SELECT * FROM entities WHERE collection = $1 ORDER BY lower(id) COLLATE "C"
 
 -- name: resources_of_type
--- Every resource of one type, by the bounds of its groups' xids.
+-- Every resource of one type, between the bounds of the xids of its groups.
 SELECT * FROM entities
 WHERE xid > $1 AND xid < $2 AND kind = 'resource' AND split_part(xid, '/', 4) = $3
 ORDER BY xid
 
 -- name: unchecked_resources
--- An authority's resources of one type that have a version which could not be checked.
+-- The resources of one type and authority of which some version could not be checked.
 SELECT r.* FROM entities r
 WHERE r.xid > $1 AND r.xid < $2 AND r.kind = 'resource' AND split_part(r.xid, '/', 4) = $3
   AND r.authority = $4

@@ -4,7 +4,7 @@ SELECT bucket, count(*) AS count, bit_xor(fingerprint) AS fingerprint
 FROM entities GROUP BY bucket ORDER BY bucket
 
 -- name: registry
--- The one entity that is not replicated.
+-- The registry, which is the only entity that is not replicated.
 SELECT bucket, fingerprint FROM entities WHERE xid = '/'
 
 -- name: rows
@@ -16,7 +16,7 @@ SELECT authority, origin, xid, epoch, 'true', encode(digest, 'hex'), bucket
 FROM tombstones WHERE bucket >= $1 AND bucket < $2
 
 -- name: entities
--- Every entity in a range of buckets, with what its document hashes to.
+-- Every entity in a range of buckets, with the hash of its stored document.
 SELECT e.*, sha256(d.body) AS body_sha256
 FROM entities e LEFT JOIN documents d USING (xid)
 WHERE e.bucket >= $1 AND e.bucket < $2 AND e.kind <> 'registry'
@@ -26,5 +26,5 @@ WHERE e.bucket >= $1 AND e.bucket < $2 AND e.kind <> 'registry'
 SELECT * FROM tombstones WHERE bucket >= $1 AND bucket < $2
 
 -- name: count
--- How many entities there are, beside the registry itself.
+-- The number of entities without the registry.
 SELECT count(*) FROM entities WHERE kind <> 'registry'

@@ -3,7 +3,7 @@
 SELECT * FROM entities WHERE xid = ANY ($1::text[])
 
 -- name: load_by_origin
--- Entities of other xids than expected: by authority and origin.
+-- Entities by authority and origin.
 SELECT e.* FROM entities e
 JOIN unnest($1::text[], $2::text[]) AS o (authority, origin) USING (authority, origin)
 
@@ -13,7 +13,7 @@ SELECT t.* FROM tombstones t
 JOIN unnest($1::text[], $2::text[]) AS o (authority, origin) USING (authority, origin)
 
 -- name: numbers_of_deleted_versions
--- The numbers that were ids of versions which were deleted in the present life of their resources.
+-- The numeric ids of versions that were deleted in the present life of their resources.
 SELECT r.xid AS resource, range_agg(int8range(v.number, v.number, '[]')) AS numbers
 FROM entities r
 JOIN tombstones t ON t.authority = $1
@@ -24,7 +24,7 @@ WHERE r.xid = ANY ($2::text[]) AND substr(t.origin, length(r.xid) + 11) ~ '^[0-9
 GROUP BY r.xid
 
 -- name: load_subtrees
--- Some entities and everything below each, parents first.
+-- Entities and everything below each of them, parents first.
 SELECT e.*
 FROM unnest($1::text[]) WITH ORDINALITY AS root (xid, position)
 CROSS JOIN LATERAL (
@@ -40,7 +40,7 @@ ORDER BY root.position, e.xid
 SELECT * FROM resources_shown WHERE xid = ANY ($1::text[])
 
 -- name: load_one_shown
--- The same of one: for a list of any length, PostgreSQL would plan each time.
+-- One resource like `load_shown`, whose list of any length is planned for each execution.
 SELECT * FROM resources_shown WHERE xid = $1
 
 -- name: page
@@ -63,15 +63,15 @@ JOIN resources_shown shown USING (xid)
 ORDER BY lower(shown.id) COLLATE "C"
 
 -- name: load_ids
--- The ids of everything in a collection.
+-- The ids of all entities of a collection.
 SELECT id FROM entities WHERE collection = $1
 
 -- name: find_by_key
--- The group or resource with a short URL's key.
+-- The group or resource with the key of a short URL.
 SELECT xid FROM entities WHERE short_key(xid) = $1 AND kind IN ('group', 'resource')
 
 -- name: count_collections
--- How many entities each of these collections holds; empty ones are not listed.
+-- The number of entities of each collection that is not empty.
 SELECT collection, count(*) AS count FROM entities
 WHERE collection = ANY ($1::text[]) GROUP BY collection
 

@@ -1,11 +1,11 @@
 -- name: create
--- Add a link, unless there is one of that id.
+-- Add a link, unless its id is taken.
 INSERT INTO links (id, definition) VALUES ($1, $2::jsonb)
 ON CONFLICT DO NOTHING
 RETURNING *, 0 AS conflicts
 
 -- name: replace
--- Give a link another definition; where it leads elsewhere now, it begins from nothing.
+-- Replace the definition of a link; if $3, the link begins with a complete copy again.
 UPDATE links SET
     definition = $2::jsonb,
     revision = nextval(pg_get_serial_sequence('links', 'revision')),
@@ -22,7 +22,7 @@ WHERE id = $1
 RETURNING *, 0 AS conflicts
 
 -- name: delete
--- Remove a link; what it brought stays.
+-- Delete a link; the entities that it brought stay.
 DELETE FROM links WHERE id = $1 RETURNING *, 0 AS conflicts
 
 -- name: get
@@ -36,11 +36,11 @@ SELECT l.*, (SELECT count(*) FROM conflicts c WHERE c.link = l.id) AS conflicts
 FROM links l WHERE l.id > $1 ORDER BY l.id LIMIT $2
 
 -- name: revisions
--- Which links are to be run.
+-- The id and the revision of every link.
 SELECT id, revision FROM links
 
 -- name: meet
--- Remember who the source is; a cursor into the log of another instance is worth nothing.
+-- Store the identity of the source; drop a cursor into the log of another instance.
 UPDATE links SET
     cursor = CASE WHEN instance = $3 THEN cursor END,
     instance = $3,
@@ -50,11 +50,12 @@ WHERE id = $1 AND revision = $2
 RETURNING cursor
 
 -- name: following
--- The links whose sources are of an authority, as far as they were met.
+-- The links whose sources have identified themselves as an authority.
 SELECT id FROM links WHERE authority = $1 ORDER BY id
 
 -- name: authorities_at
--- Whose URLs begin with a base: who is followed there, or else the one source that says so.
+-- The authorities at a base URL: those of links that lead there, or else the only source that
+-- names the base as its own.
 SELECT authority FROM links WHERE definition ->> 'source' = $1 AND authority IS NOT NULL
 UNION
 SELECT min(authority) FROM links WHERE base = $1
@@ -62,15 +63,15 @@ SELECT min(authority) FROM links WHERE base = $1
 HAVING count(DISTINCT authority) = 1
 
 -- name: forget_cursor
--- The source can't go on from the cursor: everything has to be read again.
+-- Drop a cursor that the source cannot continue from, so that everything is read again.
 UPDATE links SET cursor = NULL WHERE id = $1 AND revision = $2
 
 -- name: save_subscription
--- The subscription that wakes the link, at its source.
+-- Store the id of the subscription at the source that wakes the link.
 UPDATE links SET subscription = $3 WHERE id = $1 AND revision = $2
 
 -- name: save_progress
--- How far a link has come, in the transaction that wrote what it brought.
+-- Store how far a link has come, in the transaction that writes the entities it brought.
 UPDATE links SET
     cursor = coalesce($3, cursor),
     applied = applied + $4,
@@ -80,7 +81,7 @@ WHERE id = $1 AND revision = $2
 RETURNING id
 
 -- name: save_state
--- How a link fares.
+-- Store the state of a link.
 UPDATE links SET
     state = $3,
     failures = $4,
@@ -89,7 +90,7 @@ UPDATE links SET
 WHERE id = $1 AND revision = $2
 
 -- name: remember
--- What an operator should know happened to a link; the last twenty are kept.
+-- Add an event to the history of a link, which keeps the last twenty.
 UPDATE links SET
     history = jsonb_path_query_array(
         jsonb_build_array(jsonb_build_object('at', $3::text, 'event', $4::text, 'detail', $5::text))
@@ -97,7 +98,7 @@ UPDATE links SET
 WHERE id = $1 AND revision = $2
 
 -- name: add_conflicts
--- What could not be applied; a source that sends nonsense can't fill the disk with it.
+-- Store conflicts, up to a limit, so that no source can fill the disk with them.
 INSERT INTO conflicts (link, authority, origin, xid, epoch, verdict, detail, at)
 SELECT DISTINCT ON (c.authority, c.origin) $1, c.*, $8::timestamptz
 FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[])
@@ -110,15 +111,15 @@ WHERE (conflicts.epoch, conflicts.verdict, conflicts.detail)
     IS DISTINCT FROM (excluded.epoch, excluded.verdict, excluded.detail)
 
 -- name: settle_conflicts
--- These origins are in order now, whichever link brought them.
+-- Delete the conflicts of origins, of all links.
 DELETE FROM conflicts c USING unnest($1::text[], $2::text[]) AS o (authority, origin)
 WHERE c.authority = o.authority AND c.origin = o.origin
 
 -- name: conflicts
--- One page of what a link could not apply, in the order of origins.
+-- One page of the conflicts of a link, in the order of origins.
 SELECT * FROM conflicts WHERE link = $1 AND (authority, origin) > ($2, $3)
 ORDER BY authority, origin LIMIT $4
 
 -- name: announce
--- Tell the process that runs the links: all of them are to be looked at, or one is to be woken.
+-- Tell the process that runs the links that some were changed, or the id of one to wake.
 SELECT pg_notify('links', $1)

@@ -1,25 +1,25 @@
 -- name: create
--- Decide once who this node is.
+-- Store the identity of this node, unless it has one.
 INSERT INTO node (instance, authority, modelsource, resolved) VALUES ($1, $2, $3::json, $4::json)
 ON CONFLICT DO NOTHING
 
 -- name: read
--- Who this node is.
+-- The identity of this node.
 SELECT instance, authority FROM node
 
 -- name: is_log_from_elsewhere
--- Whether the log holds positions that this server has not given out yet.
+-- Whether the log has transaction ids that this server has yet to assign.
 SELECT EXISTS (
     SELECT FROM changes WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
 
 -- name: forget_log
--- A log whose positions could come again would mislead its readers.
+-- Delete the log: its positions could be assigned a second time.
 DELETE FROM changes
 
 -- name: renew_instance
--- Tell peers that they can't go on from where they were.
+-- Change the instance id, so that peers drop their cursors.
 UPDATE node SET instance = $1
 
 -- name: rollback
--- Leave a transaction that its user was cancelled in.
+-- End the transaction of a user that was cancelled.
 ROLLBACK

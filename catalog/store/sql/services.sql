@@ -7,7 +7,7 @@ ORDER BY lower(id) COLLATE "C"
 LIMIT $2
 
 -- name: find_by_ids
--- Endpoints that may have one of these service ids, in their own id or by derivation.
+-- Endpoints that may have one of these service ids, as their own id or derived.
 SELECT * FROM entities WHERE collection = '/endpoints' AND lower(id) COLLATE "C" = ANY ($1::text[])
 UNION ALL
 SELECT e.* FROM service_ids s
@@ -16,7 +16,7 @@ WHERE s.id = ANY ($2::uuid[]) AND e.collection = '/endpoints'
     AND lower(e.id) COLLATE "C" <> ALL ($1::text[])
 
 -- name: find_by_names
--- Services by folded names; one without a name has that of its endpoint's id.
+-- Services by folded names; the id of the endpoint stands for a missing name.
 SELECT e.* FROM (SELECT DISTINCT unnest($1::text[]) AS name) AS wanted
 CROSS JOIN LATERAL (
     SELECT * FROM entities named
@@ -33,7 +33,7 @@ CROSS JOIN LATERAL (
 ORDER BY e.createdat, e.xid
 
 -- name: lock_names
--- Take the right to give out some folded names, in the order of keys that are none of entities.
+-- Lock folded names, in the order of keys, which differ from the keys of entities.
 SELECT pg_advisory_xact_lock(hashtext('services'), ordered.key)
 FROM (
     SELECT DISTINCT hashtext(name) AS key FROM unnest($1::text[]) AS name
@@ -42,11 +42,11 @@ FROM (
 ) AS ordered
 
 -- name: fold
--- Names as they are compared.
+-- Names with the form in which they are compared.
 SELECT name, fold_case(name) AS folded FROM unnest($1::text[]) AS name
 
 -- name: find_underived
--- Origins of services whose ids have to be derived from them and have not been yet.
+-- Origins of services whose derived ids are not stored yet.
 SELECT e.authority, e.origin FROM entities e
 WHERE e.collection = '/endpoints' AND e.attributes -> 'usage' ? 'subscriber'
     AND NOT (e.origin = e.xid AND e.id ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')
@@ -55,19 +55,19 @@ WHERE e.collection = '/endpoints' AND e.attributes -> 'usage' ? 'subscriber'
     )
 
 -- name: remember
--- Ids that were derived from origins.
+-- Store ids that were derived from origins.
 INSERT INTO service_ids (authority, origin, id)
 SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[])
 ORDER BY 1, 2
 ON CONFLICT DO NOTHING
 
 -- name: members
--- The xids of everything in some collections, in order.
+-- The xids of all entities of some collections, in order.
 SELECT xid FROM entities WHERE collection = ANY ($1::text[])
 ORDER BY collection, lower(id) COLLATE "C"
 
 -- name: accept
--- A request to be processed later, unless too many are waiting.
+-- Store a request for later processing, unless too many are pending.
 INSERT INTO service_requests (id, deadline)
 SELECT $1, clock_timestamp() + make_interval(secs => $2)
 WHERE (
@@ -77,7 +77,7 @@ WHERE (
 RETURNING id
 
 -- name: forget
--- Drop the requests that are too old, and the oldest of those that ended if they are too many.
+-- Delete the requests that are too old, and the oldest ended ones beyond a limit.
 DELETE FROM service_requests WHERE at < now() - make_interval(secs => $1) OR id IN (
     SELECT id FROM service_requests
     WHERE state <> 'pending' OR deadline <= clock_timestamp()
@@ -85,16 +85,16 @@ DELETE FROM service_requests WHERE at < now() - make_interval(secs => $1) OR id 
 )
 
 -- name: settle
--- Say how a request ended, if it is in time.
+-- Store the result of a request, unless its deadline has passed.
 UPDATE service_requests SET state = $2, headers = $3::jsonb, body = $4
 WHERE id = $1 AND state = 'pending' AND deadline > clock_timestamp()
 RETURNING id
 
 -- name: interrupt
--- Give up a request that nobody works on any more; waits for whoever is just ending it.
+-- Mark a request as failed after its deadline; waits for a transaction that settles it.
 UPDATE service_requests SET state = 'failed'
 WHERE id = $1 AND state = 'pending' AND deadline <= clock_timestamp()
 
 -- name: status
--- How a request is doing.
+-- The state and the answer of a request.
 SELECT state, headers, body FROM service_requests WHERE id = $1

@@ -1,11 +1,11 @@
 -- name: create
--- Add a subscription that begins at a position.
+-- Add a subscription with its cursor.
 INSERT INTO subscriptions (id, definition, sinkcredential, txid, seq)
 VALUES ($1, $2::jsonb, $3::jsonb, $4, $5)
 RETURNING *, 0 AS lag
 
 -- name: replace
--- Give a subscription another definition; it goes on from where it was.
+-- Replace the definition of a subscription, which keeps its cursor.
 UPDATE subscriptions SET
     definition = $2::jsonb, sinkcredential = $3::jsonb, state = 'active', failures = 0,
     error = NULL, revision = nextval('subscriptions_revision')
@@ -18,12 +18,12 @@ RETURNING *, (
 ) AS lag
 
 -- name: delete
--- Remove a subscription and its position.
+-- Delete a subscription.
 DELETE FROM subscriptions WHERE id = $1
 RETURNING *, 0 AS lag
 
 -- name: get
--- One subscription with how many changes it has not seen yet, counted up to a bound.
+-- One subscription with the number of changes after its cursor, 1000 at most.
 SELECT s.*, unread.lag FROM subscriptions s
 CROSS JOIN LATERAL (
     SELECT count(*) AS lag FROM (
@@ -45,7 +45,7 @@ CROSS JOIN LATERAL (
 ORDER BY s.id
 
 -- name: revisions
--- Which subscriptions are active, and the revision of each.
+-- The id and the revision of every active subscription.
 SELECT id, revision FROM subscriptions WHERE state = 'active'
 
 -- name: load
@@ -53,7 +53,7 @@ SELECT id, revision FROM subscriptions WHERE state = 'active'
 SELECT *, 0 AS lag FROM subscriptions WHERE id = ANY ($1::text[])
 
 -- name: save_progress
--- Record what was delivered; the state only of the revision that it was delivered by.
+-- Store the progress of subscriptions; their states only where the revision is the same.
 UPDATE subscriptions s SET
     txid = CASE WHEN (p.txid, p.seq) > (s.txid, s.seq) THEN p.txid ELSE s.txid END,
     seq = CASE WHEN (p.txid, p.seq) > (s.txid, s.seq) THEN p.seq ELSE s.seq END,
@@ -69,9 +69,9 @@ FROM unnest(
 WHERE s.id = p.id
 
 -- name: pull_back
--- Positions from another server's log, beyond the end of this one, begin at its end.
+-- Move cursors beyond the end of this log, which are from another server, to its end.
 UPDATE subscriptions SET txid = $1, seq = $2 WHERE (txid, seq) > ($1, $2)
 
 -- name: announce
--- Wake the process that delivers: a subscription changed.
+-- Tell the process that delivers which subscription changed.
 SELECT pg_notify('subscriptions', $1)

@@ -1,17 +1,17 @@
 -- name: members
--- The xids of what a set has.
+-- The xids of the members of a set.
 SELECT xid FROM set_members WHERE name = $1
 
 -- name: claimed_by_others
--- Those of some entities that another set has, too.
+-- The entities of a list that are members of another set.
 SELECT DISTINCT xid FROM set_members WHERE xid = ANY ($2::text[]) AND name <> $1
 
 -- name: add
--- Let a set have entities.
+-- Add members to a set.
 INSERT INTO set_members (name, xid) SELECT $1, xid FROM unnest($2::text[]) AS xid
 ON CONFLICT DO NOTHING
 
 -- name: keep_only
--- Let a set have none but these.
+-- Remove all members of a set except these.
 DELETE FROM set_members
 WHERE name = $1 AND xid NOT IN (SELECT unnest($2::text[]))
