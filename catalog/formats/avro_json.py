@@ -1,4 +1,4 @@
-"""Values in Avro's JSON encoding, held against a schema.
+"""Checks values in Avro's JSON encoding against a schema.
 
 Source: Apache Avro's specification, "JSON Encoding". The library reads the binary encoding only.
 """
@@ -24,7 +24,7 @@ _BITS = {"int": 31, "long": 63}
 
 
 def check(schema: Schema, value: Any, where: str = "") -> None:
-    """Find the first thing in a JSON value that the schema does not describe.
+    """Find the first part of a JSON value that the schema does not describe.
 
     A value of a union is null, or an object whose one member is named after its type.
 
@@ -55,7 +55,7 @@ def check(schema: Schema, value: Any, where: str = "") -> None:
 
 
 def name_of(schema: Schema) -> str:
-    """What a member of a union is called."""
+    """The name of a member of a union."""
     return str(schema.fullname if isinstance(schema, NamedSchema) else schema.type)
 
 

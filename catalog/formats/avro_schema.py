@@ -1,4 +1,4 @@
-"""Apache Avro schemas, by the Avro project's own library."""
+"""Checks Apache Avro schemas with the Avro project's own library."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from catalog.formats.documenttext import (
 
 
 def validate(format: str, document: bytes) -> str:
-    """An empty document is no schema. Default values are not held against their types."""
+    """Parse the schema. Default values are not checked against their types."""
     _read(document)
     return ""
 
 
 def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
-    """By Avro's rules of schema resolution: promotions, defaults, aliases, enum defaults.
+    """Apply Avro's rules of schema resolution: promotions, defaults, aliases, enum defaults.
 
     Logical types are not compared, as resolution ignores them.
     """
@@ -53,9 +53,9 @@ def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
 
 
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
-    """By Avro's JSON encoding if the media type says JSON, else by its binary encoding.
+    """Read the payload in Avro's JSON encoding if the media type is JSON, else in its binary one.
 
-    The payload is one value without any frame: no container file, no schema fingerprint.
+    The payload is one bare value: no container file, no schema fingerprint.
     """
     described = _part(_read(schema), part)
     if is_json_type(contenttype):
@@ -71,7 +71,7 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
 
 
 def _part(schema: Schema, name: str) -> Schema:
-    """The type of this name, with or without its namespace."""
+    """Find the type of this name, with or without its namespace."""
     if not name:
         return schema
     for named in _named(schema):
@@ -81,7 +81,7 @@ def _part(schema: Schema, name: str) -> Schema:
 
 
 def _named(schema: Schema) -> Iterator[NamedSchema]:
-    """All types that have names, each once, though they may refer to themselves."""
+    """All named types, each once, although they may refer to themselves."""
     pending, seen = [schema], set()
     while pending:
         schema = pending.pop(0)

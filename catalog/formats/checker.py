@@ -1,4 +1,4 @@
-"""The checks that the server asks for, with what they answered before."""
+"""Runs the checks of documents in processes of their own, and caches their results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Checker:
 
     No check takes longer than `time_limit` seconds once it has begun: its process is ended
     then, and that is the answer. The processes start when they are first needed.
-    Answers depend on the documents only, so they are remembered.
+    Results depend on the documents only, so they are cached.
     """
 
     def __init__(self, *, processes: int = 2, time_limit: float = 10.0) -> None:
@@ -47,13 +47,13 @@ class Checker:
             await self._idle.pop().end()
 
     async def validate(self, format: str, document: bytes) -> str:
-        """What is wrong with a document of this format; "" if nothing is."""
+        """The problem of a document of this format, or ""."""
         if not is_supported(format):
             raise ValueError(f"no document of format {format} can be checked")
         return await self._answer(format, "", (document,))
 
     async def compare(self, format: str, older: bytes, newer: bytes, direction: Direction) -> str:
-        """Why a version is not compatible with the other one; "" if it is.
+        """The reason why a version is not compatible with the other one, or "".
 
         backward: who has the newer schema can read what was written with the older one.
         forward: who has the older schema can read what was written with the newer one.
@@ -65,7 +65,7 @@ class Checker:
     async def conform(
         self, format: str, schema: bytes, payload: bytes, contenttype: str, part: str = ""
     ) -> str:
-        """What is wrong with a payload that a schema of this format describes; "" if nothing is.
+        """The problem of a payload that should conform to a schema of this format, or "".
 
         Args:
             format: of the schema.
@@ -83,7 +83,7 @@ class Checker:
         if any(len(document) > MAX_BYTES for document in documents):
             return TOO_LARGE
         try:
-            # Messages seldom come twice, so what is said of them is not remembered.
+            # The same message seldom comes twice, so its result is not cached.
             return await self._ask(format.lower(), "conform", documents)
         except Unfinished as error:
             return str(error)
@@ -100,7 +100,7 @@ class Checker:
         try:
             answer = await self._ask(format, direction, documents)
         except Unfinished as error:
-            # How long a check takes depends on the machine, so this is not remembered.
+            # The duration depends on the machine, so this is not cached.
             return str(error)
         self._answers[key] = answer
         if len(self._answers) > MAX_REMEMBERED:
@@ -116,7 +116,7 @@ class Checker:
         try:
             while True:
                 process = await self._process()
-                # One that has answered before may have died since, which is not this check's doing.
+                # A process that has answered before may have died since, before this check.
                 may_be_dead = process.has_answered
                 try:
                     return await process.ask(format, direction, documents, self._time_limit)

@@ -1,4 +1,4 @@
-"""What a check reads: the bytes of a document, as text and as JSON."""
+"""Decodes documents and payloads as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ MAX_REASONS = 3
 
 
 class MalformedDocument(ValueError):
-    """A document breaks a rule of its format; the text says which."""
+    """A document breaks a rule of its format, which the text names."""
 
 
 class Mismatch(ValueError):
-    """A payload is not what its schema describes; the text says why."""
+    """A payload does not conform to its schema; the text says why."""
 
 
 def read_text(document: bytes) -> str:
@@ -26,7 +26,11 @@ def read_text(document: bytes) -> str:
 
 
 def read_json(document: bytes) -> Any:
-    """An empty document is no JSON text, so no format that is written in JSON allows one."""
+    """Parse a document as JSON.
+
+    Raises:
+        MalformedDocument: it is empty, or not JSON.
+    """
     if not document.strip():
         raise MalformedDocument("the document is empty")
     try:
@@ -36,7 +40,7 @@ def read_json(document: bytes) -> Any:
 
 
 def unquoted(document: bytes) -> bytes:
-    """The text of a document that is a JSON string, others as they are.
+    """Return the text of a document that is a JSON string, and other documents unchanged.
 
     Metadata in JSON carries text as a string, and a document that came in it without a media
     type is JSON (core/spec.md, "<RESOURCE>* Attribute Processing"). For formats that are
@@ -51,10 +55,10 @@ def unquoted(document: bytes) -> bytes:
 
 
 def read_payload(payload: bytes) -> Any:
-    """The JSON value that a payload is the text of.
+    """Parse a payload as JSON.
 
     Raises:
-        Mismatch: it is no JSON text.
+        Mismatch: it is empty, or not JSON.
     """
     try:
         return read_json(payload)
@@ -63,6 +67,6 @@ def read_payload(payload: bytes) -> Any:
 
 
 def is_json_type(contenttype: str) -> bool:
-    """Whether a media type says JSON (cloudevents/json-format.md, "Payload Serialization")."""
+    """Whether a media type is JSON (cloudevents/json-format.md, "Payload Serialization")."""
     media_type = contenttype.partition(";")[0].strip().lower()
     return media_type.endswith(("/json", "+json"))

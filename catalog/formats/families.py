@@ -1,4 +1,4 @@
-"""Which formats can be checked, and by which rules their versions can be compared."""
+"""The formats that can be checked, and the compatibility rules of each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FAMILIES = (
             "jsonschema/draft/2020-12",
         ),
     ),
-    # Nothing that is kept well compares JSON Structure or XML schemas.
+    # No maintained library compares JSON Structure or XML schemas.
     Family(module="json_structure", patterns=("jsonstructure", "jsonstructure/draft-*"), rules=()),
     Family(
         module="protobuf_schema",
@@ -64,15 +64,15 @@ COMPATIBILITIES: Mapping[str, tuple[str, ...]] = {
 
 
 def matches(pattern: str, format: str) -> bool:
-    """Whether a format value is one that a pattern stands for, in any case of letters.
+    """Whether a format value matches a pattern, ignoring case.
 
-    Source: core/spec.md, "compatibilities Capability": `*` stands for any characters, or none.
+    Source: core/spec.md, "compatibilities Capability": `*` stands for any text.
     """
     return _compiled(pattern.lower()).fullmatch(format.lower()) is not None
 
 
 def family_of(format: str) -> Family | None:
-    """The family that checks documents with this format value, if one does."""
+    """The family that checks documents of this format, if any does."""
     for family in FAMILIES:
         if any(matches(pattern, format) for pattern in family.patterns):
             return family
@@ -80,7 +80,7 @@ def family_of(format: str) -> Family | None:
 
 
 def is_supported(format: str) -> bool:
-    """Whether documents with this format value can be checked."""
+    """Whether documents of this format can be checked."""
     return family_of(format) is not None
 
 

@@ -1,4 +1,4 @@
-"""What each keyword of a reader's schema demands, and whether the writer's facts meet it."""
+"""The check of each keyword of a reader's schema against the facts of the writer's values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from catalog.formats.json_facts import (
 )
 from catalog.formats.json_sameness import same_keywords
 
-# What these say cannot be taken apart here: it is met by the same words only.
+# These keywords are not analysed: only the same keywords with the same values meet them.
 WHOLE_KEYWORDS = (
     ("$dynamicRef",),
     ("$recursiveRef",),
@@ -44,7 +44,7 @@ WHOLE_KEYWORDS = (
     ("if", "then", "else"),
     ("propertyNames",),
 )
-# These depend on all of their schema, and are met by the same schema only.
+# These keywords depend on their whole schema: only the same schema meets them.
 UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
 SIZES = {
     "minLength": "string",
@@ -55,7 +55,7 @@ SIZES = {
     "maxProperties": "object",
 }
 
-# Where in the value: a longer path is a smaller part of it.
+# The path of a part of the value.
 Path = tuple[str, ...]
 
 

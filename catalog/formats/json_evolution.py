@@ -1,7 +1,7 @@
-"""Whether every value that one JSON schema accepts is accepted by another one.
+"""Compares JSON schemas: whether one accepts every value that the other one accepts.
 
-No library fits: those there are know one draft each, miss changes or give no reason. What
-cannot be shown to be compatible counts as incompatible, with one exception: where the writer's
+No library fits: each knows one draft only, misses changes or gives no reasons. Schemas that
+cannot be proved compatible count as incompatible, with one exception: if the writer's
 schema is open, a property that it does not name counts as not written, so that an optional
 property can be added to the reader's. Making an open schema a closed one is not compatible.
 `format` is an annotation and is not compared.
@@ -34,15 +34,15 @@ ONE_TYPE = {name: {"type": name} for name in TYPES}
 
 
 def obstacle(writer: SchemaPart, reader: SchemaPart) -> str:
-    """Why something that the writer's schema accepts may not be accepted; "" if all is."""
+    """The reason why the reader may reject a value that the writer's schema accepts, or ""."""
     return Comparison().gap([writer.at(writer.schema)], reader.at(reader.schema), ())
 
 
 class Comparison:
     """One comparison of two schemas, which may refer to themselves.
 
-    What is being shown of a value may be assumed of the smaller values in it: those at a longer
-    path. So recursive schemas can be compared, and nothing is shown by assuming it.
+    A claim that is being proved about a value may be assumed for smaller values in it, at longer
+    paths. So recursive schemas can be compared, and no claim is proved by assuming itself.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Comparison:
         self._made: dict[tuple[int, str, int], dict[Any, Any]] = {}
 
     def gap(self, writer: Facts, reader: SchemaPart, at: Path) -> str:
-        """Where the reader does not accept what has all the writer's facts; "" if nowhere."""
+        """The reason why the reader may reject a value with all the writer's facts, or ""."""
         facts = conjuncts(writer)
         claim, depth = (frozenset(facts), reader), len(at)
         if not types(facts) or self._shown.get(claim, depth) < depth:
@@ -75,7 +75,7 @@ class Comparison:
         return not self.gap(writer, reader, at)
 
     def excluded(self, facts: Facts, part: SchemaPart, at: Path) -> bool:
-        """Whether it can be shown that nothing with these facts is accepted by the part."""
+        """Whether the part provably rejects every value with these facts."""
         facts, others = conjuncts(facts), conjuncts([part])
         claim = frozenset(facts), part
         if claim in self._excluding:
@@ -103,7 +103,7 @@ class Comparison:
         return self._first(problems)
 
     def _cases(self, facts: Facts) -> list[list[SchemaPart]]:
-        """Facts that say more, one of which each value has; none if there is but one case."""
+        """Split facts into cases that cover all values; none if there is one case only."""
         # What these lead to is among the facts, and would come back with them.
         facts = [self._without(fact, "allOf", "$ref") for fact in facts]
         for fact in facts:

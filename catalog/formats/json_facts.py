@@ -1,4 +1,4 @@
-"""What JSON schemas say of a value: which types, between which bounds, with which members."""
+"""The facts that JSON schemas state about a value: its types, bounds, members and elements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TYPES: Final = {
 }
 ANY_TYPE: Final = frozenset().union(*TYPES.values())
 NUMBERS: Final = TYPES["number"]
-# A key that no document can have: the schema accepts this value and no other.
+# A key that no document can have. Its schema accepts one value only.
 EXACTLY: Final = object()
 IMPOSSIBLE: Final[dict[Any, Any]] = {"not": {}}
 ANYTHING: Final[dict[Any, Any]] = {}
@@ -53,7 +53,7 @@ ANNOTATIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SchemaPart:
-    """A schema or a part of one, with what its references are relative to."""
+    """A schema or a part of one, with the base of its references."""
 
     schema: Any
     resolver: Resolver[Any]
@@ -66,7 +66,7 @@ class SchemaPart:
         return isinstance(other, SchemaPart) and self.schema is other.schema
 
     def at(self, schema: Any) -> SchemaPart:
-        """A part of this part; a boolean becomes the object that means the same."""
+        """A part of this part; a boolean becomes the equivalent object."""
         if isinstance(schema, bool):
             schema = ANYTHING if schema else IMPOSSIBLE
         if isinstance(schema, dict) and ("$id" in schema or "id" in schema):
@@ -78,7 +78,7 @@ class SchemaPart:
         return self.schema.get(keyword, default)
 
     def members(self, keyword: str) -> list[SchemaPart]:
-        """The schemas of a keyword that has several, such as anyOf."""
+        """The schemas of a keyword with several, such as anyOf."""
         return [self.at(schema) for schema in self.get(keyword, ())]
 
     def children(self) -> list[SchemaPart]:
@@ -89,7 +89,7 @@ class SchemaPart:
         ]
 
     def target(self) -> SchemaPart | None:
-        """Where $ref leads; None is outside of the document."""
+        """The target of $ref; `None` if it is outside of the document."""
         try:
             resolved = self.resolver.lookup(self.get("$ref"))
         except Unresolvable:
@@ -97,7 +97,7 @@ class SchemaPart:
         return SchemaPart(ANYTHING, resolved.resolver, self.specification).at(resolved.contents)
 
     def says(self) -> dict[Any, Any]:
-        """Its keywords; before 2019-09 a reference silences its neighbours."""
+        """The keywords in force: before 2019-09, a reference disables the others."""
         if "$ref" in self.schema and self.specification in REFERENCES_STAND_ALONE:
             return {"$ref": self.schema["$ref"]}
         return {key: value for key, value in self.schema.items() if key not in ANNOTATIONS}
@@ -107,7 +107,7 @@ Facts = Sequence[SchemaPart]
 
 
 def conjuncts(parts: Facts) -> list[SchemaPart]:
-    """All parts that hold together: these, and what their $ref and allOf lead to."""
+    """All parts that apply together: these, and the targets of their $ref and allOf."""
     found: dict[SchemaPart, None] = {}
     pending = list(reversed(parts))
     while pending:
@@ -124,7 +124,7 @@ def conjuncts(parts: Facts) -> list[SchemaPart]:
 
 
 def types(facts: Facts) -> frozenset[str]:
-    """The types that are left; none if no value can have all facts."""
+    """The types that all facts allow; none if no value can have all facts."""
     left: frozenset[str] = ANY_TYPE
     values = [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
     if any(not equal(value, values[0]) for value in values):
@@ -144,13 +144,13 @@ def named_types(names: str | list[str]) -> frozenset[str]:
 
 
 def numbers(facts: Facts, keyword: str) -> list[Any]:
-    """What the facts give for a keyword, leaving out what is no number."""
+    """The numbers that the facts state for a keyword."""
     values = (fact.says().get(keyword) for fact in facts)
     return [value for value in values if is_number(value)]
 
 
 def equal(one: Any, other: Any) -> bool:
-    """As JSON: true is not 1, though Python says so, and 1.0 is 1."""
+    """Whether two values are equal as JSON: true is not 1, and 1.0 is 1."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -163,7 +163,7 @@ def is_number(value: Any) -> bool:
 
 
 def bound(facts: Facts, side: str) -> tuple[Any, bool] | None:
-    """The tightest limit that the facts set on one side, and whether it is itself left out.
+    """The tightest limit of the facts on one side, and whether it is exclusive.
 
     side is "minimum" or "maximum".
     """
@@ -185,7 +185,7 @@ def limits_of(keywords: dict[Any, Any], side: str) -> Iterator[tuple[Any, bool]]
 
 
 def divides(divisor: Any, value: Any) -> bool:
-    """As decimals, as they are written: 0.3 is a multiple of 0.1."""
+    """Whether a value is a multiple, as decimals: 0.3 is a multiple of 0.1."""
     return bool(Fraction(str(value)) % Fraction(str(divisor)) == 0)
 
 
@@ -207,7 +207,7 @@ def named_properties(facts: Facts) -> set[str]:
 
 
 def property_facts(facts: Facts, name: str) -> list[SchemaPart]:
-    """What the facts say of one property; nothing where none of them speaks of it."""
+    """The facts about one property; none if no fact mentions it."""
     return [said for fact in facts for said in property_of(fact, name)]
 
 
@@ -223,12 +223,12 @@ def property_of(fact: SchemaPart, name: str) -> list[SchemaPart]:
 
 
 def other_properties(facts: Facts) -> list[SchemaPart]:
-    """What the facts say of properties that they neither name nor match."""
+    """The facts about properties that they neither name nor match."""
     return [said for fact in facts for said in _additional(fact, "additionalProperties")]
 
 
 def element_facts(facts: Facts, index: int) -> list[SchemaPart]:
-    """What the facts say of the element at an index of an array."""
+    """The facts about the element at an index of an array."""
     return [said for fact in facts for said in element_of(fact, index)]
 
 
@@ -238,7 +238,7 @@ def element_of(fact: SchemaPart, index: int) -> list[SchemaPart]:
 
 
 def elements(fact: SchemaPart) -> tuple[list[SchemaPart], list[SchemaPart]]:
-    """The schemas of the first elements of an array, and of the rest where there is one.
+    """The schemas of the first elements of an array, and of the rest if there is one.
 
     Drafts before 2020-12 write the first ones as a list of items.
     """
@@ -250,7 +250,7 @@ def elements(fact: SchemaPart) -> tuple[list[SchemaPart], list[SchemaPart]]:
 
 
 def finds(pattern: str, text: str) -> bool:
-    """An expression that Python cannot read finds nothing, as its dialect is another one."""
+    """Whether a pattern matches; one that Python cannot compile, in another dialect, does not."""
     try:
         return re.search(pattern, text) is not None
     except (re.error, OverflowError):
@@ -258,7 +258,7 @@ def finds(pattern: str, text: str) -> bool:
 
 
 def exactly(value: Any) -> dict[Any, Any]:
-    """A schema in the keywords of 2020-12 that accepts one value only."""
+    """A schema, in the keywords of 2020-12, that accepts one value only."""
     schema: dict[Any, Any] = {EXACTLY: value}
     limits: dict[Any, Any]
     match value:

@@ -1,4 +1,4 @@
-"""Whether two parts of JSON schemas say the same in the same words."""
+"""Compares parts of JSON schemas, keyword by keyword."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from catalog.formats.json_facts import SchemaPart, equal
 
 
 def same(one: SchemaPart, other: SchemaPart) -> bool:
-    """References are the same if what they lead to is; annotations are left out."""
+    """Whether two parts have the same keywords, without annotations.
+
+    References are the same if their targets are.
+    """
     return _Sameness().of_parts(one, other)
 
 
 def same_keywords(one: SchemaPart, other: SchemaPart, keywords: Iterable[str]) -> bool:
-    """The same, for some keywords that count together."""
+    """Whether two parts are the same in some keywords."""
     said, also_said = one.says(), other.says()
     return all(
         (keyword in said) is (keyword in also_said)
@@ -24,7 +27,7 @@ def same_keywords(one: SchemaPart, other: SchemaPart, keywords: Iterable[str]) -
 
 
 class _Sameness:
-    """Parts that are being compared already count as the same, so recursion ends."""
+    """One comparison. Parts that it has begun to compare count as the same, so it ends."""
 
     def __init__(self) -> None:
         self._assumed: set[tuple[SchemaPart, SchemaPart]] = set()
@@ -55,6 +58,6 @@ class _Sameness:
                 return targets == (None, None) and one == other
             return self.of_parts(targets[0], targets[1])
         if isinstance(one, dict) and isinstance(other, dict):
-            # What has an $id changes what the references below it are relative to.
+            # An $id changes the base of the references below it.
             mine, theirs = mine.at(one), theirs.at(other)
         return self.of_values(one, other, mine, theirs)

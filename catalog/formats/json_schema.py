@@ -1,4 +1,4 @@
-"""JSON Schema documents: their dialects, their validity, and where their references lead."""
+"""Checks JSON Schema documents: their dialects, their validity, and their references."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def validate(format: str, document: bytes) -> str:
 
 
 def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
-    """By what the schemas accept; see `json_evolution`."""
+    """Compare the values that the schemas accept; see `json_evolution`."""
     parts = _read(format, older), _read(format, newer)
     writer, reader = parts if direction == "backward" else (parts[1], parts[0])
     return obstacle(writer, reader)
 
 
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
-    """Whatever the media type says, the payload must be JSON. `part` is a JSON pointer."""
+    """Validate the payload, which must be JSON. `part` is a JSON pointer."""
     described = _read(format, schema).schema
     dialect = _dialect(format, described)
     if isinstance(described, dict):
@@ -82,7 +82,7 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
 
 
 def _validator(schema: Any, dialect: Dialect, part: str) -> Any:
-    """What checks values; it never reads what the schema refers to outside of itself."""
+    """Build the validator of values. It fetches no references to other documents."""
     entry = {"$schema": dialect.uri, "$ref": f"{_WHOLE}#{part}"} if part else schema
     whole = [(_WHOLE, schema)] if part else []
     try:
@@ -112,7 +112,7 @@ def _read(format: str, document: bytes) -> SchemaPart:
 
 
 def _dialect(format: str, schema: Any) -> Dialect:
-    """The dialect that the format names; where it names none, $schema's; else the latest."""
+    """The dialect that the format names, or else $schema, or else the latest one."""
     version = format.removeprefix("jsonschema").removeprefix("/").replace("draft/", "draft-")
     declared = schema.get("$schema") if isinstance(schema, dict) else None
     if declared is None:
@@ -129,7 +129,7 @@ def _without_scheme(uri: str) -> str:
 
 
 def _check_by_meta_schema(schema: Any, dialect: Dialect) -> None:
-    """Draft 4 has no boolean schemas, and a boolean has no room for a $schema."""
+    """Validate a schema. Draft 4 has no boolean schemas, and a boolean has no $schema."""
     if not isinstance(schema, dict):
         if not isinstance(schema, bool) or dialect is DIALECTS["draft-04"]:
             raise MalformedDocument("a schema of this dialect is not of this type")
@@ -143,7 +143,7 @@ def _check_by_meta_schema(schema: Any, dialect: Dialect) -> None:
 
 
 def _check_references(root: SchemaPart) -> None:
-    """A reference to a place in the document that is not there makes the schema useless."""
+    """Reject references to missing places in the document."""
     pending = [root]
     while pending:
         part = pending.pop()

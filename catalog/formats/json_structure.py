@@ -1,4 +1,4 @@
-"""JSON Structure schemas, by the SDK of the JSON Structure project."""
+"""Checks JSON Structure schemas with the SDK of the JSON Structure project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROOT = frozenset({"$root", "properties", "required", "type"})
 
 
 def validate(format: str, document: bytes) -> str:
-    """By the Core specification, whose drafts share one meta-schema; extensions are not checked.
+    """Apply the Core specification, whose drafts share one meta-schema, but no extensions.
 
     An empty document is no schema. A schema that imports others cannot be checked, as nothing
     but the document itself is read.
@@ -21,9 +21,9 @@ def validate(format: str, document: bytes) -> str:
 
 
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
-    """By the Core specification, and by the extensions that the schema says it uses.
+    """Apply the Core specification, and the extensions that the schema uses.
 
-    Whatever the media type says, the payload must be JSON. `part` is a JSON pointer.
+    The payload must be JSON. `part` is a JSON pointer.
     """
     described = read_json(schema)
     if fault := _fault(described):

@@ -1,4 +1,4 @@
-"""One process that checks documents, as the server sees it."""
+"""Starts a process that checks documents, and exchanges requests and replies with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH")
 
 
 class Unfinished(Exception):
-    """A check ended without a verdict; the text says why."""
+    """A check ended without a result; the text says why."""
 
 
 class Lost(Unfinished):
@@ -23,14 +23,14 @@ class Lost(Unfinished):
 
 
 class UnusableSchema(Exception):
-    """Nothing can be held against a schema that breaks the rules of its format."""
+    """A schema breaks the rules of its format, so no payload can be checked against it."""
 
 
 class Process:
     """Runs `catalog.formats.worker`, one check at a time.
 
-    It gets none of the server's settings and secrets, and answers in JSON: what has read a
-    hostile document must not be able to make the server unpickle something.
+    The process gets none of the server's settings and secrets. It replies in JSON, not pickles,
+    since it may have read a hostile document.
     """
 
     def __init__(
@@ -62,19 +62,20 @@ class Process:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it waits for a question: it has answered all, and lives."""
+        """Whether the process lives and waits for a request."""
         return self._is_waiting and self._process.returncode is None
 
     async def ask(
         self, format: str, direction: str, documents: tuple[bytes, ...], time_limit: float
     ) -> str:
-        """What the check found; "" for nothing.
+        """Run a check, and return the problem that it found, or "".
 
-        direction is "" for the validation of one document.
+        Args:
+            direction: "" for the validation of one document.
 
         Raises:
-            UnusableSchema
-            Unfinished
+            UnusableSchema: the schema of a payload breaks the rules of its format.
+            Unfinished: the check took too long, or its process ended.
         """
         self._is_waiting = False
         sizes = [len(document) for document in documents]
@@ -115,5 +116,5 @@ class Process:
 def _environment() -> dict[str, str]:
     given = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
-    # Sets are written into some answers; an answer must be the same everywhere.
+    # Some replies list sets; replies must be the same in every process.
     return given | {"PYTHONPATH": path, "PYTHONHASHSEED": "0"}

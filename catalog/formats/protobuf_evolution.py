@@ -1,4 +1,4 @@
-"""Whether messages that were written by one Protobuf file can be read by another.
+"""Compares Protobuf files: whether one can read the messages that the other one writes.
 
 No checker for this is both kept well and to be had as a Python library, and the rules are few:
 those of protobuf's language guides, "Updating A Message Type", for the binary encoding. Names
@@ -19,7 +19,7 @@ from google.protobuf.descriptor_pb2 import (
 
 Field = FieldDescriptorProto
 
-# Types of one row have one encoding; values may be cut to what the reader's type holds.
+# Types of one row share an encoding; values may be truncated to the reader's type.
 INTERCHANGEABLE = (
     {
         Field.TYPE_INT32,
@@ -39,7 +39,7 @@ INTERCHANGEABLE = (
     {Field.TYPE_FIXED32, Field.TYPE_SFIXED32},
     {Field.TYPE_FIXED64, Field.TYPE_SFIXED64},
 )
-# Bytes hold any text and any message; the other way round is not sure.
+# Bytes can hold any text and any message, but not the other way round.
 READ_AS_BYTES = {Field.TYPE_STRING, Field.TYPE_MESSAGE}
 LENGTH_DELIMITED = {Field.TYPE_STRING, Field.TYPE_BYTES, Field.TYPE_MESSAGE}
 MESSAGE_TYPES = {Field.TYPE_MESSAGE, Field.TYPE_GROUP}
@@ -48,7 +48,7 @@ MAX_PROBLEMS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredTypes:
-    """What a file declares, by full name; fields include those of its own extensions."""
+    """The declarations of a file, by full name; fields include its own extensions."""
 
     messages: Mapping[str, DescriptorProto]
     enums: Mapping[str, EnumDescriptorProto]
@@ -61,7 +61,7 @@ class DeclaredTypes:
 
 
 def obstacle(older: FileDescriptorProto, newer: FileDescriptorProto, direction: str) -> str:
-    """Why the reader of a direction cannot read what its writer wrote; "" if it can."""
+    """The reason why the reader of a direction cannot read its writer's messages, or ""."""
     old, new = _declared(older), _declared(newer)
     if direction == "backward":
         problems = [*_gone(old, new), *_reading_problems(writer=old, reader=new)]
@@ -71,7 +71,7 @@ def obstacle(older: FileDescriptorProto, newer: FileDescriptorProto, direction: 
 
 
 def _gone(old: DeclaredTypes, new: DeclaredTypes) -> Iterator[str]:
-    """What older data needs and the newer file does not leave in place."""
+    """Messages that the newer file lacks, and numbers that it uses although they were reserved."""
     for name, message in old.messages.items():
         if name not in new.messages:
             if not message.options.map_entry:
@@ -109,7 +109,7 @@ def _unmet_requirements(wrote: Mapping[int, Field], reads: Mapping[int, Field]) 
 
 
 def _lost_in_oneofs(wrote: Mapping[int, Field], reads: Mapping[int, Field]) -> Iterator[str]:
-    """Of fields in one oneof only the last one read is kept, so no two may have been written."""
+    """Fields that share a oneof in the reader only, which keeps the last one that it reads."""
     chosen: dict[int, int] = {}
     for number, field in sorted(reads.items()):
         if number not in wrote or not _is_in_oneof(field):
@@ -129,7 +129,7 @@ def _are_exclusive(one: Field, other: Field) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A field as it was written and as it is read; both have the same number."""
+    """A field of the writer and the field of the same number of the reader."""
 
     wrote: Field
     reads: Field
@@ -150,7 +150,7 @@ class Pair:
         return ""
 
     def leads_on(self, writer: DeclaredTypes, reader: DeclaredTypes) -> bool:
-        """Whether both types are declared here, so that they can be compared in turn."""
+        """Whether both types are declared in the files, and so can be compared."""
         written, read = self.types
         return self._are_messages() and written in writer.messages and read in reader.messages
 
@@ -164,12 +164,12 @@ class Pair:
         return self.reads.type == Field.TYPE_BYTES and self.wrote.type in READ_AS_BYTES
 
     def _loses_repetition(self) -> bool:
-        """A single text or message is the last one, or all of them merged; a number is not."""
+        """Whether values get lost: a single text or message is the last of them, or all merged."""
         was, is_ = (f.label == Field.LABEL_REPEATED for f in (self.wrote, self.reads))
         return was and not is_ and self.wrote.type not in LENGTH_DELIMITED
 
     def _enum_problem(self, writer: DeclaredTypes, reader: DeclaredTypes) -> str:
-        """Only an open enum has a place for numbers that it does not declare."""
+        """The problem of an enum, or "". An open enum can hold numbers that it does not declare."""
         written, read = self.types
         if written not in writer.enums or read not in reader.enums:
             return "" if written == read else "is of another type"

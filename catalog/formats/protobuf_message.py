@@ -1,4 +1,4 @@
-"""Payloads as Protobuf messages, read by the Protobuf project's own library."""
+"""Reads payloads as Protobuf messages with the Protobuf project's own library."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def empty(files: Sequence[FileDescriptorProto], name: str) -> Any:
 
 
 def fault_in(message: Any, payload: bytes, contenttype: str) -> str:
-    """Fill a message with a payload, and say what is wrong with it."""
+    """Parse a payload into a message, and return the problem, or ""."""
     if is_json_type(contenttype):
         _read_json(message, payload)
     else:
@@ -60,16 +60,16 @@ def _read_binary(message: Message, payload: bytes) -> None:
         raise Mismatch(f"it is no binary {name}: {error}") from error
     for part in _parts(message):
         numbers = part.DESCRIPTOR.fields_by_number
-        # Its stub does not tell that it can be gone through.
+        # Its type stub lacks iteration.
         unknown: Iterable[Any] = UnknownFieldSet(part)  # type: ignore[assignment]
         for field in unknown:
-            # An enum's value that is not known is kept here, too, with the wire type of enums.
+            # Unknown values of enums are here, too, with the wire type of enums.
             if (known := numbers.get(field.field_number)) and not known.enum_type:
                 raise Mismatch(f"{known.full_name} is encoded as another type")
 
 
 def _parts(message: Message) -> Iterator[Message]:
-    """The message and all messages inside."""
+    """The message and all messages in it."""
     pending: list[Any] = [message]
     while pending:
         part = pending.pop()
@@ -85,7 +85,7 @@ def _parts(message: Message) -> Iterator[Message]:
 
 
 def _names(file: FileDescriptorProto) -> Iterator[str]:
-    """The full names of all messages that a file declares, outer ones first."""
+    """The full names of all messages of a file, outer ones first."""
     level = [(f"{file.package}." if file.package else "", one) for one in file.message_type]
     while level:
         inner = []

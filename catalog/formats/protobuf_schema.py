@@ -1,4 +1,4 @@
-"""Protobuf files, compiled by protoc as grpcio-tools ships it."""
+"""Checks Protobuf files with the protoc of grpcio-tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catalog.formats import protobuf_message
 from catalog.formats.documenttext import MAX_REASONS, MalformedDocument, unquoted
 from catalog.formats.protobuf_evolution import obstacle
 
-# Nothing else can be imported: google/protobuf/timestamp.proto and its neighbours.
+# The only files that can be imported, such as google/protobuf/timestamp.proto.
 WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
 FILE = "document.proto"
 COMPLAINT = re.compile(rf"\S*{re.escape(FILE)}:(\d+:\d+: .*)")
@@ -33,12 +33,12 @@ def validate(format: str, document: bytes) -> str:
 
 
 def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
-    """By protobuf's rules for the binary encoding; see `protobuf_evolution`."""
+    """Apply Protobuf's rules for the binary encoding; see `protobuf_evolution`."""
     return obstacle(_compile(format, older), _compile(format, newer), direction)
 
 
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
-    """By the JSON mapping if the media type says JSON, else by the binary encoding.
+    """Read the payload by the JSON mapping if the media type is JSON, else in binary.
 
     `part` names the message, with or without its package; else it is the file's first one.
     """
@@ -52,7 +52,7 @@ def _compile(format: str, document: bytes) -> FileDescriptorProto:
 
 def _compile_all(format: str, document: bytes) -> Sequence[FileDescriptorProto]:
     """The compiled file, after those that it imports."""
-    # The folder is the check's own, as is the worker's: no other document can be imported.
+    # The folder is this check's own, so no other document can be imported.
     with TemporaryDirectory(dir=".") as folder:
         (Path(folder) / FILE).write_bytes(unquoted(document))
         compiled = Path(f"{folder}.compiled")
@@ -69,7 +69,7 @@ def _run_protoc(folder: str, compiled: Path) -> str:
     paths = [f"-I{folder}", f"-I{WELL_KNOWN}", f"--descriptor_set_out={compiled}"]
     arguments = ["protoc", *paths, "--include_imports"]
     with TemporaryFile() as output:
-        # protoc writes to the process's standard error, below what Python could redirect.
+        # protoc writes to the file descriptor of standard error, which Python cannot redirect.
         standard_error = os.dup(2)
         os.dup2(output.fileno(), 2)
         try:

@@ -1,4 +1,4 @@
-"""XML Schema documents, by the xmlschema library."""
+"""Checks XML Schema documents with the xmlschema library."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def validate(format: str, document: bytes) -> str:
 
 
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
-    """Whatever the media type says, the payload must be an XML document.
+    """Validate the payload, which must be an XML document.
 
     Its root must be one of the elements that the schema declares. `part` has no meaning.
     """

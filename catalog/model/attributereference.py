@@ -1,4 +1,4 @@
-"""Where a path in dot notation leads: down which collections, and to what kind of attribute.
+"""Resolves a path in dot notation: the collections it leads through, and its attribute.
 
 Sources: core/spec.md, "Filter Flag" and "Dot-Notation in Filters".
 """
@@ -28,7 +28,7 @@ _AUTHORITY = Attribute(name="authority", type="string")  # Which replicas show.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityKind:
-    """A kind of entity of a model: nothing set is the registry."""
+    """A kind of entity of a model; without names, the registry."""
 
     model: Model
     groups: str = ""
@@ -84,7 +84,7 @@ class EntityKind:
         return {"authority": _AUTHORITY, **defined}
 
     def computed(self, *, meta: bool) -> frozenset[str]:
-        """Attributes that are made for each answer, so nothing can be found by them."""
+        """Attributes that are computed for each answer, so that no filter can use them."""
         names = {"self", "shortself", "origin"}
         for collection in () if meta else self.collections:
             names |= {f"{collection}url", f"{collection}count"}
@@ -100,10 +100,10 @@ class EntityKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeReference:
-    """An attribute, or something in one, of the entities of a place.
+    """An attribute, or a part of one, of the entities of a kind.
 
-    `chain` are the collections that were stepped down to get there; `steps` lead on from the
-    entity, or from its meta entity if `is_meta`. `type` is one of the model's types.
+    `chain` are the collections on the way to these; `steps` lead on from the entity, or from
+    its meta entity if `is_meta`. `type` is one of the model's types.
     """
 
     chain: tuple[str, ...]
@@ -114,10 +114,10 @@ class AttributeReference:
 
 
 def resolve(place: EntityKind, steps: Sequence[Step]) -> AttributeReference:
-    """Follow a path from the entities of a place.
+    """Follow a path from the entities of a kind.
 
     Raises:
-        ValueError: no expression may refer to this; the message is for the user.
+        ValueError: no expression may use this path; the message is for the user.
     """
     chain: list[str] = []
     rest = list(steps)
@@ -145,13 +145,13 @@ def resolve(place: EntityKind, steps: Sequence[Step]) -> AttributeReference:
 
 
 def _type_at(attributes: Mapping[str, Attribute], steps: Sequence[Step]) -> str:
-    """The one type of what a path leads to, in whatever state the entity is."""
+    """The type at the end of a path: ANY if it depends on the entity, ABSENT if there is none."""
     types = _types(attributes, steps)
     return next(iter(types)) if len(types) == 1 else ANY if types else ABSENT
 
 
 def _types(attributes: Mapping[str, Attribute], steps: Sequence[Step]) -> set[str]:
-    """All types that it can have: by what has the name, or else by what may have any name."""
+    """All types at the end of a path, by the attributes of a name or else by wildcards."""
     step, rest = steps[0], steps[1:]
     if not isinstance(step, Key) or not _is_name(step.name):
         return set()
@@ -160,7 +160,7 @@ def _types(attributes: Mapping[str, Attribute], steps: Sequence[Step]) -> set[st
 
 
 def _called(name: str, attributes: Mapping[str, Attribute]) -> Iterable[Attribute]:
-    """The definitions of a name, also those that values of other attributes bring in."""
+    """The definitions of a name, including those that values of other attributes add."""
     if name in attributes:
         yield attributes[name]
         return

@@ -30,10 +30,10 @@ _REST = {"name", "enum", "default", "attributes", "item", "ifvalues"}
 _TARGET = re.compile(r"/\w+(/\w+(\[/versions\]|/versions)?)?", re.ASCII)
 
 
-class AttributePlace(NamedTuple):
-    """Where in a model attributes stand: what they may be called and what they may say.
+class AttributeLevel(NamedTuple):
+    """A level of attributes in a model: which names and aspects are valid there.
 
-    `fixed` names those that may be immutable: the standard's own.
+    `fixed` are the names of attributes that may be immutable: the standard's own.
     """
 
     path: str
@@ -43,58 +43,58 @@ class AttributePlace(NamedTuple):
 
     def below(
         self, name: str, *, versioned: bool = False, extended: bool = False
-    ) -> AttributePlace:
+    ) -> AttributeLevel:
         charset = EXTENDED_NAME if extended else STRICT_NAME
-        return AttributePlace(f"{self.path}.{name}", charset, self.versioned and versioned)
+        return AttributeLevel(f"{self.path}.{name}", charset, self.versioned and versioned)
 
 
 def read_attributes(
-    source: Any, place: AttributePlace, taken: Collection[str] = frozenset()
+    source: Any, level: AttributeLevel, taken: Collection[str] = frozenset()
 ) -> dict[str, Attribute]:
-    """Read the attributes of an entity or object; `taken` are the names of others in it.
+    """Read the attributes of an entity or object; `taken` are the other names in it.
 
     Raises:
         ModelError, ModelRequiredTrue, ModelScalarDefault: at the first rule that is broken.
     """
-    definitions = as_mapping(source, place.path)
+    definitions = as_mapping(source, level.path)
     if twice := definitions.keys() & taken:
-        raise broken(place.path, f"{quoted(twice)} is the name of another attribute already")
+        raise broken(level.path, f"{quoted(twice)} is the name of another attribute already")
     taken = {*taken, *definitions}
-    return {name: _attribute(name, raw, place, taken) for name, raw in definitions.items()}
+    return {name: _attribute(name, raw, level, taken) for name, raw in definitions.items()}
 
 
-def _attribute(name: str, source: Any, place: AttributePlace, taken: Collection[str]) -> Attribute:
-    where = f"{place.path}.{name}"
+def _attribute(name: str, source: Any, level: AttributeLevel, taken: Collection[str]) -> Attribute:
+    where = f"{level.path}.{name}"
     raw = as_mapping(source, where)
     check_aspects(raw, where, _TEXTS, _FLAGS, _REST)
-    if name != "*" and not place.charset.fullmatch(name):
-        raise broken(place.path, f'"{name}" is no valid attribute name')
+    if name != "*" and not level.charset.fullmatch(name):
+        raise broken(level.path, f'"{name}" is no valid attribute name')
     if raw.get("name", name) != name:
-        raise broken(place.path, f'"name" of "{name}" must repeat it')
+        raise broken(level.path, f'"name" of "{name}" must repeat it')
     flags = {aspect: raw[aspect] for aspect in _FLAGS if raw.get(aspect) is not None}
     if not all(isinstance(flag, bool) for flag in flags.values()):
         raise broken(where, f"{quoted(flags)} must be true or false")
     attribute = Attribute(
         name=name,
-        **_shape(raw, name, place),
+        **_shape(raw, name, level),
         **flags,
         enum=_enum(raw, where),
         default=_default(raw, name, where),
-        ifvalues=_ifvalues(raw.get("ifvalues"), place._replace(versioned=False), taken),
+        ifvalues=_ifvalues(raw.get("ifvalues"), level._replace(versioned=False), taken),
     )
-    _verify(attribute, place)
+    _verify(attribute, level)
     return attribute
 
 
-def _item(source: Any, place: AttributePlace) -> Attribute:
-    raw = as_mapping(source, place.path)
-    check_aspects(raw, place.path, _ITEM_ASPECTS)
-    return Attribute(name="", **_shape(raw, "", place))
+def _item(source: Any, level: AttributeLevel) -> Attribute:
+    raw = as_mapping(source, level.path)
+    check_aspects(raw, level.path, _ITEM_ASPECTS)
+    return Attribute(name="", **_shape(raw, "", level))
 
 
-def _shape(raw: Mapping[str, Any], name: str, place: AttributePlace) -> dict[str, Any]:
-    """The aspects that say what values look like; items have only these."""
-    where = f"{place.path}.{name}".rstrip(".")
+def _shape(raw: Mapping[str, Any], name: str, level: AttributeLevel) -> dict[str, Any]:
+    """The aspects that describe values; items have no others."""
+    where = f"{level.path}.{name}".rstrip(".")
     texts = {aspect: "" if raw.get(aspect) is None else raw[aspect] for aspect in _TEXTS}
     if not all(isinstance(text, str) for text in texts.values()):
         raise broken(where, f"{quoted(_TEXTS & raw.keys())} must be strings")
@@ -111,12 +111,12 @@ def _shape(raw: Mapping[str, Any], name: str, place: AttributePlace) -> dict[str
         == (item is not None),
     }
     _require(rules, where)
-    inner = place.below(name, versioned=name not in ("", "*"), extended=charset == "extended")
+    inner = level.below(name, versioned=name not in ("", "*"), extended=charset == "extended")
     return {
         **texts,
         "namecharset": charset,
         "attributes": read_attributes(attributes, inner),
-        "item": None if item is None else _item(item, place.below(f"{name}.item")),
+        "item": None if item is None else _item(item, level.below(f"{name}.item")),
     }
 
 
@@ -149,22 +149,22 @@ def _value(kind: str, value: Any, where: str) -> Any:
 
 
 def _ifvalues(
-    source: Any, place: AttributePlace, taken: Collection[str]
+    source: Any, level: AttributeLevel, taken: Collection[str]
 ) -> dict[str, dict[str, Attribute]]:
-    conditions = as_mapping(source, place.path)
+    conditions = as_mapping(source, level.path)
     if len({value.lower() for value in conditions}) < len(conditions):
-        raise broken(place.path, '"ifvalues" has two keys that differ by case only')
+        raise broken(level.path, '"ifvalues" has two keys that differ by case only')
     siblings = {}
     for value, condition in conditions.items():
         if not value or value.startswith("^"):
-            raise broken(place.path, f'"{value}" is no key of "ifvalues"')
-        added = as_mapping(condition, place.path)
-        check_aspects(added, place.path, {"siblingattributes"})
-        siblings[value] = read_attributes(added.get("siblingattributes"), place, taken)
+            raise broken(level.path, f'"{value}" is no key of "ifvalues"')
+        added = as_mapping(condition, level.path)
+        check_aspects(added, level.path, {"siblingattributes"})
+        siblings[value] = read_attributes(added.get("siblingattributes"), level, taken)
     return siblings
 
 
-def _verify(attribute: Attribute, place: AttributePlace) -> None:
+def _verify(attribute: Attribute, level: AttributeLevel) -> None:
     scalar, wild = attribute.type in SCALARS, attribute.name == "*"
     closed = {value_text(value) for value in attribute.closed}
     rules = {
@@ -176,13 +176,13 @@ def _verify(attribute: Attribute, place: AttributePlace) -> None:
         or attribute.default is None
         or attribute.default in attribute.enum,
         '"matchversions" is for scalars of a version': not attribute.matchversions
-        or (scalar and place.versioned and not wild),
+        or (scalar and level.versioned and not wild),
         '"*" is neither readonly nor required': not wild
         or not (attribute.readonly or attribute.required),
         '"immutable" is for what the server controls': not attribute.immutable
-        or attribute.name in place.fixed,
+        or attribute.name in level.fixed,
     }
-    _require(rules, f"{place.path}.{attribute.name}")
+    _require(rules, f"{level.path}.{attribute.name}")
 
 
 def _require(rules: Mapping[str, Any], where: str) -> None:
@@ -201,13 +201,13 @@ def as_mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def check_aspects(definition: Mapping[str, Any], where: str, *aspects: Collection[str]) -> None:
-    """Refuse a definition that has anything but these aspects."""
+    """Reject a definition that has other aspects than these."""
     if unknown := {*definition}.difference(*aspects):
         raise broken(where, f"unknown: {quoted(unknown)}")
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Names as errors list them."""
+    """Names in the form that errors list."""
     return ", ".join(f'"{name}"' for name in sorted(names))
 
 

@@ -1,4 +1,4 @@
-"""Reads what clients want the capabilities to be, and checks it against what is offered.
+"""Reads a client's update of the capabilities, and checks it against the offer.
 
 Source: core/spec.md, "Updating the Capabilities of a Server".
 """
@@ -27,8 +27,8 @@ _LONGEST_VALUE = 100
 _MANDATORY = {"specversions": SPECVERSION, "versionmodes": "manual"}
 _MANDATORY_AVAILABLE = ("capabilities", "entities", "model")
 
-# What a capability is that a complete replacement does not mention. The standard would have
-# `capabilities` immutable then, which nobody could undo: this server does not offer that.
+# The capabilities that a complete replacement does not mention. By the standard `capabilities`
+# would become immutable, which no client could undo: this server does not offer that.
 DEFAULTS = Capabilities(
     available={"capabilities": True, "entities": True, "model": False},
     compatibilities={},
@@ -73,7 +73,7 @@ def update_capabilities(
 
 
 def stored_capabilities(stored: Mapping[str, Any], offered: Capabilities) -> Capabilities:
-    """What was once accepted, as far as this server still offers it."""
+    """The accepted capabilities, as far as this server still offers them."""
     kept: dict[str, Any] = {
         name: tuple(value for value in getattr(offered, name) if value in stored.get(name, ()))
         for name in ("flags", "formats", "ignores", "specversions", "versionmodes")
@@ -113,7 +113,7 @@ def _listed(name: str, value: Any, offered: Capabilities) -> tuple[str, ...]:
 
 
 def _chosen(field: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """The allowed ones among the listed, in the order in which they are offered."""
+    """The listed values that are allowed, in the order of the offer."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise _refused(field, value, "arrays of strings")
     wanted = {item.lower() for item in value}
@@ -146,7 +146,7 @@ def _compatibilities(name: str, value: Any, offered: Capabilities) -> Mapping[st
 
 
 def _rules_offered(key: str, offered: Capabilities) -> tuple[str, ...]:
-    """The rules that can be checked for every format that a key may stand for."""
+    """The rules that can be checked for every format that a key matches."""
     formats = [format for format in offered.formats if overlap(key, format)]
     checked = [{*offered.rules_for(format)} for format in formats]
     shared = set.intersection(*checked) if checked else set()
@@ -195,7 +195,7 @@ def _mutable(kind: str, item: Any, offered: Capabilities) -> bool:
 
 
 def _check_compatibilities(updated: Capabilities, offered: Capabilities) -> None:
-    """Each format whose compatibility is checked must be one that is checked itself."""
+    """Reject compatibility checks of formats that are not themselves checked."""
     for key in updated.compatibilities:
         if not _is_listed(key, updated.formats):
             raise CapabilityError(

@@ -1,4 +1,4 @@
-"""What clients can configure of a registry: its model and its capabilities."""
+"""The configuration of a registry: its model and its capabilities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Absent(Enum):
     ABSENT = "absent"
 
 
-# What a request does not mention, where `None` would mean that it resets it.
+# Marks a part that a request does not mention; `None` resets it.
 ABSENT: Final = _Absent.ABSENT
 Absent: TypeAlias = Literal[_Absent.ABSENT]
 
@@ -36,7 +36,7 @@ class Configuration:
     resolved: Mapping[str, Any] | None = None
 
     def differences(self, other: Configuration) -> frozenset[str]:
-        """What differs, as change rows name it: capabilities also one by one."""
+        """The differences, as change rows name them; each capability has a name of its own."""
         mine, theirs = self.capabilities.as_json(), other.capabilities.as_json()
         names = {f"capabilities.{name}" for name in mine if mine[name] != theirs[name]}
         if names:
@@ -117,7 +117,7 @@ def _check_names(old: Model, new: Model) -> None:
 
 
 def _unsupported_modes(model: Model, capabilities: Capabilities) -> str:
-    """What is wrong where a type has a version mode that is switched off; empty if none has."""
+    """The problem of a type whose version mode is switched off, or an empty text."""
     for group in model.groups.values():
         for kind in group.resources.values():
             if kind.versionmode not in capabilities.versionmodes:

@@ -1,9 +1,9 @@
-"""What a group demands of its resources' attributes, beyond what their type says.
+"""Constraints of groups on the attributes of their resources' versions.
 
 Source: core/model.md, "groups.<STRING>.constraints"; core/spec.md, "`constraints` Attribute".
-A group type has constraints in the model and a group has its own, which only narrow those.
-What the attributes of versions can be compared with is what clients set: their own
-attributes, the ids among them. Nobody constrains what the server keeps.
+A group type has constraints in the model, and a group its own, which only narrow those.
+Constraints are about the attributes that clients set, ids included, not about those that the
+server decides.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def merge_constraints(kind: GroupType, own: Any) -> Mapping[str, Constraint]:
 def apply_defaults(
     attributes: Mapping[str, Any], constraints: Mapping[str, Constraint], plural: str
 ) -> dict[str, Any]:
-    """A version's attributes with the group's default values where there is none yet.
+    """Add the group's default values to a version's attributes, where they have none.
 
     They override the model's default values, so call this before `check_attributes`.
     An object that is absent stays absent.
@@ -71,7 +71,7 @@ def violations(
     plural: str,
     group: Mapping[str, Any],
 ) -> list[tuple[str, str]]:
-    """Which constraints a version breaks: the attribute's path, and `enum` or `equals`.
+    """The constraints that a version breaks: the attribute's path, and `enum` or `equals`.
 
     Args:
         attributes: the version's, with its ids.
@@ -141,7 +141,7 @@ def _comparable(kind: GroupType) -> dict[str, Attribute]:
 
 
 def _static(attributes: Mapping[str, Attribute], path: Sequence[str], text: str) -> Attribute:
-    """The scalar that a path leads to, through objects and by their defined attributes only."""
+    """The scalar at a path that leads through defined attributes of objects only."""
     attribute = None
     for name in path:
         attribute = attributes.get(name) if name != "*" else None
@@ -165,7 +165,7 @@ def _narrowed(wider: Constraint, narrower: Constraint) -> Constraint:
 
 
 def _verify(kind: GroupType, constraint: Constraint) -> None:
-    """Refuse a constraint that contradicts itself or the attribute that it is about."""
+    """Reject a constraint that contradicts itself or its attribute."""
     resource = kind.resources[constraint.resources]
     attribute = _static(_constrainable(resource), constraint.path, constraint.key)
     allowed = attribute.closed

@@ -1,4 +1,4 @@
-"""Digest, fingerprint and bucket: what says that two copies of an entity are equal.
+"""Digest, fingerprint and bucket, by which copies of an entity are compared.
 
 A digest covers what is replicated of an entity and nothing that is local to a node, so
 that every copy in a federation has the same one. RFC 8785 (JCS) gives the canonical form.
@@ -105,5 +105,5 @@ def fingerprint(digest: bytes) -> int:
 
 
 def bucket(authority: str, origin: str) -> int:
-    """Which of the 65,536 buckets an origin falls into."""
+    """The bucket of an origin, of 65,536."""
     return int.from_bytes(hashlib.sha256(f"{authority}\n{origin}".encode()).digest()[:2], "big")

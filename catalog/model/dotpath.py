@@ -1,4 +1,4 @@
-"""Dot notation: how requests and models name an attribute, and what lies inside it.
+"""Dot notation, in which requests and models name attributes and their parts.
 
 Source: core/spec.md, "xRegistry Dot (`.`) Notation".
 """
@@ -35,7 +35,7 @@ class Index:
 
 
 class Every(Enum):
-    """Step to whatever there is."""
+    """Step to every value of a map or an array."""
 
     KEY = ".*"
     ITEM = "[*]"
@@ -45,7 +45,7 @@ Step: TypeAlias = Key | Index | Every
 
 
 def read_path(text: str, start: int = 0) -> tuple[tuple[Step, ...], int]:
-    """The path at `start` of a text, and where it ends.
+    """Read the path at `start` of a text, and return where it ends.
 
     Raises:
         ValueError: there is no path, or it is too long; the message is for the user.
@@ -66,7 +66,7 @@ def read_path(text: str, start: int = 0) -> tuple[tuple[Step, ...], int]:
 
 
 def write_path(steps: Sequence[Step]) -> str:
-    """A path as text that `read_path` reads."""
+    """Format a path as text for `read_path`."""
     return "".join(map(_written, steps)).removeprefix(".")
 
 
@@ -93,19 +93,19 @@ def _step(found: re.Match[str]) -> Step:
 
 
 def step(path: str, name: str) -> str:
-    """The path of `name` in what is at `path`; an empty path is the entity itself."""
+    """The path of the member `name` of the value at `path`; an empty path is the entity."""
     if "." in name or "[" in name:
         return f"{path}['{name}']"
     return f"{path}.{name}" if path else name
 
 
 def dotted(names: Iterable[str]) -> str:
-    """The path that leads through these names."""
+    """The path through these names."""
     return write_path([Key(name) for name in names])
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    """The names that a path leads through.
+    """Parse a path into the names that it leads through.
 
     Raises:
         ValueError: `text` is empty, malformed, points into an array or has a wildcard.
@@ -118,7 +118,7 @@ def parse_path(text: str) -> tuple[str, ...]:
 
 
 def value_at(attributes: Any, path: Iterable[str]) -> Any:
-    """What is at a path in attributes and the objects among them; `None` if nothing is."""
+    """The value at a path in attributes and the objects in them; `None` if there is none."""
     for name in path:
         attributes = attributes.get(name) if isinstance(attributes, Mapping) else None
     return attributes

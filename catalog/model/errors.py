@@ -1,4 +1,4 @@
-"""The errors that a request can be answered with, as one tree.
+"""The errors that requests are answered with, as one tree.
 
     XRegistryError            every error of core/spec.md and core/http.md, "Error Processing"
     ├── one class per error   its name, HTTP status and title template
@@ -21,7 +21,7 @@ _PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
 
 
 class XRegistryError(Exception):
-    """A request that is refused. Subclasses set `name`, `status` and `template`.
+    """A refused request. Subclasses set `name`, `status` and `template`.
 
     Those with `is_about_request` are to be about the path of the request, or its URL
     (core/spec.md and core/http.md, "Error Processing"); of the others, the subject is an entity,

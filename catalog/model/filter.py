@@ -1,4 +1,4 @@
-"""What `?filter` and `?sort` ask for, read against a model.
+"""Parses the values of `?filter` and `?sort` against a model.
 
 Sources: core/spec.md, "Filter Flag" and "Sort Flag"; core/http.md, "?filter Flag". A comma in
 a value is written `\\,`, since a plain one ends the expression.
@@ -38,10 +38,10 @@ def is_number(text: str) -> bool:
 
 
 def read_time(text: str) -> str:
-    """A value that is a timestamp, in UTC and without trailing zeros.
+    """Parse a timestamp into its form in UTC, without trailing zeros.
 
     Raises:
-        ValueError
+        ValueError: it is none.
     """
     if len(text) > _LONGEST_TIME:
         raise ValueError("it is longer than any timestamp that is kept")
@@ -53,7 +53,7 @@ class Expression:
     """One comparison.
 
     `pieces` is the value, cut at its wildcards: one piece is the value itself. `condition`
-    is how operator and value were written.
+    is the text of operator and value.
     """
 
     reference: AttributeReference
@@ -66,7 +66,7 @@ class Expression:
         return len(self.reference.chain)
 
     def text_below(self, depth: int) -> str:
-        """The expression as a request to a collection `depth` levels further down has it."""
+        """The text of the expression for a request to a collection `depth` levels further down."""
         chain: list[Step] = [Key(name) for name in self.reference.chain[depth:]]
         meta: list[Step] = [Key("meta")] if self.reference.is_meta else []
         return write_path([*chain, *meta, *self.reference.steps]) + self.condition
@@ -91,13 +91,13 @@ class Clause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What to show: what any of the clauses matches. None at all stands for nothing."""
+    """The filters of a request: any clause has to match. Without clauses, nothing matches."""
 
     clauses: tuple[Clause, ...] = ()
 
     @property
     def is_plain(self) -> bool:
-        """Whether one clause says it all, and of the entities themselves only."""
+        """Whether there is one clause only, about the entities themselves."""
         return len(self.clauses) == 1 and not self.clauses[0].chain
 
 
@@ -115,7 +115,7 @@ class Sort:
 
     @property
     def key(self) -> str:
-        """The attribute's name, if it is the entity's own; else nothing."""
+        """The name of the attribute if it is the entity's own, else an empty text."""
         steps = self.reference.steps
         is_own = len(steps) == 1 and not self.reference.is_meta
         return steps[0].name if is_own and isinstance(steps[0], Key) else ""
@@ -136,15 +136,15 @@ def parse_filters(
     meta: bool = False,
     subject: str = "/",
 ) -> Filters:
-    """Read the values of `?filter` of one request.
+    """Parse the values of `?filter` of one request.
 
     Args:
         groups, resources, versions: the kind of entity, or of collection, that the request
-            is for; nothing is the registry.
-        meta: it is for the meta entity of such a resource.
+            is for; without them, the registry.
+        meta: the request is for the meta entity of such a resource.
 
     Raises:
-        BadFilter: it names the expression that is wrong.
+        BadFilter: an expression is wrong; the error names it.
     """
     if len(texts) > MOST_FILTERS:
         detail = f"a request has at most {MOST_FILTERS}"
@@ -194,7 +194,7 @@ def _read_expressions(
 
 
 def _read_condition(text: str, at: int, reference: AttributeReference) -> tuple[Expression, int]:
-    """The operator and the value at a place, and where they end: at a comma, or at the end."""
+    """Read an operator and its value, and return where they end: at a comma, or at the end."""
     operator = _OPERATOR.match(text, at)
     if operator is None:
         if text[at : at + 1] not in ("", ","):
@@ -266,7 +266,7 @@ def _is_comparable(type: str, value: str) -> bool:
 
 
 def _pieces(written: str) -> tuple[str, ...]:
-    """A value, cut at its wildcards, with its escapes undone."""
+    """Cut a value at its wildcards, and undo its escapes."""
     pieces = [""]
     at = 0
     for found in _ESCAPE.finditer(written):
@@ -289,10 +289,10 @@ def parse_sort(
     versions: bool = False,
     subject: str = "/",
 ) -> Sort:
-    """Read the value of `?sort` of a request for a collection.
+    """Parse the value of `?sort` of a request for a collection.
 
     Raises:
-        BadSort
+        BadSort: it is wrong.
     """
     place = EntityKind(model=model, groups=groups, resources=resources, versions=versions)
     try:

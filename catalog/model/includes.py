@@ -1,4 +1,4 @@
-"""Puts what a modelsource document includes in the place of its `$include` and `$includes`.
+"""Replaces `$include` and `$includes` in a modelsource document by what they refer to.
 
 Source: core/model.md, "Includes in the xRegistry Model Data". What an include names lies in
 the same document (`#/pointer`), or in another one that the caller fetches.
@@ -24,7 +24,7 @@ Fetch = Callable[[str], Awaitable[Any]]
 async def resolve_includes(
     source: Mapping[str, Any], fetch: Fetch | None = None, *, base: str = ""
 ) -> dict[str, Any]:
-    """A copy of `source` in which nothing is included any more.
+    """Return a copy of `source` without include directives.
 
     Members beside a directive win over included ones of the same name, and what is
     included first over what follows. Each document is fetched once.
@@ -32,9 +32,9 @@ async def resolve_includes(
     Args:
         source: a modelsource document.
         fetch: gets a document by its absolute URL, without fragment, as parsed JSON; it
-            bounds its size and raises ModelError where there is none. Without it, only
+            bounds its size and raises ModelError if there is none. Without it, only
             includes from the same document are resolved.
-        base: the document's own URL, which relative references start from.
+        base: the document's own URL, the base of relative references.
 
     Raises:
         ModelError: an include is malformed, circular, leads nowhere or to no object, or
@@ -45,7 +45,7 @@ async def resolve_includes(
 
 
 class _Spot(NamedTuple):
-    """Where something is included from: a document, and a pointer into it."""
+    """The source of an include: a document, and a pointer into it."""
 
     document: str
     pointer: str
@@ -56,7 +56,7 @@ class _Spot(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _Resolution:
-    """One document's includes while they are resolved."""
+    """The resolution of one document's includes."""
 
     fetch: Fetch | None
     documents: dict[str, Any]
@@ -65,7 +65,7 @@ class _Resolution:
     async def members(
         self, source: Mapping[str, Any], spot: _Spot, chain: tuple[_Spot, ...], depth: int
     ) -> dict[str, Any]:
-        """The members of an object that is in the document of `spot`."""
+        """Resolve the members of an object in the document of `spot`."""
         if depth > MAX_SOURCE_DEPTH:
             raise broken(str(spot), f"it is nested deeper than {MAX_SOURCE_DEPTH} levels")
         if "$include" in source and "$includes" in source:
@@ -95,7 +95,7 @@ class _Resolution:
     async def include(
         self, reference: str, spot: _Spot, chain: tuple[_Spot, ...], depth: int
     ) -> dict[str, Any]:
-        """What a directive in the document of `spot` refers to, resolved."""
+        """Resolve the object that a directive in the document of `spot` refers to."""
         self._spend(spot)
         url, fragment = urldefrag(reference)
         address = urljoin(spot.document, url) if url else spot.document
@@ -140,7 +140,7 @@ def _pointer(fragment: str) -> str:
 
 
 def _at(document: Any, pointer: str, reference: str) -> Any:
-    """What is there, by RFC 6901."""
+    """The value at a JSON Pointer (RFC 6901)."""
     found = document
     for token in pointer.split("/")[1:]:
         name = token.replace("~1", "/").replace("~0", "~")

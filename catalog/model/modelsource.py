@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from catalog.model.attributes import fault_in_json
-from catalog.model.attributesource import AttributePlace, as_mapping, broken, check_aspects, quoted
+from catalog.model.attributesource import AttributeLevel, as_mapping, broken, check_aspects, quoted
 from catalog.model.constraints import check_constraints_defined
 from catalog.model.modelreferences import check_references
 from catalog.model.refinement import read_level
@@ -78,19 +78,19 @@ def _registry_attributes(defined: Any, groups: Mapping[str, Any]) -> dict[str, A
     return read_level(
         defined,
         REGISTRY,
-        AttributePlace("attributes"),
+        AttributeLevel("attributes"),
         collections=_collections(REGISTRY, groups, "groups"),
         kept=(*KEPT_TIMES, *REGISTRY_KEPT),
     )
 
 
 def _collections(spec: Mapping[str, Any], plurals: Iterable[str], where: str) -> dict[str, Any]:
-    """What names and counts the collections of these types, beside the attributes of `spec`."""
+    """The attributes about the collection of each type: its URL, size and members."""
     try:
-        everything = joined(spec, *(collection(plural) for plural in plurals))
+        attributes = joined(spec, *(collection(plural) for plural in plurals))
     except ValueError as clash:
         raise broken(where, str(clash)) from clash
-    return {name: kind for name, kind in everything.items() if name not in spec}
+    return {name: kind for name, kind in attributes.items() if name not in spec}
 
 
 def _groups(defined: Any) -> dict[str, GroupType]:
@@ -130,7 +130,7 @@ def _group(
         attributes=read_level(
             definition.get("attributes"),
             spec,
-            AttributePlace(f"{where}.attributes"),
+            AttributeLevel(f"{where}.attributes"),
             collections=_collections(spec, resources, where),
             kept={f"{definition['singular']}id", *KEPT_TIMES},
         ),
@@ -148,7 +148,7 @@ def _group(
 def _resources(
     plural: str, groups: Mapping[str, Mapping[str, Any]], known: dict[str, ResourceType]
 ) -> dict[str, ResourceType]:
-    """The resource types of a group: those that it defines, and those that it imports."""
+    """The resource types that a group defines or imports."""
     definition, where = groups[plural], f"groups.{plural}"
     resources = {
         name: known[f"/{plural}/{name}"] for name in as_mapping(definition.get("resources"), where)
@@ -180,8 +180,8 @@ def _imported(
     known: dict[str, ResourceType],
     importer: str,
 ) -> ResourceType:
-    """The type that a group imports, maybe through other groups; `known` learns the way."""
-    trail: list[str] = []
+    """The type that a group imports, perhaps through other groups; adds it to `known`."""
+    visited: list[str] = []
     at = reference
     while at not in known:
         group, _, plural = at.removeprefix("/").partition("/")
@@ -189,9 +189,9 @@ def _imported(
         further = [one for one in others if plural and one.endswith(f"/{plural}")]
         if not further:
             raise broken(importer, f'"{reference}" is not a resource type of this model')
-        if at in trail:
+        if at in visited:
             raise broken(importer, f'the import of "{reference}" leads back to itself')
-        trail.append(at)
+        visited.append(at)
         at = further[0]
-    known.update(dict.fromkeys(trail, known[at]))
+    known.update(dict.fromkeys(visited, known[at]))
     return known[at]

@@ -1,4 +1,4 @@
-"""Errors that the standard has no name for; their types are our own."""
+"""Errors that the standard does not define."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RequestTimeout(XRegistryError):
 
 
 class SearchTooCostly(XRegistryError):
-    """What a reader asks for would take the database longer than it is given for that."""
+    """A search exceeds the time that it may take in the database."""
 
     name = "search_too_costly"
     status = 400
@@ -94,7 +94,7 @@ class DatabaseUnavailable(ServerBusy):
 
 
 class OutcomeUnknown(DatabaseUnavailable):
-    """The database was lost at a moment when it may have committed what was asked for."""
+    """The database was lost during a commit, which may have succeeded."""
 
     name = "outcome_unknown"
     template = (

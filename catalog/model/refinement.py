@@ -1,4 +1,4 @@
-"""Lays what a modelsource says of the standard's attributes over what the standard says.
+"""Refines the attributes of the standard by a modelsource's definitions of them.
 
 Source: core/model.md, "Creating or Updating the Registry Model": a model may narrow what
 the standard defines, but not contradict it.
@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from catalog.model.attributesource import (
-    AttributePlace,
+    AttributeLevel,
     as_mapping,
     broken,
     quoted,
@@ -18,7 +18,7 @@ from catalog.model.attributesource import (
 )
 from catalog.model.schema import Attribute
 
-# What a server alone decides has no room for rules about what clients send.
+# Aspects about values from clients have no use where only the server decides on the value.
 _UNTOUCHED_IF_READONLY = ("default", "enum", "matchversions", "ifvalues")
 _UNTOUCHED_IF_KEPT = ("required", "readonly", "matchversions", "ifvalues")
 
@@ -26,42 +26,42 @@ _UNTOUCHED_IF_KEPT = ("required", "readonly", "matchversions", "ifvalues")
 def read_level(
     defined: Any,
     spec: Mapping[str, Any],
-    place: AttributePlace,
+    level: AttributeLevel,
     *,
     collections: Mapping[str, Any] | None = None,
     kept: Collection[str] = (),
     reserved: Collection[str] = (),
 ) -> dict[str, Attribute]:
-    """All attributes of one entity: the standard's, refined, the source's, the collections'.
+    """Read all attributes of one entity: the standard's as refined, the source's, the collections'.
 
     Args:
-        defined: what the source says.
+        defined: the attributes of the source.
         spec: the standard's attributes, as a source would define them.
-        place: where in the model this is, for errors.
-        collections: those that name and count the entity's collections.
-        kept: which of the standard's the server examines by itself when clients send them.
-        reserved: names that the entity's attributes have elsewhere.
+        level: the level in the model, for errors.
+        collections: the attributes about the entity's collections.
+        kept: the attributes of the standard that the server decides, although clients send them.
+        reserved: names of the entity's attributes at other levels.
 
     Raises:
         ModelError, ModelRequiredTrue, ModelScalarDefault: at the first rule that is broken.
     """
-    source = as_mapping(defined, place.path)
+    source = as_mapping(defined, level.path)
     standard = {**spec, **(collections or {})}
-    refined = refine_members(standard, source, place.path)
+    refined = refine_members(standard, source, level.path)
     for name in source.keys() & kept:
         aspects = (*_UNTOUCHED_IF_KEPT, *(() if "default" in standard[name] else ("default",)))
-        _check_untouched(standard[name], refined[name], aspects, place.path, name)
+        _check_untouched(standard[name], refined[name], aspects, level.path, name)
     extensions = {name: kind for name, kind in refined.items() if name not in standard}
     own = {name: refined[name] for name in spec}
     gathered = {name: refined[name] for name in collections or {}}
-    place = place._replace(fixed=frozenset(standard))
-    return read_attributes({**own, **extensions, **gathered}, place, reserved)
+    level = level._replace(fixed=frozenset(standard))
+    return read_attributes({**own, **extensions, **gathered}, level, reserved)
 
 
 def refine_members(
     spec: Mapping[str, Any], source: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """The standard's definitions, those of `source` laid over them, and the others of it."""
+    """Merge the definitions of the standard and of `source`, which refines the standard's."""
     return {
         **spec,
         **source,

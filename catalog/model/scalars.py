@@ -34,7 +34,7 @@ _URI_TEMPLATE = re.compile(
 
 
 def fault_in_text(text: str) -> str:
-    """What I-JSON forbids in `text`; empty where nothing is wrong."""
+    """The reason why I-JSON forbids `text`, or an empty text."""
     if "\0" in text:
         return "it contains U+0000"
     if not text.isascii() and _SURROGATE.search(text):
@@ -43,7 +43,7 @@ def fault_in_text(text: str) -> str:
 
 
 def fault_in_number(number: float) -> str:
-    """What keeps `number` from being exact in every reader; empty where nothing does."""
+    """The reason why readers may not read `number` exactly, or an empty text."""
     if isinstance(number, float):
         return "" if math.isfinite(number) else "it is not a finite number"
     if -MAX_INTEGER <= number <= MAX_INTEGER:
@@ -51,7 +51,7 @@ def fault_in_number(number: float) -> str:
     return "it is outside the integers that JSON carries exactly"
 
 
-# Each takes a value and returns its stored form, or raises ValueError with what is wrong.
+# Each takes a value and returns its stored form, or raises ValueError with the reason.
 
 
 def _boolean(value: Any) -> bool:
@@ -114,18 +114,18 @@ def _xid(value: Any) -> str:
 
 
 def _entity(text: str) -> tuple[Xid, bool]:
-    """The entity that an xid is of, and whether it is its meta entity."""
+    """The entity of an xid, and whether the xid is of its meta entity."""
     is_meta = len(parts := text.split("/")) == 6 and parts[5] == "meta"
     return Xid.parse(text.removesuffix("/meta") if is_meta else text), is_meta
 
 
 def check_reference(value: str, definition: Attribute, model: Model) -> None:
-    """Check where a value of the type points to, if values of the type do.
+    """Check the target of a value, if values of its type have one.
 
     Source: core/model.md, "attributes.<STRING>.target", and the types `xid` and `xidtype`.
 
     Args:
-        value: has passed the check of its type.
+        value: a value that has passed the check of its type.
 
     Raises:
         ValueError: it points to a type that `model` or the definition's `target` excludes.

@@ -33,17 +33,17 @@ _RESTRICTED_URIS = frozenset(
 SCALARS = NUMBERS | TARGETED | _RESTRICTED_URIS | {"boolean", "string", "timestamp", "xidtype"}
 TYPES = SCALARS | {"any", "array", "map", "object"}
 
-# First segments of paths that are no collections: core/http.md's, and Concord's own.
+# First segments of paths that are no collections, of core/http.md and of this server.
 RESERVED_GROUP_NAMES = frozenset(
     {"capabilities", "capabilitiesoffered", "export", "model", "modelsource"}
     | {"apply", "health", "metrics", "notifications", "replication", "subscriptions", "validate"}
     | {"messagecatalog", "messagedefinition", "registry", "services"}
 )
 
-# What is below every resource, or has an id of its own there.
+# Paths below every resource, and the names of ids there.
 RESERVED_RESOURCE_NAMES = frozenset({"meta", "version", "versions"})
 
-# Standard attributes whose values are the same in any case (core/spec.md, "`format`
+# Standard attributes whose values are compared without regard to case (core/spec.md, "`format`
 # Attribute", "`compatibility` Attribute").
 CASELESS = frozenset({"compatibility", "format"})
 
@@ -66,7 +66,7 @@ class Attribute:
 
     `siblings` is `ifvalues` with its keys as `value_text` writes them: values match without
     regard to case (core/model.md, "attributes.<STRING>.ifvalues"), nor to their notation.
-    `closed` are the only values there can be; it is empty where the type alone restricts them.
+    `closed` are the only valid values; it is empty if the type alone restricts them.
     """
 
     name: str
@@ -117,9 +117,9 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
-    """What a group demands of one attribute of all versions of its `resources`.
+    """A constraint of a group on one attribute of all versions of its `resources`.
 
-    Nothing is demanded by an aspect that is `None` or empty. `equals` is the path of an
+    An aspect that is `None` or empty demands nothing. `equals` is the path of an
     attribute of the group. Source: core/model.md, "groups.<STRING>.constraints".
     """
 
@@ -149,12 +149,12 @@ class ResourceType:
     """A type of resources, and of their versions and meta entities.
 
     The client-settable definitions, for `check_attributes`, are `version_attributes` and
-    `meta_attributes`. `managed` and `meta_managed` name what a
-    client may send beside them: the caller examines those (ids, epoch, documents, times,
-    ancestor, default version) and drops the rest, as read-only ones are to be ignored.
-    Where the model restricts the values of those, `narrowed` and `meta_narrowed` define
-    them: what the caller decides for them has to pass `check_attributes` as well.
-    `matching` are the paths of what must be the same in all versions of a resource.
+    `meta_attributes`. `managed` and `meta_managed` name the attributes that a client may send
+    beside them: the caller examines some (ids, epoch, documents, times, ancestor, default
+    version) and ignores the others, which are read-only. If the model restricts the values of
+    managed attributes, `narrowed` and `meta_narrowed` define them: the values that the caller
+    decides on have to pass `check_attributes`, too. `matching` are the paths of the values that
+    must be the same in all versions of a resource.
     """
 
     plural: str
@@ -209,7 +209,7 @@ class ResourceType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupType:
-    """A type of groups; `own_attributes` are those that a client sets, `managed` the others.
+    """A type of groups; `own_attributes` are set by clients, `managed` are the others.
 
     `narrowed` is as in `ResourceType`; `constraints` have their `key` as key.
     """
@@ -289,7 +289,7 @@ def _expanded(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
 
 
 def _settable(attributes: Mapping[str, Attribute], withheld: Iterable[str]) -> dict[str, Attribute]:
-    """What clients set, and what no client sets but a default value has to fill."""
+    """The attributes that clients set, and read-only ones that have a default value."""
     kept_back = {*KEPT_TIMES, *withheld}
     return {
         name: attribute
@@ -319,7 +319,7 @@ def _matching(attributes: Mapping[str, Attribute]) -> Iterator[tuple[str, ...]]:
 
 
 def _condition(key: str, kind: str) -> str:
-    """A key of `ifvalues` in the notation that values of this type are stored in."""
+    """A key of `ifvalues` in the notation of stored values of this type."""
     try:
         if kind in NUMBERS:
             return value_text(float(key))
@@ -329,6 +329,6 @@ def _condition(key: str, kind: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A scalar as the text that `ifvalues` compares: as JSON has it, in lower case."""
+    """The text of a scalar that `ifvalues` compares: its JSON text in lower case."""
     is_whole = isinstance(value, float) and value.is_integer()
     return str(int(value) if is_whole else value).lower()

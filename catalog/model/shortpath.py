@@ -1,7 +1,7 @@
-"""Short paths of entities: the same for as long as an entity has its xid.
+"""Short paths of entities, which are derived from their xids.
 
-A registry, group or resource has a key of its own; what is below a resource is found from
-there. Source: core/spec.md, "`shortself` Attribute".
+A registry, group or resource has a key of its own; paths below a resource begin with its key.
+Source: core/spec.md, "`shortself` Attribute".
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import binascii
 import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
-# So many bytes of a hash that nobody finds two xids with the same, and no padding in base64.
+# Enough bytes of a hash to rule out collisions, and a multiple of 3: base64 adds no padding.
 KEY_BYTES = 12
 
 
 def short_path(xid: str) -> str:
-    """The short form of a path: `/~KEY`, and `/versions/1` or `/meta` where that follows."""
+    """The short form of a path: `/~KEY`, followed by `/versions/1` or `/meta` if it has that."""
     if xid == "/":
         return "/~"
     parts = xid.split("/", 5)
@@ -25,7 +25,7 @@ def short_path(xid: str) -> str:
 
 
 def key_in(text: str) -> bytes | None:
-    """What `/~` is followed by, as the bytes of a key; `None` if it is none."""
+    """Decode the text after `/~` into the bytes of a key; `None` if it is none."""
     try:
         key = urlsafe_b64decode(text)
     except binascii.Error:

@@ -63,17 +63,16 @@ REGISTRY = {
 }
 
 
-# What the server sees to by itself, although clients can send it or it has a default value.
-# Ids, documents and collections are kept, too; their names depend on the model.
+# Attributes that the server decides, although clients can send them or they have a default
+# value. Ids, documents and collections are kept, too; their names depend on the model.
 KEPT_TIMES = ("createdat", "modifiedat")
 REGISTRY_KEPT = ("specversion", "capabilities", "model", "modelsource")
 VERSION_KEPT = ("isdefault", "ancestorid")
 RESOURCE_KEPT = ("meta", "versions")
 META_KEPT = ("xref", "readonly", "defaultversionid", "defaultversionsticky")
 
-# The attribute that a type goes without whose documents are called so: a sample model of the
-# standard (formatted-doc-store) has documents called `format`, and nothing depends on that
-# attribute where it is absent.
+# A type lacks this attribute if its documents are called so: a sample model of the standard
+# (formatted-doc-store) has documents called `format`. No rule needs the attribute to exist.
 YIELDING = "format"
 
 
@@ -92,7 +91,7 @@ def joined(*parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def collection(plural: str) -> dict[str, Any]:
-    """What an owner says of the collection `plural`: its URL, its size, its members."""
+    """The attributes of an owner about the collection `plural`: its URL, size and members."""
     return {
         f"{plural}url": _LINK,
         f"{plural}count": _COUNT,
@@ -151,7 +150,7 @@ def version_attributes(singular: str, hasdocument: bool) -> dict[str, Any]:
 
 
 def resource_attributes(singular: str) -> dict[str, Any]:
-    """What a resource has beside those of its default version."""
+    """The attributes of a resource beside those of its default version."""
     own = {"metaurl": _LINK, "meta": _OPEN, **collection("versions")}
     return joined({f"{singular}id": _ID}, _PLACE, own)
 

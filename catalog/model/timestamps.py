@@ -11,22 +11,22 @@ _RFC3339 = re.compile(
 
 
 def parse_time(text: str) -> datetime:
-    """Read an RFC 3339 timestamp, to the microsecond; without a zone it is UTC.
+    """Parse an RFC 3339 timestamp, to the microsecond; without a zone it is UTC.
 
     A leap second becomes the next second.
 
     Raises:
-        ValueError: `text` is not one, or is beyond the years 1 to 9999.
+        ValueError: `text` is no timestamp, or is beyond the years 1 to 9999.
     """
     moment, fraction = _read(text)
     return moment + timedelta(microseconds=int(fraction[:6].ljust(6, "0")))
 
 
 def normal_time(text: str) -> str:
-    """An RFC 3339 timestamp in UTC with a `Z`, as exact as it was given.
+    """Convert an RFC 3339 timestamp to UTC with a `Z`, with all digits of its fraction.
 
     Raises:
-        ValueError: `text` is not one, or is beyond the years 1 to 9999.
+        ValueError: `text` is no timestamp, or is beyond the years 1 to 9999.
     """
     moment, fraction = _read(text)
     digits = fraction.rstrip("0")
@@ -34,7 +34,7 @@ def normal_time(text: str) -> str:
 
 
 def format_time(moment: datetime) -> str:
-    """`moment` in UTC with a `Z`, to the microsecond where it has any."""
+    """Format a time in UTC with a `Z`, to the microsecond if it has any."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -1,4 +1,4 @@
-"""Reads what a modelsource document says of a type: its names, its settings, its attributes.
+"""Reads the definition of a type in a modelsource document: names, settings and attributes.
 
 Source: core/model.md, "groups.<STRING>" and "groups.<STRING>.resources.<STRING>".
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from catalog.model.attributesource import AttributePlace, as_mapping, broken, check_aspects, quoted
+from catalog.model.attributesource import AttributeLevel, as_mapping, broken, check_aspects, quoted
 from catalog.model.refinement import read_level
 from catalog.model.scalars import MAX_INTEGER, SCALAR_CHECKS
 from catalog.model.schema import (
@@ -29,7 +29,7 @@ from catalog.model.standardattributes import (
     version_attributes,
 )
 
-# What a type says of itself, in the order of core/model.md, with the type of each.
+# The descriptive members of a type, in the order of core/model.md, with their types.
 ABOUT: Mapping[str, str] = {
     "description": "string",
     "documentation": "url",
@@ -94,20 +94,20 @@ def _levels(definition: Mapping[str, Any], hasdocument: bool, where: str) -> dic
         "attributes": read_level(
             version,
             version_spec,
-            AttributePlace(f"{where}.attributes", versioned=True),
+            AttributeLevel(f"{where}.attributes", versioned=True),
             kept={id, "versionid", *documents, *KEPT_TIMES, *VERSION_KEPT},
             reserved=resource_spec.keys() - {id, *_SHARED},
         ),
         "resourceattributes": read_level(
             resource,
             resource_spec,
-            AttributePlace(f"{where}.resourceattributes"),
+            AttributeLevel(f"{where}.resourceattributes"),
             kept={id, *RESOURCE_KEPT},
         ),
         "metaattributes": read_level(
             meta,
             meta_spec,
-            AttributePlace(f"{where}.metaattributes"),
+            AttributeLevel(f"{where}.metaattributes"),
             kept={id, *KEPT_TIMES, *META_KEPT},
         ),
     }
@@ -124,7 +124,7 @@ def _settings(definition: Mapping[str, Any], where: str) -> dict[str, Any]:
         settings[aspect] = value
     settings["versionmode"] = settings["versionmode"].lower()
     if definition.get("singleversionroot") is None:
-        # core/resource.md leaves it out where the versionmode allows nothing else.
+        # core/resource.md omits it if the versionmode allows no other value.
         settings["singleversionroot"] = settings["versionmode"] != "manual"
     if not 0 <= settings["maxversions"] <= MAX_INTEGER:
         raise broken(where, '"maxversions" must not be negative or beyond 2^53')
@@ -154,7 +154,7 @@ def check_names(
     longest_singular: int,
     reserved: Collection[str] = (),
 ) -> None:
-    """Refuse names of types that are invalid, reserved, or used twice among siblings.
+    """Reject names of types that are invalid, reserved, or used twice among siblings.
 
     A plural that is empty is none: the key says it, and clients write what they hold as empty.
     """
@@ -176,7 +176,7 @@ def check_names(
 def read_about(
     definition: Mapping[str, Any], where: str, aspects: Collection[str] = tuple(ABOUT)
 ) -> dict[str, Any]:
-    """What a type, or the model, says of itself."""
+    """Read the descriptive members of a type or of the model."""
     about = {name: definition[name] for name in aspects if definition.get(name) is not None}
     for name, value in about.items():
         if name == "labels":

@@ -1,4 +1,4 @@
-"""Which version is newest, oldest and default, and what each one descends from.
+"""Orders the versions of a resource: the newest one, and the ancestor of each.
 
 Source: core/model.md, "versionmode". In the mode `manual` clients name ancestors; in the
 others each version descends from the one before it in the order of the mode.
@@ -16,7 +16,7 @@ import semver
 
 @dataclass(slots=True, kw_only=True)
 class Lineage:
-    """What these rules need to know of one version. Its ancestor may be itself: a root."""
+    """The id, ancestor and times of a version. A root is its own ancestor."""
 
     vid: str
     ancestor: str
@@ -27,8 +27,8 @@ class Lineage:
 def newest(versions: Iterable[Lineage], mode: str = "manual") -> Lineage | None:
     """The version that is last in the order of the mode.
 
-    In the mode `manual` it is the last created one that is nobody's ancestor; ids decide
-    between versions that are equal in time.
+    In the mode `manual` it is the last created one that is no version's ancestor; ids decide
+    between versions of the same time.
     """
     known = list(versions)
     if mode == "manual":
@@ -38,7 +38,7 @@ def newest(versions: Iterable[Lineage], mode: str = "manual") -> Lineage | None:
 
 
 def assign_ancestors(versions: Iterable[Lineage], mode: str) -> dict[str, str]:
-    """Version id → the ancestor that it has by the mode; in `manual`, the one that it has."""
+    """The ancestor of each version by the mode, by version id; `manual` keeps the ancestors."""
     if mode == "manual":
         return {version.vid: version.ancestor for version in versions}
     vids = [version.vid for version in sorted(versions, key=_ORDERS[mode])]
@@ -51,7 +51,7 @@ def is_semantic(vid: str) -> bool:
 
 
 def circle(ancestors: Mapping[str, str]) -> list[str]:
-    """The ids of a circle among ancestors, if there is one: `{a: b, b: a}` → `[a, b]`.
+    """Find the ids of a circle among ancestors, if there is one: `{a: b, b: a}` → `[a, b]`.
 
     Args:
         ancestors: version id → its ancestor's id; a root is its own.
