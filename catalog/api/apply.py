@@ -20,8 +20,8 @@ from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
 from catalog.writing.apply import Apply, Ownership
+from catalog.writing.outcome import Outcome
 from catalog.writing.prune import roots_of
-from catalog.writing.transaction import Decision, Outcome
 
 _KEEP = "$keep"
 _SWITCHES = frozenset({"allowempty", "dryrun", "prune"})
@@ -48,11 +48,11 @@ async def post_apply(request: web.Request) -> web.Response:
     async with in_bounded_time(request, context.settings.request_timeout_seconds):
         apply = await _read(request, context)
         configuration, writer = context.configuration, context.writer
-        if "dryrun" in request.query:
-            foretold = await writer.foretell_composed(configuration, apply)
-            return json_response(await _shown(request, apply, foretold, configuration.model))
-        outcome = await writer.apply_composed(configuration, apply)
+        is_dry = "dryrun" in request.query
+        outcome = await writer.apply_composed(configuration, apply, is_dry=is_dry)
         shown = await _shown(request, apply, outcome, configuration.model)
+        if is_dry:
+            return json_response(shown)
         return json_response(
             {"interaction": outcome.interaction, **shown}, headers=interaction_headers(outcome)
         )
@@ -128,9 +128,7 @@ def _xids(request: web.Request, texts: Iterable[str]) -> Iterable[Xid]:
             raise MalformedXid(request.path, xid=text[:300], error_detail=str(error)) from error
 
 
-async def _shown(
-    request: web.Request, apply: Apply, done: Outcome | Decision, model: Model
-) -> dict[str, Any]:
+async def _shown(request: web.Request, apply: Apply, done: Outcome, model: Model) -> dict[str, Any]:
     context = request.app[CONTEXT]
     base_url = context.base_url(request)
     notes = await find_notes(context, model, base_url, apply.interaction, done)
@@ -138,7 +136,7 @@ async def _shown(
     counts = dict.fromkeys(("created", "updated", "deleted"), 0)
     for difference in differences:
         counts[difference.action] += 1
-    left_alone = {*done.overlooked, *apply.pruned.left_alone}
+    left_alone = {*done.left_alone, *apply.pruned.left_alone}
     return {
         **counts,
         "changes": [_difference(each) for each in differences],

@@ -28,7 +28,7 @@ from catalog.model.errors import (
 )
 from catalog.model.interaction import Interaction, RegistryUpsert
 from catalog.store.locks import ConfigurationChanged
-from catalog.writing.transaction import Outcome
+from catalog.writing.outcome import Outcome
 
 _MOST_ATTEMPTS = 3
 _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.\d{1,9})?(-[0-9a-z.-]{1,64})?", re.ASCII)
@@ -91,7 +91,7 @@ NAMES = ("capabilities", "modelsource")
 _LONGEST_SECONDS = 600.0
 
 
-async def becoming_of(
+async def read_reconfiguration(
     context: Context,
     configuration: Configuration,
     *,
@@ -134,7 +134,7 @@ async def becoming_of(
     )
 
 
-async def becoming_in(
+async def reconfiguration_in(
     context: Context,
     configuration: Configuration,
     body: Mapping[str, Any],
@@ -146,7 +146,7 @@ async def becoming_in(
 
     Raises:
         NotAvailable: it is not there for clients at all.
-        InvalidAttribute: clients may not change what is there; and whatever `becoming_of`
+        InvalidAttribute: clients may not change what is there; and whatever `read_reconfiguration`
             raises.
     """
     given = {name: body[name] for name in NAMES if name in body}
@@ -159,14 +159,14 @@ async def becoming_in(
             )
     if not given:
         return None
-    return await becoming_of(context, configuration, base=base, patch=patch, **given)
+    return await read_reconfiguration(context, configuration, base=base, patch=patch, **given)
 
 
 async def reconfigure(request: web.Request, **wanted: Any) -> tuple[Configuration, Outcome]:
     """Change the configuration and nothing else; the registry entity counts as updated.
 
     Args:
-        wanted: as `becoming_of` takes it.
+        wanted: as `read_reconfiguration` takes it.
 
     Returns:
         the configuration in force now.
@@ -175,10 +175,10 @@ async def reconfigure(request: web.Request, **wanted: Any) -> tuple[Configuratio
     configuration = context.configuration
     async with asyncio.timeout(_LONGEST_SECONDS):
         base = context.base_url(request)
-        becoming = await becoming_of(context, configuration, base=base, **wanted)
+        reconfiguration = await read_reconfiguration(context, configuration, base=base, **wanted)
         touching = Interaction(registry=RegistryUpsert(body=None, patch=True))
-        outcome = await context.writer.apply(configuration, touching, becoming)
-    if becoming is not None:
-        context.adopt(becoming.configuration)
-        configuration = becoming.configuration
+        outcome = await context.writer.apply(configuration, touching, reconfiguration)
+    if reconfiguration is not None:
+        context.adopt(reconfiguration.configuration)
+        configuration = reconfiguration.configuration
     return configuration, outcome

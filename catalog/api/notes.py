@@ -23,7 +23,7 @@ from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading.read import read_entities
 from catalog.rules import Fault, Rules, Subject
-from catalog.writing.transaction import Decision, Outcome
+from catalog.writing.outcome import Outcome
 
 NOTES = "Concord-Notes"
 _MOST_NOTES = 16
@@ -41,7 +41,7 @@ Note: TypeAlias = tuple[Xid, Fault]
 class _Touched:
     """The entities that an interaction touched, and the bases of its messages."""
 
-    outcome: Outcome | Decision
+    outcome: Outcome
     bases: Sequence[str]
     loaded: dict[str, Subject] = field(default_factory=dict)
 
@@ -69,7 +69,7 @@ async def find_notes(
     model: Model,
     base_url: str,
     interaction: Interaction,
-    outcome: Outcome | Decision,
+    outcome: Outcome,
 ) -> list[Note]:
     """Which rules an interaction breaks, and the xid of the entity that breaks each.
 
@@ -111,7 +111,7 @@ def _written(found: Sequence[Note]) -> str:
     return ", ".join(shown)
 
 
-def _subjects(interaction: Interaction, outcome: Outcome | Decision) -> Iterator[Subject]:
+def _subjects(interaction: Interaction, outcome: Outcome) -> Iterator[Subject]:
     """The groups and versions that a request gives attributes to."""
     groups = {str(upsert.xid) for upsert in interaction.groups if upsert.body is not None}
     resources = {str(upsert.xid) for upsert in interaction.resources}

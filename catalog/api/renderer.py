@@ -10,12 +10,12 @@ from catalog.api.inline import Inline, inlines
 from catalog.api.scope import UNFILTERED, Scope
 from catalog.model.capabilities import SPECVERSION
 from catalog.model.configuration import Configuration
+from catalog.model.documentforms import document_names, show_document
 from catalog.model.entity import Entity
 from catalog.model.schema import ResourceType
 from catalog.model.shortpath import short_path
 from catalog.model.xid import Xid
 from catalog.reading.loaded import Loaded
-from catalog.writing.documentforms import document_names, show_document
 
 # core/spec.md, "Doc Flag"; the reasons may not be there without what they are reasons of.
 _NOT_IN_DOCUMENTS = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from catalog.api.configuration import NAMES, becoming_in
+from catalog.api.configuration import NAMES, reconfiguration_in
 from catalog.api.documents import read_registry
 from catalog.api.metadataheaders import forbid_metadata, metadata_from
 from catalog.api.query import PLAIN, read_shape
@@ -27,7 +27,7 @@ from catalog.model.interaction import Interaction, VersionDocument
 from catalog.model.schema import Model
 from catalog.store import entities as store
 from catalog.store.database import Connection
-from catalog.writing.writer import Condition
+from catalog.writing.transaction import Condition
 
 _SET = frozenset(NAMES)
 
@@ -39,7 +39,7 @@ async def answer_write(
     configuration = context.configuration
     flags = read_write_flags(request, target, configuration.capabilities)
     interaction = _interaction(request, target, flags.ignore)
-    after, becoming = configuration, None
+    after, reconfiguration = configuration, None
     if target.is_document:
         await _read_document(request, target, interaction, configuration.model)
     else:
@@ -50,18 +50,22 @@ async def answer_write(
             body = {name: value for name, value in body.items() if name not in flags.ignore & _SET}
             patch = request.method == hdrs.METH_PATCH
             base = context.base_url(request)
-            becoming = await becoming_in(context, configuration, body, base=base, patch=patch)
+            reconfiguration = await reconfiguration_in(
+                context, configuration, body, base=base, patch=patch
+            )
             body = {name: value for name, value in body.items() if name not in _SET}
-        if becoming is not None:
-            after = becoming.configuration
+        if reconfiguration is not None:
+            after = reconfiguration.configuration
         _read(request, target, interaction, after.model, body)
     if flags.default is not None:
         interaction.choose_default(flags.default, creates_one=_creates_one(request, target))
     query = read_shape(request, target, configuration.capabilities, after.model)
     condition = condition_of(request, context, configuration, target)
-    outcome = await context.writer.apply(configuration, interaction, becoming, condition=condition)
-    if becoming is not None:
-        context.adopt(becoming.configuration)
+    outcome = await context.writer.apply(
+        configuration, interaction, reconfiguration, condition=condition
+    )
+    if reconfiguration is not None:
+        context.adopt(reconfiguration.configuration)
     view = View(
         request=request,
         context=context,

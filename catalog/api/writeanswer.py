@@ -24,7 +24,7 @@ from catalog.reading import read
 from catalog.reading.find import find_among, put_in_order
 from catalog.reading.loaded import Loaded
 from catalog.store.database import Connection
-from catalog.writing.transaction import Outcome
+from catalog.writing.outcome import Outcome
 
 
 async def answer_written(
@@ -205,4 +205,4 @@ def _processed(target: Target, interaction: Interaction, outcome: Outcome) -> li
         asked = [target.xid.version(version.vid) for version in versions]
         return [xid for xid in asked if isinstance(outcome.after.get(str(xid)), Entity)]
     upserts = interaction.resources if target.xid.gid else interaction.groups
-    return [each.xid for each in upserts if str(each.xid) not in outcome.overlooked]
+    return [each.xid for each in upserts if str(each.xid) not in outcome.left_alone]

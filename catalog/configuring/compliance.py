@@ -23,9 +23,8 @@ from catalog.model.errors import (
 from catalog.model.schema import Attribute, GroupType
 from catalog.model.standardattributes import collection
 from catalog.model.xid import Xid
-from catalog.writing import ancestors, defaultversion
-from catalog.writing.draft import Draft
-from catalog.writing.plan import Plan
+from catalog.writing import defaultversion, versionorder
+from catalog.writing.drafts import Draft, Drafts
 from catalog.writing.resourceplan import ResourcePlan
 
 _EMPTY = sha256(b"").digest()
@@ -43,66 +42,70 @@ def _taken(xid: str, attributes: Mapping[str, Any], names: Iterable[str]) -> lis
     return [UnknownAttribute(xid, name=name) for name in names if name in attributes]
 
 
-def review_group(plan: Plan, draft: Draft, kind: GroupType) -> None:
-    """Add what is wrong with a group to the violations of its plan."""
-    _complete(plan, draft, kind.own_attributes, kind.managed)
-    plan.check_decided(draft, kind.narrowed)
-    plan.violations += displaced(str(draft.xid), draft.attributes, kind.resources)
+def review_group(drafts: Drafts, draft: Draft, kind: GroupType) -> None:
+    """Add what is wrong with a group to the violations of its drafts."""
+    _complete(drafts, draft, kind.own_attributes, kind.managed)
+    drafts.check_decided(draft, kind.narrowed)
+    drafts.violations += displaced(str(draft.xid), draft.attributes, kind.resources)
     try:
-        plan.rules_of(draft.xid)
+        drafts.rules_of(draft.xid)
     except XRegistryError as violation:
-        plan.violations.append(violation)
+        drafts.violations.append(violation)
 
 
-def has_rules(plan: Plan, group: Xid) -> bool:
+def has_rules(drafts: Drafts, group: Xid) -> bool:
     """Whether a group's own constraints fit the model; `review_group` tells what is wrong."""
     try:
-        plan.rules_of(group)
+        drafts.rules_of(group)
     except XRegistryError:
         return False
     return True
 
 
 def review_resource(resource: ResourcePlan) -> None:
-    """Add what is wrong with a resource and its versions to the violations of its plan."""
-    plan, kind = resource.plan, resource.kind
+    """Add what is wrong with a resource and its versions to the violations of its drafts."""
+    drafts, kind = resource.drafts, resource.kind
     if resource.draft.xref is not None:
         resource.review_reference()
         return
-    _complete(plan, resource.draft, kind.meta_attributes, kind.meta_managed | _OF_DEFAULT)
+    _complete(drafts, resource.draft, kind.meta_attributes, kind.meta_managed | _OF_DEFAULT)
     for draft in resource.versions:
         _review_version(resource, draft)
     try:
         _check_number(resource)
         resource.review()
     except XRegistryError as violation:
-        plan.violations.append(violation)
+        drafts.violations.append(violation)
 
 
 def _review_version(resource: ResourcePlan, draft: Draft) -> None:
-    plan, kind = resource.plan, resource.kind
-    if not kind.hasdocument and draft.document_sha256 == _EMPTY and not plan.is_replica(draft.xid):
+    drafts, kind = resource.drafts, resource.kind
+    if (
+        not kind.hasdocument
+        and draft.document_sha256 == _EMPTY
+        and not drafts.is_replica(draft.xid)
+    ):
         draft.set_document(None)
-        plan.touch(draft.xid)
+        drafts.touch(draft)
     if kind.hasdocument:
         documents = (kind.singular, f"{kind.singular}base64")
-        plan.violations += _taken(str(draft.xid), draft.attributes, documents)
+        drafts.violations += _taken(str(draft.xid), draft.attributes, documents)
     has_document = draft.document_sha256 is not None or f"{kind.singular}url" in draft.attributes
     if has_document and not kind.hasdocument:
-        plan.violations.append(HasDocumentViolation(str(draft.xid), plural=kind.plural))
+        drafts.violations.append(HasDocumentViolation(str(draft.xid), plural=kind.plural))
         return
-    rules = plan.rules_of(resource.xid.group)
+    rules = drafts.rules_of(resource.xid.group)
     _complete(
-        plan,
+        drafts,
         draft,
         kind.version_attributes,
         kind.managed | {"ancestorid"},
         lambda attributes: rules.complete(attributes, kind.plural),
     )
     try:
-        ancestors.check_new_id(draft.xid, kind)
+        versionorder.check_new_id(draft.xid, kind)
     except XRegistryError as violation:
-        plan.violations.append(violation)
+        drafts.violations.append(violation)
 
 
 def _check_number(resource: ResourcePlan) -> None:
@@ -122,7 +125,7 @@ def _as_is(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complete(
-    plan: Plan,
+    drafts: Drafts,
     draft: Draft,
     definitions: Mapping[str, Attribute],
     managed: frozenset[str],
@@ -132,14 +135,14 @@ def _complete(
     own = {name: value for name, value in draft.attributes.items() if name in managed}
     given = {name: value for name, value in draft.attributes.items() if name not in managed}
     checked, violations = check_attributes(
-        fill(dict(given)), definitions, subject=str(draft.xid), model=plan.model
+        fill(dict(given)), definitions, subject=str(draft.xid), model=drafts.model
     )
-    plan.violations += violations
+    drafts.violations += violations
     if violations or checked == given:
         return
-    if plan.is_replica(draft.xid):
+    if drafts.is_replica(draft.xid):
         names = sorted(name for name in checked if checked[name] != given.get(name))
-        plan.violations.append(
+        drafts.violations.append(
             RequiredAttributeMissing(
                 str(draft.xid),
                 list=",".join(names),
@@ -147,5 +150,5 @@ def _complete(
             )
         )
         return
-    plan.touch(draft.xid)
+    drafts.touch(draft)
     draft.attributes = checked | own

@@ -13,7 +13,6 @@ from datetime import datetime
 from catalog.configuring.compliance import displaced, has_rules, review_group, review_resource
 from catalog.configuring.modelimpact import ModelImpact
 from catalog.model.attributes import check_attributes
-from catalog.model.change import changes_between
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import (
@@ -31,11 +30,12 @@ from catalog.model.xid import Xid
 from catalog.store import configuration as store
 from catalog.store import crossreferences, entities
 from catalog.store.database import Connection
-from catalog.store.writes import Write, write
+from catalog.store.writes import write
 from catalog.writing.checks import Checks
 from catalog.writing.content import StoredContent
+from catalog.writing.drafts import Drafts
 from catalog.writing.formatcheck import DocumentChecker
-from catalog.writing.plan import Plan
+from catalog.writing.outcome import outcome_of
 from catalog.writing.resourceplan import ResourcePlan
 
 _MOST_VIOLATIONS = 1000
@@ -151,21 +151,21 @@ class Revalidation:
 
     async def _groups(self, kind: GroupType) -> None:
         async for batch in store.groups_of_type(self.connection, kind.plural):
-            plan = self._plan({group.xid: group for group in batch})
+            drafts = self._drafts({group.xid: group for group in batch})
             for group in batch:
-                review_group(plan, plan.drafts[group.xid], kind)
-            await self._finish(plan, [])
+                review_group(drafts, drafts.by_xid[group.xid], kind)
+            await self._finish(drafts, [])
             if self._is_full:
                 return
 
     async def _resources(self, group: GroupType, kind: ResourceType) -> None:
         async for batch in store.resources_of_type(self.connection, group.plural, kind.plural):
-            plan = self._plan(await self._held(batch))
-            ruled = [each.path for each in batch if has_rules(plan, each.path.group)]
-            resources = [ResourcePlan(plan, path) for path in ruled]
+            drafts = self._drafts(await self._held(batch))
+            ruled = [each.path for each in batch if has_rules(drafts, each.path.group)]
+            resources = [ResourcePlan(drafts, path) for path in ruled]
             for resource in resources:
                 review_resource(resource)
-            await self._finish(plan, resources)
+            await self._finish(drafts, resources)
             if self._is_full:
                 return
 
@@ -175,8 +175,8 @@ class Revalidation:
             self.connection, group.plural, kind.plural, self.authority
         )
         async for batch in found:
-            plan = self._plan(await self._held(batch))
-            await self._finish(plan, [ResourcePlan(plan, resource.path) for resource in batch])
+            drafts = self._drafts(await self._held(batch))
+            await self._finish(drafts, [ResourcePlan(drafts, resource.path) for resource in batch])
             if self._is_full:
                 return
 
@@ -188,30 +188,20 @@ class Revalidation:
         rows = await entities.load_subtrees(self.connection, wanted)
         return await entities.load(self.connection, groups) | {row.xid: row for row in rows}
 
-    def _plan(self, before: Mapping[str, Entity]) -> Plan:
-        return Plan(self.after.model, before, authority=self.authority, now=self.now)
+    def _drafts(self, before: Mapping[str, Entity]) -> Drafts:
+        return Drafts(self.after.model, before, authority=self.authority, now=self.now)
 
-    async def _finish(self, plan: Plan, resources: Sequence[ResourcePlan]) -> None:
+    async def _finish(self, drafts: Drafts, resources: Sequence[ResourcePlan]) -> None:
         """Note the violations; while there are none, write what was brought into line."""
         able = self.after.capabilities
-        checks = Checks(StoredContent(self.connection), plan, able, self.checker, tries_again=True)
+        content = StoredContent(self.connection)
+        checks = Checks(content, drafts, able, self.checker, tries_again=True)
         try:
             await checks.run(resources, is_exclusive=True, is_referred=True)
         except XRegistryError as error:
             self.violations += error.violations or [error]
         if self.violations:
             return
-        planned = plan.finish({})
-        before = {xid: d.before for xid, d in plan.drafts.items() if d.before is not None}
-        if not planned.after:
-            return
-        await write(
-            self.connection,
-            Write(
-                interaction=self.interaction,
-                at=self.now,
-                entities=[e for e in planned.after.values() if isinstance(e, Entity)],
-                changes=changes_between(before, planned.after, plan.model),
-                dropped_documents=planned.dropped_documents,
-            ),
-        )
+        outcome = outcome_of(drafts, self.interaction)
+        if outcome.after:
+            await write(self.connection, outcome)

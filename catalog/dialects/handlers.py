@@ -18,7 +18,7 @@ from catalog.model.errors import NotFound
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid
 from catalog.store import entities as store
-from catalog.writing.transaction import Outcome
+from catalog.writing.outcome import Outcome
 
 
 def bounded_routes(routes: Iterable[web.RouteDef]) -> list[web.RouteDef]:

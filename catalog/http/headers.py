@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes
 
-from catalog.writing.transaction import Outcome
+from catalog.writing.outcome import Outcome
 
 CORRELATION_ID = "xRegistry-xregcorrelationid"
 CURSOR = "Concord-Cursor"

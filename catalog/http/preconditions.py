@@ -14,7 +14,7 @@ from catalog.http.etag import strong_tag, tags_in
 from catalog.model.errors import NotFound
 from catalog.model.ownerrors import PreconditionFailed
 from catalog.store.database import Connection
-from catalog.writing.writer import Condition
+from catalog.writing.transaction import Condition
 
 _READ_AGAIN = "Read it again, and decide anew."
 _NOT_ONE = "Only the write of one entity, at its own path, can be conditional."

@@ -15,8 +15,8 @@ from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid
+from catalog.writing.decide import Decider
 from catalog.writing.formatcheck import Direction, DocumentChecker
-from catalog.writing.planning import Planning
 from catalog.writing.transaction import touched_by
 
 HERE = "urn:concord:lint"
@@ -86,8 +86,8 @@ class LintedCatalog:
         return interaction, found
 
     async def _write(self, interaction: Interaction, checker: DocumentChecker) -> None:
-        planning = Planning(
-            holdings=self.memory,
+        decider = Decider(
+            content=self.memory,
             configuration=self.configuration,
             authority=HERE,
             checker=checker,
@@ -98,9 +98,9 @@ class LintedCatalog:
         self._moments += 1
         before = self.memory.touched(touched_by(interaction, self.configuration.revision))
         now = _START + timedelta(seconds=self._moments)
-        decided = await planning.decide(interaction, before, now)
-        self.memory.put(decided.planned)
-        self.written |= decided.planned.after.keys()
+        outcome = await decider.decide(interaction, before, now)
+        self.memory.put(outcome)
+        self.written |= outcome.after.keys()
 
 
 def _registry() -> Entity:

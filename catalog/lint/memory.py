@@ -9,24 +9,23 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid
 from catalog.store.crossreferences import CrossReference
 from catalog.store.locks import Touched
-from catalog.writing.plan import Planned
+from catalog.store.writes import Write
 
 
 @dataclass(slots=True)
 class Memory:
-    """Entities by xid. It is one of the catalog's `Holdings`; nothing in it was ever deleted."""
+    """Entities by xid. A `CatalogContent` in which nothing was ever deleted."""
 
     entities: dict[str, Entity] = field(default_factory=dict)
     _documents: dict[str, bytes] = field(default_factory=dict)
     _below: dict[str, set[str]] = field(default_factory=dict)
 
-    def put(self, planned: Planned) -> None:
-        """Keep what an interaction, which deletes nothing, leads to."""
-        for xid in planned.dropped_documents:
+    def put(self, write: Write) -> None:
+        """Keep the entities of an interaction that deletes nothing."""
+        for xid in write.dropped_documents:
             self._documents.pop(xid, None)
-        for entity in planned.after.values():
-            if isinstance(entity, Entity):
-                self.add(entity)
+        for entity in write.entities:
+            self.add(entity)
 
     def add(self, entity: Entity) -> None:
         if entity.document is not None:

@@ -1,4 +1,4 @@
-"""Locks what an interaction touches, and reads it while nobody else can change it."""
+"""Locks the entities that an interaction touches, and reads them under the locks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _queries = Queries("locks")
 
 
 class MustBeginAgain(Exception):
-    """What an interaction touches changed while it waited for its locks, or it waited too long."""
+    """Touched entities changed while an interaction waited for its locks, or it waited too long."""
 
 
 class ConfigurationChanged(Exception):
-    """The configuration is another one than the interaction was read with."""
+    """The configuration in force is not the one that the interaction was read with."""
 
 
 _REASONS: Mapping[str, type[Exception]] = {
@@ -32,11 +32,11 @@ _REASONS: Mapping[str, type[Exception]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
-    """What an interaction is about to write, so that it can be locked and loaded.
+    """The entities that an interaction is about to write, to be locked and loaded.
 
-    `groups` and `resources` are xids. The exclusive flags say what is known beforehand to
-    gain or lose children; what is missing is found out by the database itself. `revision`
-    is the configuration's that all of this was made with; `None` fits any.
+    `groups` and `resources` are xids. The exclusive flags name the entities that are known to
+    gain or lose children; the database finds the missing ones itself. `revision` is that of the
+    configuration that the interaction was read with; `None` fits any.
     """
 
     groups: frozenset[str] = frozenset()
@@ -47,7 +47,7 @@ class Touched:
     revision: int | None = None
 
     def __or__(self, other: Touched) -> Touched:
-        """Both, of the same revision."""
+        """The entities of both, which have the same revision."""
         return Touched(
             groups=self.groups | other.groups,
             resources=self.resources | other.resources,
@@ -57,14 +57,24 @@ class Touched:
             revision=self.revision,
         )
 
+    def suffice_for(self, other: Touched) -> bool:
+        """Whether these locks protect everything that `other` touches."""
+        if self.catalog_exclusive:
+            return True
+        by_resource = other.resources <= self.resources and not other.groups_exclusive
+        return (
+            other.groups <= self.groups
+            and (self.groups_exclusive or by_resource)
+            and (self.registry_exclusive or not other.registry_exclusive)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """What is touched, as it is while the locks are held.
+    """The touched entities as they are while the locks are held.
 
-    Nothing else needs to be looked for where `is_referred` is false: no cross reference
-    refers to a touched resource; or where `has_lived` is false: nothing touched, and no
-    version of a touched resource, left a tombstone.
+    Where `is_referred` is false, no cross reference refers to a touched resource. Where
+    `has_lived` is false, no touched entity and no version of one left a tombstone.
     """
 
     entities: dict[str, Entity]
@@ -75,11 +85,10 @@ class Locked:
 async def lock_and_load(
     connection: Connection, touched: Touched, *, patience_seconds: float = 0
 ) -> Locked:
-    """Lock what is touched, then load it: the registry, the groups, the resources, and
-    every version of these resources.
+    """Lock, then load the registry, the groups, the resources and all versions of these.
 
     Args:
-        patience_seconds: how long to wait for a lock, then and for the rest of the
+        patience_seconds: the longest wait for a lock, here and in the rest of the
             transaction; 0 is for ever.
 
     Raises:

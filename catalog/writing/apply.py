@@ -12,8 +12,9 @@ from catalog.store import documentsets
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.store.locks import Touched
+from catalog.writing.outcome import Outcome
 from catalog.writing.prune import Pruned, Wanted, delete_all, lost_references, prune
-from catalog.writing.transaction import Outcome, touched_by
+from catalog.writing.transaction import touched_by
 
 _MOST_GROUPS = 100
 
@@ -57,11 +58,12 @@ class Apply:
         self._model = model
         self._authority = authority
 
-    def foresee(self) -> Touched:
+    def locks(self) -> Touched:
         owned = self.ownership
         groups = set(touched_by(self._composed(), 0).groups)
         return Touched(
             groups=frozenset(groups - {"/"}),
+            groups_exclusive=True,
             registry_exclusive=owned.prunes and bool(owned.scopes or owned.set),
             catalog_exclusive=len(groups) > _MOST_GROUPS or Xid() in owned.scopes,
         )

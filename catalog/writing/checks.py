@@ -1,4 +1,4 @@
-"""The checks that an interaction has to pass once its steps are taken, in their order.
+"""Runs the checks of an interaction after its steps, in the order of the standard.
 
 Source: core/spec.md, "Resource Processing Algorithm", steps 6, 7, 9 and 10.
 """
@@ -11,70 +11,68 @@ from catalog.model.capabilities import Capabilities
 from catalog.model.errors import XRegistryError, with_violations
 from catalog.writing.compatibilitycheck import CompatibilityCheck
 from catalog.writing.constraintcheck import ConstraintCheck
-from catalog.writing.content import CatalogContent
-from catalog.writing.draftdocuments import DraftDocuments
+from catalog.writing.content import CatalogContent, DraftDocuments
+from catalog.writing.drafts import Drafts
 from catalog.writing.formatcheck import DocumentChecker, FormatCheck
-from catalog.writing.plan import Plan
 from catalog.writing.resourceplan import ResourcePlan
 
 
 class Checks:
-    """What looks beyond single entities, or into documents.
+    """The checks that look beyond single entities, or into documents.
 
     Args:
-        holdings: what is there.
-        capabilities: say which formats and which compatibility rules are checked at all.
+        content: of the catalog.
+        capabilities: name the formats and the compatibility rules that are checked.
         checker: knows the formats of documents.
-        tries_again: check also what is unchanged and could not be checked so far.
+        tries_again: check unchanged versions as well that could not be checked so far.
     """
 
     def __init__(
         self,
-        holdings: CatalogContent,
-        plan: Plan,
+        content: CatalogContent,
+        drafts: Drafts,
         capabilities: Capabilities,
         checker: DocumentChecker,
         *,
         tries_again: bool = False,
     ) -> None:
-        contents = DraftDocuments(holdings)
-        self.plan = plan
-        self.holdings = holdings
-        self.formats = FormatCheck(plan, contents, capabilities, checker, tries_again)
-        self.compatibility = CompatibilityCheck(plan, contents, capabilities, checker, tries_again)
+        documents = DraftDocuments(content)
+        self.drafts = drafts
+        self.content = content
+        self.formats = FormatCheck(drafts, documents, capabilities, checker, tries_again)
+        self.compatibility = CompatibilityCheck(
+            drafts, documents, capabilities, checker, tries_again
+        )
 
     async def run(
         self, resources: Collection[ResourcePlan], *, is_exclusive: bool, is_referred: bool
     ) -> None:
-        """Check what was written, then delete what is too old to be kept.
+        """Check the written resources, then prune their oldest versions.
 
-        Formats are checked even where the plan has violations already: each version is
-        looked at alone, and a client wants to hear of all that is wrong.
+        Formats are checked even if the drafts have violations already: each version is checked
+        alone, and an error lists all violations.
 
         Raises:
-            XRegistryError: with all violations of the plan and of the first check that finds any.
-            MustBeginAgain: come again with the catalog locked as a whole.
+            XRegistryError: with all violations of the steps and of the first check that finds any.
+            MustBeginAgain: it needs the lock on the whole catalog.
         """
-        live = [each for each in resources if self.plan.live(each.xid) is not None]
+        live = [each for each in resources if self.drafts.live(each.xid) is not None]
         await self.formats.run(live)
         self._refuse()
         constraints = ConstraintCheck(
-            self.holdings, self.plan, is_exclusive=is_exclusive, is_referred=is_referred
+            self.content, self.drafts, is_exclusive=is_exclusive, is_referred=is_referred
         )
         await constraints.run(live)
         self._refuse()
         await self.compatibility.run(live)
         self._refuse()
         for resource in live:
-            self._prune(resource)
+            try:
+                resource.prune()
+            except XRegistryError as violation:
+                self.drafts.violations.append(violation)
         self._refuse()
 
-    def _prune(self, resource: ResourcePlan) -> None:
-        try:
-            resource.prune()
-        except XRegistryError as violation:
-            self.plan.violations.append(violation)
-
     def _refuse(self) -> None:
-        if self.plan.violations:
-            raise with_violations(self.plan.violations)
+        if self.drafts.violations:
+            raise with_violations(self.drafts.violations)

@@ -1,8 +1,8 @@
 """Checks the versions of a resource against those they descend from.
 
 Source: core/spec.md, "compatibility Attribute" and "compatibilityvalidated Attribute". A
-version answers for the comparisons with its ancestors, in both directions: what newer
-versions are compatible with, they see to themselves.
+version is compared with its ancestors, in the directions of the rule; versions that descend from
+it are compared with it on their own turn.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import CompatibilityUnknown, CompatibilityViolation
-from catalog.writing.draft import Draft
-from catalog.writing.draftdocuments import DraftDocuments, has_new_content
+from catalog.writing.content import DraftDocuments
+from catalog.writing.drafts import Draft, Drafts
 from catalog.writing.formatcheck import (
     COMPATIBILITY,
     FORMAT,
@@ -23,7 +23,6 @@ from catalog.writing.formatcheck import (
     is_open,
     note,
 )
-from catalog.writing.plan import Plan
 from catalog.writing.resourceplan import ResourcePlan
 
 DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
@@ -52,14 +51,14 @@ class _Comparison:
 class CompatibilityCheck:
     """Step 9 of core/spec.md, "Resource Processing Algorithm", for a whole interaction."""
 
-    plan: Plan
-    contents: DraftDocuments
+    drafts: Drafts
+    documents: DraftDocuments
     capabilities: Capabilities
     checker: DocumentChecker
     tries_again: bool
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
-        """Note what is compatible; what is not becomes a violation of the plan."""
+        """Note compatible versions; incompatible ones become violations of the drafts."""
         for resource in resources:
             if resource.draft.xref is None:
                 await self._run(resource)
@@ -69,65 +68,65 @@ class CompatibilityCheck:
         wanted = rule.lower() if rule is not None and resource.kind.validatecompatibility else ""
         if not wanted:
             for draft in resource.versions:
-                note(self.plan, draft, COMPATIBILITY, None)
+                note(self.drafts, draft, COMPATIBILITY, None)
             return
         due: list[_Comparison] = []
         checked: list[Draft] = []
-        lines = _Lines(resource, transitive=wanted.endswith("_transitive"))
-        for draft in lines.concerned(self._open_in(resource)):
+        ancestry = _Ancestry(resource, transitive=wanted.endswith("_transitive"))
+        for draft in ancestry.concerned(self._open_in(resource)):
             if "format" not in draft.attributes:
-                note(self.plan, draft, COMPATIBILITY, None)
-            elif reason := self._obstacle(draft, lines, wanted):
+                note(self.drafts, draft, COMPATIBILITY, None)
+            elif reason := self._obstacle(draft, ancestry, wanted):
                 self._give_up(resource, draft, wanted, reason)
             else:
-                due += _comparisons(draft, lines, wanted)
+                due += _comparisons(draft, ancestry, wanted)
                 checked.append(draft)
         faults = await self._compare(due)
         if faults:
-            self.plan.violations.append(
+            self.drafts.violations.append(
                 CompatibilityViolation(str(resource.xid), compat=str(rule), detail=" ".join(faults))
             )
         for draft in checked:
-            note(self.plan, draft, COMPATIBILITY, "")
+            note(self.drafts, draft, COMPATIBILITY, "")
 
     def _open_in(self, resource: ResourcePlan) -> set[str]:
-        """The ids of the versions that are to be tried again."""
+        """The ids of the versions to be tried again."""
         drafts = resource.versions if self.tries_again else []
-        return {draft.xid.vid for draft in drafts if is_open(self.plan, draft, COMPATIBILITY)}
+        return {draft.xid.vid for draft in drafts if is_open(self.drafts, draft, COMPATIBILITY)}
 
-    def _obstacle(self, draft: Draft, lines: _Lines, rule: str) -> str:
+    def _obstacle(self, draft: Draft, ancestry: _Ancestry, rule: str) -> str:
         """Why a version cannot be compared at all; empty if it can."""
         if not draft.attributes.get(FORMAT):
             return "Its format was not checked"
         format = draft.attributes["format"]
         if rule not in self.capabilities.rules_for(format):
             return f'This server does not check "{rule}" for the format "{format}"'
-        for older in lines.of(draft):
+        for older in ancestry.of(draft):
             if not older.attributes.get(FORMAT):
                 return f"It descends from {older.xid.vid}, whose format was not checked"
         return ""
 
     def _give_up(self, resource: ResourcePlan, draft: Draft, rule: str, reason: str) -> None:
         if resource.kind.strictvalidation:
-            self.plan.violations.append(
+            self.drafts.violations.append(
                 CompatibilityUnknown(
                     str(resource.xid), compat=rule, format=draft.attributes["format"], detail=reason
                 )
             )
         else:
-            note(self.plan, draft, COMPATIBILITY, reason)
+            note(self.drafts, draft, COMPATIBILITY, reason)
 
     async def _compare(self, due: list[_Comparison]) -> list[str]:
-        """What is wrong, a sentence for each comparison that shows it."""
+        """Compare versions; return a sentence for each fault."""
         faults = [f"{one}: the formats differ." for one in due if not one.is_possible]
         due = [one for one in due if one.is_possible]
-        await self.contents.load(draft for one in due for draft in (one.older, one.newer))
+        await self.documents.load(draft for one in due for draft in (one.older, one.newer))
         answers = await gather(
             [
                 self.checker.compare(
                     one.newer.attributes["format"],
-                    self.contents.of(one.older),
-                    self.contents.of(one.newer),
+                    self.documents.of(one.older),
+                    self.documents.of(one.newer),
                     one.direction,
                 )
                 for one in due
@@ -138,8 +137,8 @@ class CompatibilityCheck:
         ]
 
 
-class _Lines:
-    """Which versions each one is compared with: its ancestor, or all of its ancestors."""
+class _Ancestry:
+    """The versions that each one is compared with: its ancestor, or all of its ancestors."""
 
     def __init__(self, resource: ResourcePlan, *, transitive: bool) -> None:
         drafts = resource.versions
@@ -151,13 +150,13 @@ class _Lines:
             for draft in drafts
             if draft.before is not None
         }
-        self._new = {d.xid.vid for d in drafts if has_new_content(d, resource.kind)}
+        self._new = {d.xid.vid for d in drafts if d.has_new_content(resource.kind)}
         meta, old = resource.draft, resource.draft.before
         old_rule = old.attributes.get("compatibility") if old is not None else None
         self._is_new_rule = meta.attributes.get("compatibility") != old_rule
 
     def concerned(self, again: Collection[str]) -> list[Draft]:
-        """The versions that anything changed for, be it in what they descend from, and `again`."""
+        """The versions with changes, in themselves or in their ancestors, and those in `again`."""
         if self._is_new_rule:
             return [*self.versions.values()]
         changed = {vid for vid in self.versions if self._is_changed(vid)}
@@ -166,7 +165,7 @@ class _Lines:
         return [
             draft
             for vid, draft in self.versions.items()
-            if vid in again or not changed.isdisjoint((vid, *self._line(vid, self._now)))
+            if vid in again or not changed.isdisjoint((vid, *self._ancestors(vid, self._now)))
         ]
 
     def _is_changed(self, vid: str) -> bool:
@@ -180,33 +179,35 @@ class _Lines:
         )
 
     def of(self, draft: Draft) -> list[Draft]:
-        """Those with a format among what a version is compared with, the nearest first."""
-        line = self._line(draft.xid.vid, self._now)
-        return [self.versions[vid] for vid in line if "format" in self.versions[vid].attributes]
+        """The versions with a format that one is compared with, the nearest first."""
+        ancestors = (self.versions[vid] for vid in self._ancestors(draft.xid.vid, self._now))
+        return [each for each in ancestors if "format" in each.attributes]
 
-    def news_of(self, draft: Draft) -> Iterator[Draft]:
+    def unchecked_of(self, draft: Draft) -> Iterator[Draft]:
         """Those among them that it was not found compatible with before."""
         vid = draft.xid.vid
-        is_news = self._is_new_rule or vid in self._new or not draft.attributes.get(COMPATIBILITY)
-        known = set() if is_news else {*self._line(vid, self._before)} - self._new
-        return (older for older in self.of(draft) if older.xid.vid not in known)
+        is_unchecked = (
+            self._is_new_rule or vid in self._new or not draft.attributes.get(COMPATIBILITY)
+        )
+        checked = set() if is_unchecked else {*self._ancestors(vid, self._before)} - self._new
+        return (older for older in self.of(draft) if older.xid.vid not in checked)
 
-    def _line(self, vid: str, ancestors: Mapping[str, str]) -> list[str]:
-        line: list[str] = []
+    def _ancestors(self, vid: str, ancestors: Mapping[str, str]) -> list[str]:
+        found: list[str] = []
         parent = ancestors.get(vid, vid)
-        while parent != vid and parent in ancestors and len(line) < len(ancestors):
-            line.append(parent)
+        while parent != vid and parent in ancestors and len(found) < len(ancestors):
+            found.append(parent)
             if not self.transitive:
                 break
             vid, parent = parent, ancestors[parent]
-        return line
+        return found
 
 
-def _comparisons(draft: Draft, lines: _Lines, rule: str) -> list[_Comparison]:
+def _comparisons(draft: Draft, ancestry: _Ancestry, rule: str) -> list[_Comparison]:
     directions = DIRECTIONS[rule.removesuffix("_transitive")]
     return [
         _Comparison(older=older, newer=draft, direction=direction)
-        for older in lines.news_of(draft)
+        for older in ancestry.unchecked_of(draft)
         for direction in directions
     ]
 

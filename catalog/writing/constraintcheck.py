@@ -1,4 +1,4 @@
-"""Checks what groups demand of the versions of their resources, also of those they only show.
+"""Checks versions against the constraints of the groups that hold or show them.
 
 Source: core/model.md, "groups.<STRING>.constraints".
 """
@@ -13,9 +13,8 @@ from catalog.model.errors import ConstraintFailure
 from catalog.model.xid import Xid
 from catalog.store.locks import MustBeginAgain
 from catalog.writing.content import CatalogContent
-from catalog.writing.draft import Draft
+from catalog.writing.drafts import Draft, Drafts
 from catalog.writing.grouprules import GroupRules
-from catalog.writing.plan import Plan
 from catalog.writing.resourceplan import ResourcePlan
 
 
@@ -23,55 +22,52 @@ class ConstraintCheck:
     """Step 7 of core/spec.md, "Resource Processing Algorithm", for a whole interaction.
 
     Args:
-        is_exclusive: whether nobody else can change anything meanwhile. What reaches beyond
-            the groups in the plan is checked only then.
-        is_referred: whether there may be cross references to what is written.
+        is_exclusive: nobody else can write anything meanwhile. Only then entities are checked
+            that are not among the drafts.
+        is_referred: there may be cross references to written resources.
     """
 
     def __init__(
-        self, holdings: CatalogContent, plan: Plan, *, is_exclusive: bool, is_referred: bool
+        self, content: CatalogContent, drafts: Drafts, *, is_exclusive: bool, is_referred: bool
     ) -> None:
-        self.holdings = holdings
-        self.plan = plan
+        self.content = content
+        self.drafts = drafts
         self.is_exclusive = is_exclusive
         self.is_referred = is_referred
         self._checked: set[str] = set()
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
-        """Add what breaks a constraint to the violations of the plan.
+        """Add broken constraints to the violations of the drafts.
 
         Raises:
-            MustBeginAgain: come again with the catalog locked as a whole.
+            MustBeginAgain: it needs the lock on the whole catalog.
         """
         self._checked = {str(each.xid) for each in resources}
-        live = [each for each in resources if self.plan.live(each.xid) is not None]
+        live = [each for each in resources if self.drafts.live(each.xid) is not None]
         for each in live:
-            rules, target = self.plan.rules_of(each.xid.group), each.draft.xref
+            rules, target = self.drafts.rules_of(each.xid.group), each.draft.xref
             if rules.concern(each.xid.resources):
                 shown = _contents(each.versions) if target is None else await self._shown(target)
                 self._check(rules, each.xid, shown)
         changed = [str(each.xid) for each in live if any(d.is_written for d in each.versions)]
         if changed and self.is_referred:
             await self._check_sources(changed)
-        for draft in list(self.plan.drafts.values()):
+        for draft in list(self.drafts.by_xid.values()):
             if draft.xid.kind == "group" and draft.is_touched and not draft.is_deleted:
                 await self._check_group(draft)
-
-    def _versions_at(self, xref: str) -> list[Draft]:
-        return self.plan.versions_of(Xid.parse(xref))
 
     def _check(
         self, rules: GroupRules, resource: Xid, versions: Mapping[str, Mapping[str, Any]]
     ) -> None:
         if not rules.concern(resource.resources):
             return
-        id = f"{self.plan.model.singular_of(resource)}id"
+        id = f"{self.drafts.model.singular_of(resource)}id"
         broken: dict[tuple[str, str], list[str]] = {}
         for vid, own in versions.items():
             attributes = {**own, id: resource.rid, "versionid": vid}
             for fault in rules.broken_by(attributes, resource.resources):
                 broken.setdefault(fault, []).append(vid)
-        self.plan.violations += [
+        self.drafts.violations += [
             ConstraintFailure(
                 str(resource), path=path, kind=kind, detail=f"Versions: {', '.join(vids)}."
             )
@@ -79,22 +75,22 @@ class ConstraintCheck:
         ]
 
     async def _check_sources(self, changed: Collection[str]) -> None:
-        """Groups also restrict what they show by cross reference."""
-        for source in await self.holdings.load_sources(changed):
+        """Check the resources that show changed ones by cross reference, under their groups."""
+        for source in await self.content.load_sources(changed):
             xid = Xid.parse(source.xid)
-            planned = self.plan.drafts.get(source.xid)
-            if planned is not None and (planned.is_deleted or planned.xref != source.target):
+            draft = self.drafts.by_xid.get(source.xid)
+            if draft is not None and (draft.is_deleted or draft.xref != source.target):
                 continue
             self._checked.add(source.xid)
             rules = self._rules_of(source.group)
             if rules.concern(xid.resources):
                 self._require_exclusive()
-                self._check(rules, xid, _contents(self._versions_at(source.target)))
+                self._check(rules, xid, _contents(self.drafts.versions_of(source.target)))
 
     def _rules_of(self, group: Entity) -> GroupRules:
-        if group.xid in self.plan.drafts:
-            return self.plan.rules_of(group.path)
-        kind = self.plan.model.groups[group.path.groups]
+        if group.xid in self.drafts.by_xid:
+            return self.drafts.rules_of(group.path)
+        kind = self.drafts.model.groups[group.path.groups]
         return GroupRules.of(kind, group.path, group.attributes)
 
     def _require_exclusive(self) -> None:
@@ -102,14 +98,14 @@ class ConstraintCheck:
             raise MustBeginAgain
 
     async def _check_group(self, draft: Draft) -> None:
-        """All resources of a group whose own constraints, or what they refer to, changed."""
+        """Check all resources of a group whose own constraints changed, or the values they name."""
         if draft.before is None or draft.attributes == draft.before.attributes:
             return
-        rules = self.plan.rules_of(draft.xid)
-        kind = self.plan.model.groups[draft.xid.groups]
+        rules = self.drafts.rules_of(draft.xid)
+        kind = self.drafts.model.groups[draft.xid.groups]
         if not rules.differ_from(GroupRules.of(kind, draft.xid, draft.before.attributes)):
             return
-        rows = await self.holdings.load_subtrees([str(draft.xid)])
+        rows = await self.content.load_subtrees([str(draft.xid)])
         versions = _by_resource(rows)
         for row in rows:
             if row.kind != "resource" or row.xid in self._checked:
@@ -119,11 +115,11 @@ class ConstraintCheck:
             self._check(rules, row.path, shown)
 
     async def _shown(self, xref: str) -> dict[str, Mapping[str, Any]]:
-        """What a cross reference shows, as this interaction leaves it."""
-        if xref in self.plan.drafts:
-            return _contents(self._versions_at(xref))
+        """The versions that a cross reference shows, as this interaction leaves them."""
+        if xref in self.drafts.by_xid:
+            return _contents(self.drafts.versions_of(xref))
         self._require_exclusive()
-        rows = await self.holdings.load_subtrees([xref])
+        rows = await self.content.load_subtrees([xref])
         return _by_resource(rows).get(xref, {})
 
 
@@ -132,7 +128,7 @@ def _contents(versions: Iterable[Draft]) -> dict[str, Mapping[str, Any]]:
 
 
 def _by_resource(rows: Iterable[Entity]) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """The attributes of versions by their ids, by the resources that they are of."""
+    """The attributes of versions, by resource and id."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         if row.kind == "version":

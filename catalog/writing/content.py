@@ -1,4 +1,4 @@
-"""The reads that the rules of an interaction make of a catalog's content."""
+"""Reads the content of a catalog for the rules of interactions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.store import crossreferences, entities
 from catalog.store.crossreferences import CrossReference
 from catalog.store.database import Connection
+from catalog.writing.drafts import Draft
 
 
 class CatalogContent(Protocol):
@@ -31,7 +32,9 @@ class CatalogContent(Protocol):
 
     async def numbers_of_deleted_versions(
         self, authority: str, resources: Sequence[str]
-    ) -> dict[str, list[range]]: ...
+    ) -> dict[str, list[range]]:
+        """The numbers that were ids of deleted versions, by resource."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +62,29 @@ class StoredContent:
         self, authority: str, resources: Sequence[str]
     ) -> dict[str, list[range]]:
         return await entities.numbers_of_deleted_versions(self.connection, authority, resources)
+
+
+class DraftDocuments:
+    """The documents of drafts: new ones, or else those that are stored."""
+
+    def __init__(self, content: CatalogContent) -> None:
+        self._content = content
+        self._loaded: dict[str, bytes] = {}
+
+    async def load(self, drafts: Iterable[Draft]) -> None:
+        """Read the stored documents that `of` will return."""
+        wanted = {
+            str(draft.xid)
+            for draft in drafts
+            if draft.document is None and draft.document_sha256 is not None
+        }
+        if missing := wanted - self._loaded.keys():
+            self._loaded |= await self._content.load_documents(missing)
+
+    def of(self, draft: Draft) -> bytes:
+        """A version's document; empty where it has none."""
+        if draft.document is not None:
+            return draft.document
+        if draft.document_sha256 is None:
+            return b""
+        return self._loaded[str(draft.xid)]

@@ -1,13 +1,16 @@
-"""Cross references: resources that show another one in their own place.
+"""Cross references: resources that show another resource at their own path.
 
-Source: core/spec.md, "Cross Referencing Resources". Such a resource has no versions of its
-own; its row keeps when it was created and its epoch.
+Source: core/spec.md, "Cross Referencing Resources". Such a resource has no versions of its own;
+its row keeps its epoch and the time of its creation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from catalog.model.attributes import PROVENANCE
 from catalog.model.errors import (
     BadDefaultVersionId,
     ExtraXrefAttribute,
@@ -16,16 +19,17 @@ from catalog.model.errors import (
 from catalog.model.interaction import NEWEST, Body, ResourceUpsert, read_epoch
 from catalog.model.schema import Model, ResourceType
 from catalog.model.xid import Xid
-from catalog.writing.draft import Draft
-from catalog.writing.plan import Plan
+from catalog.writing.drafts import Draft, Drafts
 
 _READONLY = frozenset({"self", "shortself", "xid"})
-READONLY_OF_RESOURCE = _READONLY | {"metaurl", "versionsurl", "versionscount", "isdefault"}
-READONLY_OF_META = _READONLY | {"xref", "readonly", "defaultversionurl"}
+_READONLY_OF_RESOURCE = _READONLY | {"metaurl", "versionsurl", "versionscount", "isdefault"}
+_READONLY_OF_META = _READONLY | {"xref", "readonly", "defaultversionurl"}
+# Attributes whose values depend on the path of a resource, or on the node that shows it.
+_LOCAL = _READONLY_OF_RESOURCE | _READONLY_OF_META | PROVENANCE
 
 
 def xref_after(draft: Draft | None, upsert: ResourceUpsert) -> Any:
-    """What a resource will refer to; `None` if it will be an ordinary one."""
+    """The target that a resource will refer to; `None` if it will be an ordinary one."""
     before = draft.xref if draft is not None else None
     if upsert.meta is None:
         return before
@@ -43,7 +47,7 @@ def target_in(meta: Body | None) -> Xid | None:
 
 
 def check_xref(model: Model, xid: Xid, value: Any) -> None:
-    """Refuse what can't be referred to; whether it exists is not asked.
+    """Refuse a target that no cross reference can have; it need not exist.
 
     Raises:
         MalformedXref
@@ -62,44 +66,46 @@ def check_xref(model: Model, xid: Xid, value: Any) -> None:
     raise MalformedXref(str(xid), xref=str(value), error_detail=fault)
 
 
-def refer(plan: Plan, draft: Draft, upsert: ResourceUpsert, xref: Any, default: str | None) -> None:
-    """Make a resource a cross reference, or leave it one; its own versions go.
+def refer(
+    drafts: Drafts, draft: Draft, upsert: ResourceUpsert, xref: Any, default: str | None
+) -> None:
+    """Make a resource a cross reference, or keep it one; its own versions are deleted.
 
     Args:
         default: the `setdefaultversionid` flag.
 
     Raises:
-        ExtraXrefAttribute: the request says more than whom it refers to.
+        ExtraXrefAttribute: the request has more than the target.
         BadDefaultVersionId, MalformedXref, MismatchedEpoch, MismatchedId
     """
-    kind = plan.model.groups[draft.xid.groups].resources[draft.xid.resources]
+    kind = drafts.model.groups[draft.xid.groups].resources[draft.xid.resources]
     meta = upsert.meta or {}
     if xref != draft.xref:
-        # What a reference is to already stays, however its type is defined by now.
-        check_xref(plan.model, draft.xid, xref)
+        # A reference keeps its target, however its type was redefined since.
+        check_xref(drafts.model, draft.xid, xref)
     _check_extras(draft, upsert, kind)
     if default not in (None, NEWEST):
         raise BadDefaultVersionId(
             str(draft.xid), value=str(default), error_detail="a cross reference has no versions"
         )
     for subject, body in ((draft.xid, upsert.default or {}), (draft.shown_as, meta)):
-        plan.check_id(subject, kind.singular, draft.xid.rid, body)
+        drafts.check_id(subject, kind.singular, draft.xid.rid, body)
     epoch = read_epoch(draft.shown_as, meta)
-    if plan.writes_only_changes and draft.before is not None and xref == draft.xref:
+    if drafts.writes_only_changes and draft.before is not None and xref == draft.xref:
         return
-    plan.check_epoch(draft, epoch, draft.shown_as)
-    plan.touch(draft.xid)
-    plan.delete_below(draft.xid)
+    drafts.check_epoch(draft, epoch, draft.shown_as)
+    drafts.touch(draft)
+    drafts.delete_below(draft.xid)
     draft.attributes = {"xref": xref}
 
 
 def _check_extras(draft: Draft, upsert: ResourceUpsert, kind: ResourceType) -> None:
     id = f"{kind.singular}id"
     was_normal = draft.before is not None and draft.xref is None
-    known_of_meta = READONLY_OF_META | ({id, "epoch"} if was_normal else {id})
+    allowed = _READONLY_OF_META | ({id, "epoch"} if was_normal else {id})
     extras = [
-        *_names_beyond(upsert.default or {}, READONLY_OF_RESOURCE | {id}),
-        *_names_beyond(upsert.meta or {}, known_of_meta),
+        *_names_beyond(upsert.default or {}, _READONLY_OF_RESOURCE | {id}),
+        *_names_beyond(upsert.meta or {}, allowed),
         *(["versions"] if upsert.versions or upsert.has_versions else []),
         *([kind.singular] if upsert.document is not None else []),
     ]
@@ -107,15 +113,50 @@ def _check_extras(draft: Draft, upsert: ResourceUpsert, kind: ResourceType) -> N
         raise ExtraXrefAttribute(str(draft.xid), singular=kind.singular, name=extras[0])
 
 
-def _names_beyond(body: Body, known: frozenset[str]) -> list[str]:
-    return [name for name, value in body.items() if value is not None and name not in known]
+def _names_beyond(body: Body, allowed: frozenset[str]) -> list[str]:
+    return [name for name, value in body.items() if value is not None and name not in allowed]
 
 
-def stop_referring(draft: Draft, target_epoch: int) -> None:
-    """Make an ordinary resource of a cross reference, with nothing of what it had before.
+def stop_referring(drafts: Drafts, draft: Draft) -> None:
+    """Make a cross reference an ordinary resource, without anything that it had before.
 
-    Args:
-        target_epoch: what the resource that was referred to is at; 0 if it is gone.
+    Its epoch will be above that of its target, which clients were shown.
     """
+    target = drafts.referred.get(draft.attributes["xref"])
     draft.attributes = {}
-    draft.least_epoch = target_epoch
+    draft.least_epoch = target.epoch if target is not None else 0
+
+
+def without_repeated(upserts: Sequence[ResourceUpsert], model: Model) -> Iterator[ResourceUpsert]:
+    """Strip cross references of the content that their targets have in the same request.
+
+    Source: core/spec.md, "Collections Flag": an answer to it is a request to another registry.
+    It shows each cross reference with the content of its target, which "Cross Referencing
+    Resources" forbids to write there. A reference with other content is left to be refused.
+    """
+    by_xid = {upsert.xid: upsert for upsert in upserts}
+    for upsert in upserts:
+        xid = target_in(upsert.meta)
+        target = None if xid is None else by_xid.get(xid)
+        id = f"{model.singular_of(upsert.xid)}id"
+        if target is not None and _content(upsert, id) == _content(target, id):
+            yield _only_reference(upsert, id)
+        else:
+            yield upsert
+
+
+def _content(upsert: ResourceUpsert, id: str) -> tuple[Any, ...]:
+    """The parts of an upsert that do not depend on the path of the resource."""
+    versions = {each.vid: _without_local(each.body, id) for each in upsert.versions}
+    parts = (upsert.default or {}, upsert.meta or {})
+    return *(_without_local(part, id) for part in parts), versions, upsert.document
+
+
+def _without_local(body: Body, id: str) -> Mapping[str, Any]:
+    return {name: value for name, value in body.items() if name not in _LOCAL | {id}}
+
+
+def _only_reference(upsert: ResourceUpsert, id: str) -> ResourceUpsert:
+    parts = (upsert.default or {}, upsert.meta or {})
+    default, meta = ({k: v for k, v in part.items() if k in (id, "xref")} for part in parts)
+    return replace(upsert, default=default, meta=meta, versions=(), has_versions=False)

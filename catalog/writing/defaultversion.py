@@ -18,8 +18,8 @@ from catalog.model.errors import (
 )
 from catalog.model.interaction import NEWEST, THE_NEW_ONE, Body
 from catalog.model.schema import ResourceType
-from catalog.writing.ancestors import newest_of
-from catalog.writing.draft import Draft
+from catalog.writing.drafts import Draft
+from catalog.writing.versionorder import newest_of
 
 ID = "defaultversionid"
 STICKY = "defaultversionsticky"

@@ -1,9 +1,9 @@
 """Checks the documents of versions against their formats, and versions against one another.
 
 Source: core/spec.md, "formatvalidated Attribute" and "compatibilityvalidated Attribute",
-core/model.md, "validateformat", "validatecompatibility" and "strictvalidation". Only what an
-interaction changed is checked: what was valid before stays so, and a changed configuration
-lets what could not be checked be tried again.
+core/model.md, "validateformat", "validatecompatibility" and "strictvalidation". Only changed
+versions are checked, since valid ones stay valid. After a change of the configuration, the
+versions are tried again that could not be checked before.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from catalog.model.errors import (
     XRegistryError,
 )
 from catalog.model.schema import ResourceType
-from catalog.writing.draft import Draft
-from catalog.writing.draftdocuments import DraftDocuments, has_new_content
-from catalog.writing.plan import Plan
+from catalog.writing.content import DraftDocuments
+from catalog.writing.drafts import Draft, Drafts
 from catalog.writing.resourceplan import ResourcePlan
 
 Direction = Literal["backward", "forward"]
@@ -37,7 +36,7 @@ _ERASED = "Its content was erased"
 
 
 class DocumentChecker(Protocol):
-    """Whoever knows the formats; every answer comes in bounded time, and "" is a good one."""
+    """Checks documents in bounded time; an answer is a fault, or empty."""
 
     async def validate(self, format: str, document: bytes) -> str: ...
 
@@ -47,7 +46,7 @@ class DocumentChecker(Protocol):
 
 
 async def gather(checks: Sequence[Awaitable[str]]) -> list[str]:
-    """The answers to some checks, a few of which run at a time."""
+    """Run checks, a few at a time, and return their answers in order."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(check: Awaitable[str]) -> str:
@@ -59,40 +58,40 @@ async def gather(checks: Sequence[Awaitable[str]]) -> list[str]:
     return [task.result() for task in running]
 
 
-def note(plan: Plan, draft: Draft, name: str, verdict: str | None) -> None:
-    """Write down what came of a check.
+def note(drafts: Drafts, draft: Draft, name: str, reason: str | None) -> None:
+    """Note the result of a check in the attributes of a version.
 
     Args:
         name: `FORMAT` or `COMPATIBILITY`.
-        verdict: why there was none, "" if all is well, `None` where there is nothing to say.
+        reason: why it could not be checked; "" if it was found valid, `None` if not checked at all.
     """
-    said: dict[str, bool | str] = {} if verdict is None else {name: not verdict}
-    if verdict:
-        said[f"{name}reason"] = verdict
+    noted: dict[str, bool | str] = {} if reason is None else {name: not reason}
+    if reason:
+        noted[f"{name}reason"] = reason
     names = (name, f"{name}reason")
-    if said != {key: draft.attributes[key] for key in names if key in draft.attributes}:
+    if noted != {key: draft.attributes[key] for key in names if key in draft.attributes}:
         kept = {key: value for key, value in draft.attributes.items() if key not in names}
-        draft.attributes = kept | said
-        plan.note(draft)
+        draft.attributes = kept | noted
+        drafts.note(draft)
 
 
-def is_open(plan: Plan, draft: Draft, name: str) -> bool:
-    """Whether a check that this node answers for could not be made so far."""
-    return draft.attributes.get(name) is False and not plan.is_replica(draft.xid)
+def is_open(drafts: Drafts, draft: Draft, name: str) -> bool:
+    """Whether a check of an entity of this node could not be made so far."""
+    return draft.attributes.get(name) is False and not drafts.is_replica(draft.xid)
 
 
 @dataclass(frozen=True, slots=True)
 class FormatCheck:
     """Step 6 of core/spec.md, "Resource Processing Algorithm", for a whole interaction."""
 
-    plan: Plan
-    contents: DraftDocuments
+    drafts: Drafts
+    documents: DraftDocuments
     capabilities: Capabilities
     checker: DocumentChecker
     tries_again: bool
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
-        """Note what is valid; what is not becomes a violation of the plan."""
+        """Note valid versions; invalid ones become violations of the drafts."""
         due: list[Draft] = []
         for resource in resources:
             for draft in resource.versions:
@@ -102,33 +101,33 @@ class FormatCheck:
             await self._validate(due)
 
     async def _validate(self, due: Sequence[Draft]) -> None:
-        await self.contents.load(due)
+        await self.documents.load(due)
         answers = await gather(
-            [self.checker.validate(d.attributes["format"], self.contents.of(d)) for d in due]
+            [self.checker.validate(d.attributes["format"], self.documents.of(d)) for d in due]
         )
         for draft, fault in zip(due, answers, strict=True):
             if fault:
                 format = draft.attributes["format"]
-                self.plan.violations.append(
+                self.drafts.violations.append(
                     FormatViolation(str(draft.xid), format=format, detail=fault)
                 )
             else:
-                note(self.plan, draft, FORMAT, "")
+                note(self.drafts, draft, FORMAT, "")
 
     def _is_due(self, draft: Draft, kind: ResourceType) -> bool:
-        says, has_format = FORMAT in draft.attributes, "format" in draft.attributes
+        is_noted, has_format = FORMAT in draft.attributes, "format" in draft.attributes
         is_wanted = kind.validateformat and has_format
-        if is_wanted and says:
-            is_due = self.tries_again and is_open(self.plan, draft, FORMAT)
-            return is_due or has_new_content(draft, kind)
-        if says and not is_wanted:
-            note(self.plan, draft, FORMAT, None)
+        if is_wanted and is_noted:
+            is_due = self.tries_again and is_open(self.drafts, draft, FORMAT)
+            return is_due or draft.has_new_content(kind)
+        if is_noted and not is_wanted:
+            note(self.drafts, draft, FORMAT, None)
         return is_wanted
 
     def _can_be_checked(self, draft: Draft, kind: ResourceType) -> bool:
-        """Whether there is something to be checked by; else that is noted, or a violation."""
+        """Whether a version can be checked; if not, that is noted, or a violation."""
         if _is_erased(draft, kind) and not kind.strictvalidation:
-            note(self.plan, draft, FORMAT, _ERASED)
+            note(self.drafts, draft, FORMAT, _ERASED)
             return False
         format = draft.attributes["format"]
         error: XRegistryError
@@ -139,14 +138,14 @@ class FormatCheck:
         else:
             return True
         if kind.strictvalidation:
-            self.plan.violations.append(error)
+            self.drafts.violations.append(error)
         else:
-            note(self.plan, draft, FORMAT, reason)
+            note(self.drafts, draft, FORMAT, reason)
         return False
 
 
 def _is_erased(draft: Draft, kind: ResourceType) -> bool:
-    """Whether a request erased a version's content, and nothing was written there since."""
+    """Whether a request erased a version's content, and none was written since."""
     if draft.content_sha256 is not None or f"{kind.singular}url" in draft.attributes:
         return False
     return draft.is_erased or draft.attributes.get(f"{FORMAT}reason") == _ERASED

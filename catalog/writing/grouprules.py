@@ -1,4 +1,4 @@
-"""What one group demands of the versions of its resources.
+"""The rules of one group for the versions of its resources.
 
 Source: core/model.md, "groups.<STRING>.constraints" and core/spec.md, "constraints Attribute".
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.model.constraints import apply_defaults, merge_constraints, violations
+from catalog.model.dotpath import value_at
 from catalog.model.errors import InvalidAttribute
 from catalog.model.schema import Constraint, GroupType
 from catalog.model.xid import Xid
@@ -17,7 +18,7 @@ from catalog.model.xid import Xid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRules:
-    """The constraints of a group's type and its own, with the values that they refer to."""
+    """The constraints of a group and of its type, with the group's attributes that they name."""
 
     constraints: Mapping[str, Constraint]
     attributes: Mapping[str, Any]
@@ -36,7 +37,7 @@ class GroupRules:
         return cls(constraints=merged, attributes={**attributes, f"{kind.singular}id": xid.gid})
 
     def concern(self, plural: str) -> bool:
-        """Whether there are any for resources of this type."""
+        """Whether any constraint is for resources of this type."""
         return any(constraint.resources == plural for constraint in self.constraints.values())
 
     def complete(self, attributes: dict[str, Any], plural: str) -> dict[str, Any]:
@@ -52,20 +53,12 @@ class GroupRules:
         return violations(attributes, self.constraints, plural, self.attributes)
 
     def differ_from(self, other: GroupRules) -> bool:
-        """Whether what complies with one can break the other."""
-        return self.constraints != other.constraints or self._referred() != other._referred()
+        """Whether a version that complies with one can break the other."""
+        return self.constraints != other.constraints or self._values() != other._values()
 
-    def _referred(self) -> list[Any]:
+    def _values(self) -> list[Any]:
         return [
             value_at(self.attributes, constraint.equals)
             for constraint in self.constraints.values()
             if constraint.equals
         ]
-
-
-def value_at(attributes: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """What an attribute inside of others is, `None` where there is none."""
-    value: Any = attributes
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value

@@ -10,7 +10,7 @@ from catalog.model.errors import UnknownId, XRegistryError
 from catalog.model.interaction import Body, Delete, Interaction, ResourceUpsert
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.writing import ancestors, defaultversion
+from catalog.writing import defaultversion, versionorder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def lost_references(
     found: list[XRegistryError] = []
     for upsert in interaction.resources if gone else ():
         kind = model.groups[upsert.xid.groups].resources[upsert.xid.resources]
-        if kind.versionmode == ancestors.MANUAL:
+        if kind.versionmode == versionorder.MANUAL:
             bodies = ((upsert.xid.version(each.vid), each.body) for each in upsert.versions)
             found += [
                 _unknown(str(xid), body["ancestorid"])

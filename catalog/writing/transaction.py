@@ -1,39 +1,89 @@
-"""What interactions do to the catalog inside a transaction: load, decide, write."""
+"""The transaction that interactions are written in: lock, compose, decide, write, conclude."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from catalog.model.change import Change, changes_between
+from catalog.model.change import Change
 from catalog.model.configuration import Configuration
-from catalog.model.entity import Entity, Tombstone
+from catalog.model.entity import Entity
+from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
-from catalog.model.xid import Xid
-from catalog.store.changes import Position
 from catalog.store.database import Connection
-from catalog.store.locks import Locked, Touched, lock_and_load
-from catalog.store.writes import Write, write
+from catalog.store.locks import Locked, MustBeginAgain, Touched, lock_and_load
+from catalog.store.writes import write
 from catalog.writing.content import StoredContent
 from catalog.writing.crossreferences import target_in
+from catalog.writing.decide import Decider
 from catalog.writing.formatcheck import DocumentChecker
-from catalog.writing.planning import Planning
+from catalog.writing.outcome import Outcome
 
-# Beyond so many locks it is cheaper, for everybody, to take the catalog whole.
+# Beyond so many locks it is cheaper, for everybody, to lock the whole catalog.
 _MOST_LOCKS = 200
+
+# Raises an error that refuses the request.
+Condition: TypeAlias = Callable[[Connection], Awaitable[None]]
+
+
+class Composer(Protocol):
+    """Composes an interaction that depends on more of the catalog than it writes."""
+
+    def locks(self) -> Touched:
+        """The locks that `compose` and the interaction need, as far as that is known.
+
+        Called again, after `compose`, where they did not suffice. It asks for the whole catalog
+        instead of too many groups.
+        """
+        ...
+
+    async def compose(self, connection: Connection) -> Interaction:
+        """Compose the interaction, under these locks.
+
+        Locks of its own, which it takes before anything else, are the last of the transaction.
+        """
+        ...
+
+    async def conclude(self, connection: Connection, outcome: Outcome) -> None:
+        """Take part in the transaction after everything is written, before the commit."""
+        ...
+
+
+@dataclass(slots=True)
+class Composed:
+    """The composer of an interaction that depends on nothing else.
+
+    Once its locks did not suffice, it asks for the whole catalog.
+    """
+
+    interaction: Interaction
+    touched: Touched
+    _was_asked: bool = False
+
+    def locks(self) -> Touched:
+        touched = self.touched
+        if self._was_asked:
+            touched = replace(touched, catalog_exclusive=True)
+        self._was_asked = True
+        return touched
+
+    async def compose(self, connection: Connection) -> Interaction:
+        return self.interaction
+
+    async def conclude(self, connection: Connection, outcome: Outcome) -> None:
+        """Nothing is left to do."""
 
 
 class Reconfiguration(Protocol):
-    """A configuration that an interaction puts in force together with what it writes."""
+    """A configuration that an interaction puts in force together with its writes."""
 
     @property
     def configuration(self) -> Configuration: ...
 
     def noted_in(self, changes: Sequence[Change], before: Configuration) -> list[Change]:
-        """The changes of the interaction; the registry's names what is configured anew."""
+        """The changes, where the registry's names the reconfigured parts as well."""
         ...
 
     async def put_in_force(
@@ -45,58 +95,17 @@ class Reconfiguration(Protocol):
         interaction: str,
         now: datetime,
     ) -> None:
-        """Bring every entity into line with the configuration, or refuse, and save it."""
+        """Adapt every entity to the configuration, or refuse it, and save it."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What an interaction did.
-
-    `position` is where the change log shows it: a reader of the log that has come this
-    far has seen everything of it. `overlooked` are read-only entities that it left alone.
-    """
-
-    interaction: str
-    at: datetime
-    position: Position
-    before: Mapping[str, Entity]
-    after: Mapping[str, Entity | Tombstone]
-    changes: list[Change]
-    overlooked: frozenset[str] = frozenset()
-
-    def is_new(self, xid: Xid) -> bool:
-        return str(xid) not in self.before and isinstance(self.after.get(str(xid)), Entity)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What an interaction is going to do, since nothing speaks against it."""
-
-    write: Write
-    before: Mapping[str, Entity]
-    after: Mapping[str, Entity | Tombstone]
-    overlooked: frozenset[str]
-
-    def done(self, position: Position) -> Outcome:
-        return Outcome(
-            interaction=self.write.interaction,
-            at=self.write.at,
-            position=position,
-            before=self.before,
-            after=self.after,
-            changes=list(self.write.changes),
-            overlooked=self.overlooked,
-        )
 
 
 @dataclass(slots=True, kw_only=True)
 class WriteTransaction:
-    """One transaction: each interaction is decided on what the ones before it leave.
+    """One transaction: each interaction is decided on the state that the ones before it leave.
 
     Args:
-        configuration: the one that all of them were read with.
-        becoming: the configuration that the only one asks for, which it was read with.
+        configuration: the one that all interactions were read with.
+        reconfiguration: the one that the only interaction asks for, which it was read with.
         checker: knows the formats of documents.
     """
 
@@ -104,109 +113,147 @@ class WriteTransaction:
     authority: str
     configuration: Configuration
     checker: DocumentChecker
-    becoming: Reconfiguration | None = None
+    reconfiguration: Reconfiguration | None = None
     _locked: Locked = field(init=False)
-    _is_exclusive: bool = field(init=False)
-    # By the group or the resource that a row is of.
-    _held: dict[str, dict[str, Entity]] = field(init=False, default_factory=dict)
-    _decisions: list[Decision] = field(init=False, default_factory=list)
+    _locks: Touched = field(init=False)
+    # By the group or the resource that an entity belongs to.
+    _stored: dict[str, dict[str, Entity]] = field(init=False, default_factory=dict)
 
-    async def load(self, touched: Touched, *, patience_seconds: float = 0) -> None:
-        """Lock what interactions touch, and read it.
+    async def run(
+        self,
+        batch: Sequence[Composer],
+        locks: Touched,
+        *,
+        condition: Condition | None = None,
+        is_dry: bool = False,
+        patience_seconds: float = 0,
+    ) -> list[Outcome | XRegistryError | MustBeginAgain]:
+        """Lock, decide every interaction, and write those that are not refused.
+
+        The caller opens the transaction and commits it.
+
+        Args:
+            batch: interactions of different resources.
+            locks: for all of them.
+            condition: may refuse them, once everything that they write is locked.
+            is_dry: write nothing.
+            patience_seconds: as in `lock_and_load`.
+
+        Returns:
+            of each interaction its outcome, the error that refuses it, or `MustBeginAgain` if
+            it has to be written alone or needs other locks.
+
+        Raises:
+            MustBeginAgain, ConfigurationChanged: as `lock_and_load`.
+            XRegistryError: the condition or the reconfiguration refuses.
+        """
+        await self._load(locks, patience_seconds)
+        results: list[Outcome | XRegistryError | MustBeginAgain] = []
+        for composer in batch:
+            try:
+                outcome = await self._decide(composer, condition)
+                if len(batch) > 1 and _is_reference(outcome):
+                    raise MustBeginAgain
+                results.append(outcome)
+                self._keep(outcome)
+            except (XRegistryError, MustBeginAgain) as refusal:
+                results.append(refusal)
+        written = [each for each in results if isinstance(each, Outcome)]
+        if is_dry or not written:
+            return results
+        position = await write(self.connection, *written)
+        await self._reconfigure(written[0])
+        results = [
+            replace(each, position=position) if isinstance(each, Outcome) else each
+            for each in results
+        ]
+        for composer, each in zip(batch, results, strict=True):
+            if isinstance(each, Outcome):
+                await composer.conclude(self.connection, each)
+        return results
+
+    async def _load(self, locks: Touched, patience_seconds: float = 0) -> None:
+        """Lock entities and read them.
 
         Raises:
             MustBeginAgain, ConfigurationChanged: as `lock_and_load`.
         """
+        self._locks = locks
         self._locked = await lock_and_load(
-            self.connection, touched, patience_seconds=patience_seconds
+            self.connection, locks, patience_seconds=patience_seconds
         )
-        self._is_exclusive = touched.catalog_exclusive
         for entity in self._locked.entities.values():
-            self._held.setdefault(_owner(entity), {})[entity.xid] = entity
+            self._stored.setdefault(_owner(entity), {})[entity.xid] = entity
 
-    async def decide(self, interaction: Interaction, touched: Touched) -> Decision:
-        """What an interaction is to write, which is done once it is kept.
-
-        Args:
-            touched: by this one; it was loaded, alone or with more.
+    async def _decide(self, composer: Composer, condition: Condition | None) -> Outcome:
+        """Compose and decide one interaction.
 
         Raises:
             XRegistryError: it is refused, with every violation found.
-            MustBeginAgain: it has to be alone, with the catalog locked as a whole.
+            MustBeginAgain: it needs other locks, or the catalog locked as a whole.
         """
-        id, now = uuid.uuid4().hex, datetime.now(UTC)
-        decided = await self._planning().decide(interaction, self._before(touched), now)
-        before, after = decided.before, decided.planned.after
-        changes = changes_between(
-            {**decided.referred, **before}, after, self._configuration_after.model
-        )
-        if self.becoming is not None:
-            changes = self.becoming.noted_in(changes, self.configuration)
-        return Decision(
-            write=Write(
-                interaction=id,
-                at=now,
-                entities=[e for e in after.values() if isinstance(e, Entity)],
-                tombstones=[t for t in after.values() if isinstance(t, Tombstone)],
-                changes=changes,
-                dropped_documents=decided.planned.dropped_documents,
-                revived=list(decided.tombstones),
-            ),
-            before=before,
-            after=after,
-            overlooked=decided.overlooked,
-        )
-
-    def keep(self, decision: Decision) -> None:
-        """Let the next interaction, which touches other resources, find this one done."""
-        self._decisions.append(decision)
-        for entity in decision.write.entities:
-            if entity.kind in ("registry", "group"):
-                self._held[entity.xid] = {entity.xid: entity}
-
-    async def write(self) -> list[Outcome]:
-        """Write what was kept, in this order; the caller commits and announces it.
-
-        Raises:
-            XRegistryError: the configuration is refused.
-        """
-        writes = [decision.write for decision in self._decisions]
-        position = await write(self.connection, *writes)
-        if self.becoming is not None:
-            [only] = writes
-            await self.becoming.put_in_force(
-                self.connection,
-                self.configuration,
-                checker=self.checker,
-                interaction=only.interaction,
-                now=only.at,
+        interaction = await composer.compose(self.connection)
+        touched = touched_by(interaction, self.configuration.revision)
+        if not self._locks.suffice_for(touched):
+            raise MustBeginAgain
+        if condition is not None:
+            await condition(self.connection)
+        if not (
+            touched.groups <= self._locks.groups and touched.resources <= self._locks.resources
+        ):
+            # The locks are held already, by the groups or the catalog, so it waits for nobody.
+            await self._load(
+                replace(
+                    touched,
+                    groups_exclusive=self._locks.groups_exclusive,
+                    catalog_exclusive=self._locks.catalog_exclusive,
+                )
             )
-        return [decision.done(position) for decision in self._decisions]
+        outcome = await self._decider().decide(
+            interaction, self._stored_of(touched), datetime.now(UTC)
+        )
+        if self.reconfiguration is None:
+            return outcome
+        changes = self.reconfiguration.noted_in(outcome.changes, self.configuration)
+        return replace(outcome, changes=changes)
 
-    @property
-    def _configuration_after(self) -> Configuration:
-        return self.configuration if self.becoming is None else self.becoming.configuration
-
-    def _planning(self) -> Planning:
-        return Planning(
-            holdings=StoredContent(self.connection),
-            configuration=self._configuration_after,
+    def _decider(self) -> Decider:
+        after = self.reconfiguration or self
+        return Decider(
+            content=StoredContent(self.connection),
+            configuration=after.configuration,
             authority=self.authority,
             checker=self.checker,
-            is_exclusive=self._is_exclusive,
+            is_exclusive=self._locks.catalog_exclusive,
             is_referred=self._locked.is_referred,
             has_lived=self._locked.has_lived,
         )
 
-    def _before(self, touched: Touched) -> dict[str, Entity]:
-        before: dict[str, Entity] = {}
+    def _stored_of(self, touched: Touched) -> dict[str, Entity]:
+        stored: dict[str, Entity] = {}
         for owner in ("/", *touched.groups, *touched.resources):
-            before |= self._held.get(owner, {})
-        return before
+            stored |= self._stored.get(owner, {})
+        return stored
+
+    def _keep(self, outcome: Outcome) -> None:
+        """Let the next interaction, which touches other resources, begin with this outcome."""
+        for entity in outcome.entities:
+            if entity.kind in ("registry", "group"):
+                self._stored[entity.xid] = {entity.xid: entity}
+
+    async def _reconfigure(self, outcome: Outcome) -> None:
+        if self.reconfiguration is not None:
+            await self.reconfiguration.put_in_force(
+                self.connection,
+                self.configuration,
+                checker=self.checker,
+                interaction=outcome.interaction,
+                now=outcome.at,
+            )
 
 
 def touched_by(interaction: Interaction, revision: int) -> Touched:
-    """What an interaction is about to write.
+    """The entities that an interaction is about to write.
 
     Args:
         revision: of the configuration that it was read with.
@@ -231,3 +278,8 @@ def touched_by(interaction: Interaction, revision: int) -> Touched:
 
 def _owner(entity: Entity) -> str:
     return entity.xid.rsplit("/", 2)[0] if entity.kind == "version" else entity.xid
+
+
+def _is_reference(outcome: Outcome) -> bool:
+    """Whether the target of a cross reference decided it, which another may be writing."""
+    return any("xref" in entity.attributes for entity in outcome.before.values())

@@ -1,40 +1,155 @@
-"""The versions of a resource in line: who joins it where, and who leaves it first.
+"""The order of a resource's versions: ancestors, new ids, and which version is pruned first.
 
-Source: core/model.md, "versionmode" and "maxversions". A request may bring a great many
-versions at once, so none of this looks at all of them for each of them.
+Source: core/model.md, "versionmode", "singleversionroot" and "maxversions". A request may bring
+thousands of versions at once, so no function here looks at all of them for each of them.
 """
 
 from __future__ import annotations
 
 import heapq
+import re
 from bisect import insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from catalog.model.schema import ResourceType
-from catalog.model.versions import Lineage, assign_ancestors
-from catalog.writing.ancestors import MANUAL, lineage_of
-from catalog.writing.draft import Draft
+import semver
 
+from catalog.model.errors import AncestorCircularReference, MalformedId, MultipleRoots, UnknownId
+from catalog.model.schema import ResourceType
+from catalog.model.versions import Lineage, assign_ancestors, circle, is_semantic, newest
+from catalog.model.xid import Xid
+from catalog.writing.drafts import Draft, Drafts
+
+ITSELF = "request"
+MANUAL = "manual"
+MODIFIED = "modifiedat"
+SEMVER = "semver"
+
+_NUMBER = re.compile(r"[0-9]{1,15}")
 _Key = tuple[object, str, str]
 
 
-def adopt(versions: Sequence[Draft], orphans: Iterable[Draft]) -> None:
-    """Give new versions that named no ancestor one, in the order of their ids: the newest.
+def lineage_of(draft: Draft) -> Lineage:
+    return Lineage(
+        vid=draft.xid.vid,
+        ancestor=draft.attributes.get("ancestorid", draft.xid.vid),
+        createdat=draft.createdat,
+        modifiedat=draft.modifiedat,
+    )
 
-    This is for the mode `manual`. A version that descends from one of them is no candidate
-    before that one has an ancestor. The first one is a root where there is no candidate at all.
+
+def newest_of(versions: Iterable[Draft], kind: ResourceType) -> str | None:
+    """The id of the newest version; `None` where there is none."""
+    found = newest([lineage_of(draft) for draft in versions], kind.versionmode)
+    return found.vid if found is not None else None
+
+
+def check_new_id(xid: Xid, kind: ResourceType) -> None:
+    """Refuse a version's id that gives it no place in the order.
+
+    Raises:
+        MalformedId: it is no semantic version, and the versions are ordered by these.
     """
-    waiting = sorted(orphans, key=lambda draft: draft.xid.vid.lower())
-    line = _Line([lineage_of(draft) for draft in versions], {draft.xid.vid for draft in waiting})
-    for draft in waiting:
-        draft.attributes["ancestorid"] = line.join(draft.xid.vid)
+    if kind.versionmode == SEMVER and not is_semantic(xid.vid):
+        raise MalformedId(
+            str(xid), id=xid.vid, error_detail="its versionmode needs semantic versions"
+        )
 
 
-class _Line:
-    """Versions by who follows whom, and those that nobody follows: the newest is at hand.
+def next_version_id(versions: Sequence[Draft], kind: ResourceType, deleted: Iterable[range]) -> str:
+    """An id for a new version (core/spec.md, "Version IDs").
+
+    It is the lowest number that is not an id and never was. Where versions are ordered by
+    semantic versions, it makes the new version the newest.
 
     Args:
-        waiting: the ids of those whose ancestors are to be found.
+        deleted: the numbers that were ids of deleted versions.
+    """
+    taken = [draft.xid.vid for draft in versions]
+    if kind.versionmode == SEMVER:
+        numbers = [semver.Version.parse(vid) for vid in taken if is_semantic(vid)]
+        return str(max(numbers).bump_minor()) if numbers else "1.0.0"
+    spans = [range(int(vid), int(vid) + 1) for vid in taken if _NUMBER.fullmatch(vid)]
+    number = 1
+    for span in sorted((*spans, *deleted), key=lambda span: span.start):
+        if span.start > number:
+            break
+        number = max(number, span.stop)
+    return str(number)
+
+
+def derive_ancestors(drafts: Drafts, versions: Sequence[Draft], kind: ResourceType) -> None:
+    """Give every version the ancestor that the versionmode assigns to it.
+
+    A version whose ancestor changes counts as updated. Where updates decide the order, it keeps
+    its time nevertheless, lest the order changes again.
+    """
+    if kind.versionmode == MANUAL:
+        return
+    assigned = assign_ancestors([lineage_of(draft) for draft in versions], kind.versionmode)
+    for draft in versions:
+        if draft.attributes.get("ancestorid") == assigned[draft.xid.vid]:
+            continue
+        draft.attributes["ancestorid"] = assigned[draft.xid.vid]
+        if kind.versionmode == MODIFIED:
+            drafts.note(draft)
+        else:
+            drafts.touch(draft)
+
+
+def disown(drafts: Drafts, versions: Iterable[Draft], gone: set[str]) -> None:
+    """Make roots of the versions whose ancestors are gone; for the mode `manual` only."""
+    for draft in versions:
+        if draft.attributes["ancestorid"] in gone:
+            draft.attributes["ancestorid"] = draft.xid.vid
+            drafts.touch(draft)
+
+
+def check_ancestors_exist(versions: Sequence[Draft]) -> None:
+    """Refuse ancestors that are no versions of the same resource.
+
+    Raises:
+        UnknownId
+    """
+    vids = {draft.xid.vid for draft in versions}
+    for draft in versions:
+        ancestor = draft.attributes.get("ancestorid", draft.xid.vid)
+        if ancestor not in vids:
+            raise UnknownId(str(draft.xid), singular="version", id=str(ancestor))
+
+
+def check_lineage(resource: Xid, versions: Sequence[Draft], kind: ResourceType) -> None:
+    """Refuse circles, and more roots than the resource's type allows.
+
+    Raises:
+        AncestorCircularReference, MultipleRoots
+    """
+    ancestors = {draft.xid.vid: draft.attributes["ancestorid"] for draft in versions}
+    if vids := circle(ancestors):
+        raise AncestorCircularReference(str(resource), list=",".join(vids))
+    roots = [vid for vid, ancestor in ancestors.items() if vid == ancestor]
+    if kind.singleversionroot and len(roots) > 1:
+        raise MultipleRoots(str(resource), plural=kind.plural)
+
+
+def adopt(versions: Sequence[Draft], orphans: Iterable[Draft]) -> None:
+    """Give new versions that named no ancestor the newest version, in the order of their ids.
+
+    This is for the mode `manual`. A version that descends from an orphan is no candidate before
+    that orphan has an ancestor. Without any candidate, the first orphan is a root.
+    """
+    waiting = sorted(orphans, key=lambda draft: draft.xid.vid.lower())
+    leaves = _Leaves(
+        [lineage_of(draft) for draft in versions], {draft.xid.vid for draft in waiting}
+    )
+    for draft in waiting:
+        draft.attributes["ancestorid"] = leaves.join(draft.xid.vid)
+
+
+class _Leaves:
+    """The versions without descendants, in order, the newest at the end.
+
+    Args:
+        waiting: the ids of versions that have no ancestor yet.
     """
 
     def __init__(self, versions: Sequence[Lineage], waiting: Collection[str]) -> None:
@@ -43,19 +158,19 @@ class _Line:
         for version in versions:
             if version.vid not in waiting and version.ancestor != version.vid:
                 self._children.setdefault(version.ancestor, []).append(version.vid)
-        behind = {leaf for vid in waiting for leaf in self._leaves_of(vid)}
+        behind = {leaf for vid in waiting for leaf in self._below(vid)}
         leaves = self._keys.keys() - self._children.keys() - behind
-        self._leaves = sorted(self._keys[vid] for vid in leaves)
+        self._sorted = sorted(self._keys[vid] for vid in leaves)
 
     def join(self, vid: str) -> str:
-        """The ancestor of a version that was waiting; it has no other than itself if need be."""
-        ancestor = self._leaves.pop()[2] if self._leaves else vid
-        for leaf in self._leaves_of(vid):
-            insort(self._leaves, self._keys[leaf])
+        """Take the ancestor for a waiting version; it is its own where there is none."""
+        ancestor = self._sorted.pop()[2] if self._sorted else vid
+        for leaf in self._below(vid):
+            insort(self._sorted, self._keys[leaf])
         return ancestor
 
-    def _leaves_of(self, vid: str) -> Iterator[str]:
-        """What descends from a version, or it itself, and has no descendants."""
+    def _below(self, vid: str) -> Iterator[str]:
+        """The leaves that descend from a version, or the version itself."""
         found = [vid]
         while found:
             vid = found.pop()
@@ -73,16 +188,16 @@ def _key(version: Lineage) -> _Key:
 def beyond_limit(versions: Sequence[Draft], default: str, kind: ResourceType) -> list[Draft]:
     """The versions to delete where there are more than `maxversions`: the oldest ones.
 
-    The default one is spared, unless only one can stay: then what was there before goes
-    before what is new (core/model.md, "maxversions").
+    The default version is spared, unless only one can stay: then stored versions go before new
+    ones (core/model.md, "maxversions").
     """
     excess = len(versions) - kind.maxversions if kind.maxversions else 0
     if excess <= 0:
         return []
     if kind.maxversions == 1:
-        held = [draft for draft in versions if not draft.is_new]
+        stored = [draft for draft in versions if not draft.is_new]
         new = [draft for draft in versions if draft.is_new]
-        return [*_oldest_first(held, kind), *_oldest_first(new, kind)][:excess]
+        return [*_oldest_first(stored, kind), *_oldest_first(new, kind)][:excess]
     others = [draft for draft in versions if draft.xid.vid != default]
     return _oldest_first(others, kind, spared=default)[:excess]
 
@@ -105,17 +220,17 @@ def _as_roots_go(versions: Sequence[Lineage], spared: str | None) -> Iterator[st
     """
     children: dict[str, list[Lineage]] = {}
     roots: list[_Key] = []
-    known = {spared, *(version.vid for version in versions)}
+    vids = {spared, *(version.vid for version in versions)}
     for version in versions:
-        if version.ancestor == version.vid or version.ancestor not in known:
+        if version.ancestor == version.vid or version.ancestor not in vids:
             roots.append(_key(version))
         else:
             children.setdefault(version.ancestor, []).append(version)
     last = sorted(_key(child) for child in children.get(spared or "", ()))
-    for line in (roots, *([key] for key in last)):
-        heapq.heapify(line)
-        while line:
-            vid = heapq.heappop(line)[2]
+    for heap in (roots, *([key] for key in last)):
+        heapq.heapify(heap)
+        while heap:
+            vid = heapq.heappop(heap)[2]
             yield vid
             for child in children.get(vid, ()):
-                heapq.heappush(line, _key(child))
+                heapq.heappush(heap, _key(child))

@@ -17,7 +17,7 @@ from catalog.model.errors import BadRequest, MismatchedEpoch, NotFound, XRegistr
 from catalog.model.interaction import GroupUpsert, Interaction
 from catalog.model.xid import Xid
 from catalog.store.locks import Touched, lock_and_load
-from catalog.writing.transaction import Outcome
+from catalog.writing.outcome import Outcome
 from tests.integration.conftest import Node, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from catalog.model.schema import ResourceType
 from catalog.model.versions import Lineage, newest
 from catalog.model.xid import Xid
-from catalog.writing.ancestors import lineage_of
-from catalog.writing.draft import Draft
-from catalog.writing.versionorder import adopt, beyond_limit
+from catalog.writing.drafts import Draft
+from catalog.writing.versionorder import adopt, beyond_limit, lineage_of
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 RESOURCE = Xid("dirs", "d", "files", "f")

@@ -22,7 +22,7 @@ from catalog.model.errors import NotFound, ServerBusy, ServerError, XRegistryErr
 from catalog.model.ownerrors import RequestInterrupted
 from catalog.store import services
 from catalog.store.locks import ConfigurationChanged
-from catalog.writing.writer import Condition
+from catalog.writing.transaction import Condition
 
 _RESPOND_ASYNC = "respond-async"
 _KEPT_SECONDS = 3600.0

@@ -30,7 +30,7 @@ from catalog.model.xid import Xid
 from catalog.store import entities, services
 from catalog.store.database import Connection
 from catalog.store.locks import Touched
-from catalog.writing.transaction import Outcome
+from catalog.writing.outcome import Outcome
 
 # Larger requests lock the catalog as a whole: a database has room for some thousand locks, and
 # each service takes two.
@@ -71,7 +71,7 @@ class ServiceWrite:
     _held: dict[str, StoredService] = field(default_factory=dict)
     _xids: dict[str, Xid] = field(default_factory=dict)
 
-    def foresee(self) -> Touched:
+    def locks(self) -> Touched:
         """The endpoints that `compose` found; before, those that new services would become."""
         if self._is_large:
             return Touched(catalog_exclusive=True)
@@ -80,6 +80,7 @@ class ServiceWrite:
         ]
         return Touched(
             groups=frozenset(map(str, xids)),
+            groups_exclusive=True,
             registry_exclusive=any(isinstance(each, Remove) for each in self.operations),
         )
 

@@ -54,7 +54,7 @@ from catalog.model.ownerrors import UnresolvedConflict
 from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.store.database import Connection
-from catalog.writing.transaction import Outcome
+from catalog.writing.outcome import Outcome
 
 _Read: TypeAlias = Callable[[web.Request, Connection], Awaitable[web.Response]]
 

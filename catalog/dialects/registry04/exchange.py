@@ -24,7 +24,7 @@ from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading import read
 from catalog.store.database import Connection, Database
-from catalog.writing.transaction import Outcome
+from catalog.writing.outcome import Outcome
 
 _ANY = "application/octet-stream"
 

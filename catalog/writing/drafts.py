@@ -1,0 +1,401 @@
+"""The drafts of an interaction, and the rules that entities of all kinds share: pure, no I/O.
+
+Every rule works on drafts. They remember the entities as stored, so that each epoch rises once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catalog.model.attributes import check_attributes
+from catalog.model.digest import canonical
+from catalog.model.entity import Entity
+from catalog.model.errors import (
+    InvalidAttribute,
+    MismatchedEpoch,
+    MismatchedId,
+    NotFound,
+    Readonly,
+    XRegistryError,
+)
+from catalog.model.interaction import Body, Delete, read_epoch
+from catalog.model.schema import Attribute, Model, ResourceType
+from catalog.model.timestamps import parse_time
+from catalog.model.xid import Xid
+from catalog.writing.grouprules import GroupRules
+
+
+@dataclass(slots=True)
+class Draft:
+    """The state that an entity will have; `before` is its stored state, `None` if it is new.
+
+    Its epoch will be above that of `before` and above `least_epoch`. A draft that `is_noted` is
+    written without an update, so its `modifiedat` stays. `named_time` is the `modifiedat` that a
+    request names where it writes only changes. `is_erased`: a request erased its document.
+    """
+
+    xid: Xid
+    before: Entity | None
+    attributes: dict[str, Any]
+    createdat: datetime
+    modifiedat: datetime
+    document_sha256: bytes | None = None
+    document: bytes | None = None
+    least_epoch: int = 0
+    named_time: datetime | None = None
+    is_touched: bool = False
+    is_noted: bool = False
+    is_deleted: bool = False
+    is_erased: bool = False
+
+    @classmethod
+    def of(cls, entity: Entity) -> Draft:
+        return cls(
+            xid=entity.path,
+            before=entity,
+            attributes=dict(entity.attributes),
+            createdat=entity.createdat,
+            modifiedat=entity.modifiedat,
+            document_sha256=entity.document_sha256,
+        )
+
+    @classmethod
+    def new(cls, xid: Xid, now: datetime) -> Draft:
+        return cls(xid=xid, before=None, attributes={}, createdat=now, modifiedat=now)
+
+    @property
+    def is_new(self) -> bool:
+        return self.before is None
+
+    @property
+    def is_written(self) -> bool:
+        return self.is_touched or self.is_noted or self.is_new
+
+    @property
+    def shown_as(self) -> str:
+        """The xid of the entity that shows the attributes: a resource's are its meta's."""
+        return f"{self.xid}/meta" if self.xid.kind == "resource" else str(self.xid)
+
+    @property
+    def had_document(self) -> bool:
+        return self.before is not None and self.before.document_sha256 is not None
+
+    @property
+    def content_sha256(self) -> bytes | None:
+        """The digest of the document that the version will have; `None` without one."""
+        if self.document is not None:
+            return hashlib.sha256(self.document).digest()
+        return self.document_sha256
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it differs from `before` in more than its epoch and `modifiedat`."""
+        before = self.before
+        return (
+            before is None
+            or self.createdat != before.createdat
+            or self.content_sha256 != before.document_sha256
+            or canonical(self.attributes) != canonical(before.attributes)
+        )
+
+    @property
+    def xref(self) -> str | None:
+        """The target of a cross reference; `None` for every other entity."""
+        return self.attributes.get("xref") if self.xid.kind == "resource" else None
+
+    def has_new_content(self, kind: ResourceType) -> bool:
+        """Whether a version's document, its format or its URL differs from before."""
+        before = self.before
+        if before is None:
+            return True
+        names = ("format", f"{kind.singular}url")
+        if any(before.attributes.get(name) != self.attributes.get(name) for name in names):
+            return True
+        return self.content_sha256 != before.document_sha256
+
+    def set_document(self, body: bytes | None) -> None:
+        """Give the version a document; `None` takes its document away."""
+        self.document = body
+        self.document_sha256 = None
+
+    def keep_document(self) -> None:
+        """Leave the version the document that it had."""
+        assert self.before is not None, "a new version had no document"
+        self.document = None
+        self.document_sha256 = self.before.document_sha256
+
+
+class Drafts:
+    """The drafts of one interaction, by xid, and the rules that all kinds of entities share.
+
+    Args:
+        model: the registry's model.
+        before: the registry, and every group, resource and version that is touched.
+        authority: this node's, which owns all that it creates or may write.
+        now: the time of the interaction, one for all its entities.
+        referred: the entities that touched cross references show now, by xid.
+        writes_only_changes: leave entities alone that the interaction does not change.
+        documents: of versions whose documents are compared with the interaction's, by xid.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        before: Mapping[str, Entity],
+        *,
+        authority: str,
+        now: datetime,
+        referred: Mapping[str, Entity] | None = None,
+        writes_only_changes: bool = False,
+        documents: Mapping[str, bytes] | None = None,
+    ) -> None:
+        self.model = model
+        self.before = before
+        self.authority = authority
+        self.now = now
+        self.referred = referred or {}
+        self.writes_only_changes = writes_only_changes
+        self.documents = documents or {}
+        self.violations: list[XRegistryError] = []
+        self.by_xid = {xid: Draft.of(entity) for xid, entity in before.items()}
+        self._rules: dict[str, GroupRules] = {}
+        self._versions: dict[str, list[Draft]] = {}
+        self._by_group: dict[str, list[Draft]] = {}
+        for draft in self.by_xid.values():
+            if draft.xid.vid:
+                self._versions.setdefault(str(draft.xid.resource), []).append(draft)
+
+    def live(self, xid: Xid) -> Draft | None:
+        draft = self.by_xid.get(str(xid))
+        return None if draft is None or draft.is_deleted else draft
+
+    def versions_of(self, resource: str) -> list[Draft]:
+        return [v for v in self._versions.get(resource, ()) if not v.is_deleted]
+
+    def is_replica(self, xid: Xid) -> bool:
+        """Whether a live entity belongs to another authority."""
+        draft = self.live(xid)
+        before = draft.before if draft is not None else None
+        return before is not None and before.authority != self.authority
+
+    def rules_of(self, group: Xid) -> GroupRules:
+        """The rules of a group, as it is going to be, for the versions in it."""
+        rules = self._rules.get(str(group))
+        if rules is None:
+            kind = self.model.groups[group.groups]
+            rules = GroupRules.of(kind, group, self.by_xid[str(group)].attributes)
+            self._rules[str(group)] = rules
+        return rules
+
+    def forget_rules(self, group: Xid) -> None:
+        """Let `rules_of` read a group's attributes again, as they were updated."""
+        self._rules.pop(str(group), None)
+
+    def create(self, xid: Xid) -> Draft:
+        """Add the draft of a new entity; its parent gains a child and is touched.
+
+        Raises:
+            NotFound: its group had to exist, and does not.
+        """
+        if xid.kind == "resource" and self.live(xid.group) is None:
+            raise NotFound(str(xid.group))
+        draft = self.by_xid[str(xid)] = Draft.new(xid, self.now)
+        if xid.vid:
+            self._versions.setdefault(str(xid.resource), []).append(draft)
+        self.touch(self.by_xid[str(xid.parent)])
+        return draft
+
+    def touch(self, draft: Draft) -> None:
+        """Count an entity as updated now.
+
+        Raises:
+            Readonly: it belongs to another authority.
+        """
+        self.check_writable(draft)
+        if not draft.is_touched:
+            draft.is_touched = True
+            draft.modifiedat = max(self.now, draft.named_time or self.now)
+
+    def note(self, draft: Draft) -> None:
+        """Write what the server found out, which is no update (core/spec.md, "Attributes").
+
+        Raises:
+            Readonly: it belongs to another authority.
+        """
+        self.check_writable(draft)
+        draft.is_noted = True
+
+    def delete(self, delete: Delete) -> Draft | None:
+        """Delete an entity with everything below it.
+
+        Returns:
+            its draft, or `None` where there was nothing to delete.
+        """
+        draft = self.live(delete.xid)
+        if draft is None:
+            if delete.must_exist:
+                raise NotFound(str(delete.xid))
+            return None
+        self.check_epoch(draft, delete.epoch)
+        self.check_writable(draft)
+        self.delete_below(delete.xid)
+        draft.is_deleted = True
+        self.touch(self.by_xid[str(delete.xid.parent)])
+        return draft
+
+    def delete_below(self, xid: Xid) -> None:
+        """Delete everything below a group or a resource."""
+        for draft in self._versions.get(str(xid), ()) if xid.rid else self._in_group(xid):
+            self.check_writable(draft)
+            draft.is_deleted = True
+
+    def _in_group(self, group: Xid) -> Iterable[Draft]:
+        if not self._by_group:
+            for draft in self.by_xid.values():
+                if draft.xid.rid:
+                    self._by_group.setdefault(str(draft.xid.group), []).append(draft)
+        return self._by_group.get(str(group), ())
+
+    def check_writable(self, draft: Draft) -> None:
+        before = draft.before
+        if before is not None and before.authority != self.authority:
+            raise Readonly(
+                str(draft.xid),
+                authority=before.authority,
+                detail=f"It is a replica; only its authority, {before.authority}, may change it. "
+                "?ignore=readonly leaves such entities out of a request.",
+            )
+
+    def check_id(self, xid: Xid | str, singular: str, expected: str, body: Body) -> None:
+        given = body.get(f"{singular}id")
+        if given is not None and given != expected:
+            raise MismatchedId(
+                str(xid), singular=singular, invalid_id=str(given), expected_id=expected
+            )
+
+    def check_epoch(self, draft: Draft, expected: int | None, subject: str = "") -> None:
+        """Refuse an update that expects another epoch than clients were shown."""
+        if expected is None or draft.before is None:
+            return
+        current = self._shown_epoch(draft.before)
+        if expected != current:
+            raise MismatchedEpoch(
+                subject or str(draft.xid), bad_epoch=str(expected), epoch=str(current)
+            )
+
+    def _shown_epoch(self, stored: Entity) -> int:
+        """The epoch that clients are shown: for a cross reference that of its target."""
+        xref = stored.attributes.get("xref") if stored.kind == "resource" else None
+        if xref is None:
+            return stored.epoch
+        target = self.referred.get(xref)
+        return 0 if target is None or "xref" in target.attributes else target.epoch
+
+    @contextlib.contextmanager
+    def updating(self, draft: Draft, body: Body) -> Iterator[None]:
+        """Count an entity as updated by what the block does to its draft for a request's body.
+
+        Where only changes are written, it counts only if the draft became another one. There, a
+        `modifiedat` in the body is the least that it will have: a later one that it has already
+        is no change.
+
+        Raises:
+            MismatchedEpoch
+            Readonly: it belongs to another authority.
+        """
+        before = draft.before
+        if before is None:
+            self.touch(draft)
+            yield
+            return
+        epoch = read_epoch(draft.shown_as, body)
+        if not self.writes_only_changes:
+            self._begin_update(draft, epoch)
+            yield
+            return
+        yield
+        named = draft.named_time
+        is_later = named is not None and named > before.modifiedat
+        if is_later or draft.is_changed:
+            self._begin_update(draft, epoch)
+        if named is not None and draft.is_touched:
+            draft.modifiedat = named if is_later else max(self.now, named)
+
+    def _begin_update(self, draft: Draft, epoch: int | None) -> None:
+        self.check_epoch(draft, epoch, draft.shown_as)
+        self.touch(draft)
+
+    def update(
+        self,
+        draft: Draft,
+        body: Body,
+        definitions: Mapping[str, Attribute],
+        *,
+        patch: bool,
+        managed: frozenset[str],
+        complete: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> None:
+        """Put a body's attributes into a draft, after checking them against the model.
+
+        Call it inside of `updating`.
+
+        Args:
+            definitions: of the attributes that a client may set on this kind of entity.
+            patch: keep the attributes that the body does not mention.
+            managed: names that the caller has dealt with, or that the server alone sets.
+            complete: adds the values of attributes that the request left out.
+        """
+        self._update_times(draft, body)
+        own = {k: v for k, v in draft.attributes.items() if k in managed}
+        merged = {k: v for k, v in draft.attributes.items() if patch and k not in managed}
+        merged |= {k: v for k, v in body.items() if k not in managed and k != "$schema"}
+        if complete is not None:
+            merged = complete({k: v for k, v in merged.items() if v is not None})
+        checked, violations = check_attributes(
+            merged, definitions, subject=draft.shown_as, model=self.model
+        )
+        self.violations += violations
+        draft.attributes = checked | own
+
+    def check_decided(self, draft: Draft, definitions: Mapping[str, Attribute]) -> None:
+        """Check the attributes that the server decides against what the model narrows.
+
+        Args:
+            definitions: of narrowed attributes; those that the entity lacks are not required.
+        """
+        if not definitions:
+            return
+        xid = draft.xid
+        ids = {f"{self.model.singular_of(xid)}id": xid.rid or xid.gid}
+        values = {**draft.attributes, **ids, **({"versionid": xid.vid} if xid.vid else {})}
+        own = {name: values[name] for name in definitions if name in values}
+        narrowed = {name: definitions[name] for name in own}
+        _, violations = check_attributes(own, narrowed, subject=draft.shown_as, model=self.model)
+        self.violations += violations
+
+    def _update_times(self, draft: Draft, body: Body) -> None:
+        """core/spec.md, "createdat Attribute" and "modifiedat Attribute"."""
+        keeps = self.writes_only_changes and draft.before is not None
+        if "createdat" in body:
+            given = self._time(draft, body, "createdat")
+            draft.createdat = given or (draft.createdat if keeps else self.now)
+        given = self._time(draft, body, "modifiedat")
+        if keeps:
+            draft.named_time = given
+            return
+        is_news = draft.before is None or given != draft.before.modifiedat
+        draft.modifiedat = given if given is not None and is_news else self.now
+
+    def _time(self, draft: Draft, body: Body, name: str) -> datetime | None:
+        value = body.get(name)
+        if value is None:
+            return None
+        try:
+            return parse_time(str(value))
+        except ValueError as error:
+            raise InvalidAttribute(draft.shown_as, name=name, error_detail=str(error)) from error

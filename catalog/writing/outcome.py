@@ -1,0 +1,112 @@
+"""The result of an interaction, once its drafts have passed every check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from catalog.model.change import changes_between
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.xid import Xid
+from catalog.store.changes import Position
+from catalog.store.writes import Write
+from catalog.writing.drafts import Draft, Drafts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Write):
+    """The write that an interaction leads to.
+
+    Args:
+        before: every entity that it touches, as stored.
+        after: every entity that it writes or deletes.
+        left_alone: the xids of read-only entities that it names and does not write.
+        position: the place in the change log after its changes; a reader that has come this
+            far has seen all of them. `None` until they are written.
+    """
+
+    before: Mapping[str, Entity]
+    after: Mapping[str, Entity | Tombstone]
+    left_alone: frozenset[str] = frozenset()
+    position: Position | None = None
+
+    def is_new(self, xid: Xid) -> bool:
+        return str(xid) not in self.before and isinstance(self.after.get(str(xid)), Entity)
+
+
+def created_origins(drafts: Drafts) -> list[Origin]:
+    """The origins of entities that will be new; each may have lived before."""
+    return [
+        Origin(drafts.authority, xid)
+        for xid, draft in drafts.by_xid.items()
+        if draft.is_new and not draft.is_deleted
+    ]
+
+
+def outcome_of(
+    drafts: Drafts,
+    interaction: str,
+    *,
+    tombstones: Mapping[Origin, Tombstone] | None = None,
+    left_alone: Iterable[str] = (),
+) -> Outcome:
+    """Seal the drafts that are written, each with an epoch of its own, and derive the changes.
+
+    Args:
+        interaction: its id.
+        tombstones: of new entities that lived before; their epochs continue from there.
+    """
+    revived = tombstones or {}
+    entities: list[Entity] = []
+    buried: list[Tombstone] = []
+    dropped: list[str] = []
+    for draft in drafts.by_xid.values():
+        if draft.is_deleted:
+            if draft.before is not None:
+                buried.append(_tombstone(draft.before, drafts))
+        elif draft.is_written:
+            entities.append(sealed := _sealed(draft, drafts, revived))
+            if draft.had_document and sealed.document_sha256 is None:
+                dropped.append(sealed.xid)
+    after: dict[str, Entity | Tombstone] = {each.xid: each for each in entities}
+    after |= {each.xid: each for each in buried}
+    return Outcome(
+        interaction=interaction,
+        at=drafts.now,
+        entities=entities,
+        tombstones=buried,
+        changes=changes_between({**drafts.referred, **drafts.before}, after, drafts.model),
+        dropped_documents=dropped,
+        revived=list(revived),
+        before=drafts.before,
+        after=after,
+        left_alone=frozenset(left_alone),
+    )
+
+
+def _sealed(draft: Draft, drafts: Drafts, tombstones: Mapping[Origin, Tombstone]) -> Entity:
+    xid = str(draft.xid)
+    earlier = draft.before or tombstones.get(Origin(drafts.authority, xid))
+    return Entity.sealed(
+        xid=xid,
+        kind=draft.xid.kind,
+        authority=drafts.authority,
+        origin=xid,
+        epoch=max(earlier.epoch if earlier is not None else 0, draft.least_epoch) + 1,
+        attributes=draft.attributes,
+        createdat=draft.createdat,
+        modifiedat=draft.modifiedat,
+        document_sha256=draft.document_sha256,
+        document=draft.document,
+    )
+
+
+def _tombstone(entity: Entity, drafts: Drafts) -> Tombstone:
+    return Tombstone(
+        xid=entity.xid,
+        kind=entity.kind,
+        authority=entity.authority,
+        origin=entity.origin,
+        epoch=entity.epoch + 1,
+        deletedat=drafts.now,
+    )
