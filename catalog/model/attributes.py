@@ -31,6 +31,7 @@ from catalog.model.schema import (
     STRICT_NAME,
     TARGETED,
     Attribute,
+    Definitions,
     Model,
     value_text,
 )
@@ -46,6 +47,8 @@ _LONGEST_SHOWN = 256
 _NON_EMPTY = ("name", "documentation", "icon", "format", "compatibility")
 _REFERENCES = TARGETED | {"xidtype"}
 _INVALID: Any = object()
+# No key of `siblings`.
+_NO_CONDITION = "\0"
 
 
 def check_attributes(
@@ -71,6 +74,8 @@ def check_attributes(
         incomplete. Values of type `any` are shared with `values`, not copied.
     """
     check = _Check(subject, model)
+    if not isinstance(definitions, Definitions):
+        definitions = Definitions(definitions)
     stored = check.members(values, definitions, STRICT_NAME, "", 1)
     check.standard_rules(stored, definitions)
     if check.missing:
@@ -103,13 +108,15 @@ class _Check:
     def members(
         self,
         values: Mapping[str, Any],
-        definitions: Mapping[str, Attribute],
+        definitions: Definitions,
         charset: re.Pattern[str],
         path: str,
         depth: int,
     ) -> dict[str, Any]:
         """The stored form of the attributes of an entity or of an object in it."""
-        active = self.with_siblings(values, definitions, path)
+        active = definitions
+        if definitions.conditional:
+            active = self.with_siblings(values, definitions, path)
         stored = {}
         for name, value in values.items():
             if value is None:
@@ -123,11 +130,14 @@ class _Check:
                     continue
             if definition.readonly:
                 continue
+            if definition.type == "string" and not definition.closed and _is_plain(value):
+                stored[name] = value
+                continue
             checked = self.value(value, definition, step(path, name), depth)
             if checked is not _INVALID and self.is_short(name, checked, definition, path):
                 stored[name] = checked
-        for name, definition in active.items():
-            if definition.required and (definition.readonly or values.get(name) is None):
+        for name, definition in active.required:
+            if definition.readonly or values.get(name) is None:
                 if definition.default is not None:
                     stored[name] = definition.default
                 elif not definition.readonly:
@@ -135,37 +145,27 @@ class _Check:
         return stored
 
     def with_siblings(
-        self, values: Mapping[str, Any], definitions: Mapping[str, Attribute], path: str
-    ) -> Mapping[str, Attribute]:
+        self, values: Mapping[str, Any], definitions: Definitions, path: str
+    ) -> Definitions:
         """The definitions and those that the values of conditional attributes add to them."""
-        conditional = [one for one in definitions.values() if one.siblings]
-        if not conditional:
-            return definitions
-        active = dict(definitions)
-        for definition in conditional:
-            value = values.get(definition.name)
-            if value is None or definition.readonly:
-                value = definition.default
-            siblings = (
-                {} if value is None else definition.siblings.get(_text(value, definition), {})
-            )
-            for name, sibling in siblings.items():
-                if name in active:
-                    self.reject(step(path, name), "more than one condition defines it")
-                    continue
-                active[name] = sibling
-                if sibling.siblings:
-                    conditional.append(sibling)
+        active, conditional = definitions, definitions.conditional
+        while conditional:
+            keys = tuple(_condition_met(each, values) for each in conditional)
+            extended, clashes = active.extended(conditional, keys)
+            for name in clashes:
+                self.reject(step(path, name), "more than one condition defines it")
+            conditional = tuple(each for each in extended.conditional if each.name not in active)
+            active = extended
         return active
 
     def extension(
         self,
         name: Any,
-        definitions: Mapping[str, Attribute],
+        definitions: Definitions,
         charset: re.Pattern[str],
         path: str,
     ) -> Attribute | None:
-        """What the `*` attribute says of an undefined one, if it may be there at all."""
+        """The definition `*` for an undefined attribute, if that is allowed."""
         wildcard = definitions.get("*")
         if wildcard is None:
             self.errors.append(UnknownAttribute(self.subject, name=step(path, _shown(name))))
@@ -210,7 +210,9 @@ class _Check:
         if depth >= MAX_DEPTH:
             return self.reject(path, _TOO_DEEP)
         charset = EXTENDED_NAME if definition.namecharset == "extended" else STRICT_NAME
-        return self.members(value, definition.attributes, charset, path, depth + 1)
+        definitions = definition.attributes
+        assert isinstance(definitions, Definitions), "an attribute has prepared its own"
+        return self.members(value, definitions, charset, path, depth + 1)
 
     def map(self, value: Any, definition: Attribute, path: str, depth: int) -> Any:
         if not isinstance(value, Mapping):
@@ -271,12 +273,30 @@ def _shown(name: Any) -> str:
     return str(name).encode(errors="backslashreplace").decode()
 
 
-def _text(value: Any, definition: Attribute) -> str:
-    """What `ifvalues` compares: the stored form of a value; of an invalid one, what it is."""
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a text without faults that fits into an HTTP header."""
+    return (
+        type(value) is str
+        and len(value) * 4 + _LONGEST_NAME <= MAX_SCALAR_BYTES
+        and not fault_in_text(value)
+    )
+
+
+def _condition_met(definition: Attribute, values: Mapping[str, Any]) -> str:
+    """The key in a definition's `siblings` of the value that it has; empty if there is none.
+
+    `ifvalues` compares the stored form of a value, or an invalid value as it is.
+    """
+    value = values.get(definition.name)
+    if value is None or definition.readonly:
+        value = definition.default
+    if value is None:
+        return _NO_CONDITION
     try:
-        return value_text(SCALAR_CHECKS[definition.type](value))
+        text = value_text(SCALAR_CHECKS[definition.type](value))
     except (ValueError, OverflowError):
-        return value_text(value)
+        text = value_text(value)
+    return text if text in definition.siblings else _NO_CONDITION
 
 
 def _listed(definition: Attribute) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.schema import Model
-from catalog.model.xid import Kind, Xid, depth
+from catalog.model.xid import Kind, depth
 
 Action = Literal["created", "updated", "deleted"]
 
@@ -70,9 +70,9 @@ def changes_between(
         old = before.get(xid)
         match state:
             case Tombstone() if old is not None:
-                _note_child(touched, xid)
+                _note_child(touched, state)
             case Entity() if old is None:
-                _note_child(touched, xid)
+                _note_child(touched, state)
                 _note_deprecation(touched[xid], {}, state.attributes)
             case Entity() if old is not None and old.digest != state.digest:
                 _note_update(touched, old, state, model)
@@ -81,13 +81,13 @@ def changes_between(
     return sorted(filter(None, changes), key=lambda change: (depth(change.xid), change.xid))
 
 
-def _note_child(touched: dict[str, _Touched], xid: str) -> None:
-    path = Xid.parse(xid)
-    if path.kind == "registry":
+def _note_child(touched: dict[str, _Touched], child: Entity | Tombstone) -> None:
+    """Note the attributes of a parent that change when it gains or loses a child."""
+    if child.kind == "registry":
         return
-    plural = {"group": path.groups, "resource": path.resources, "version": "versions"}[path.kind]
-    prefix = "meta." if path.kind == "version" else ""
-    touched[str(path.parent)].names |= {
+    parent, plural, _ = child.xid.rsplit("/", 2)
+    prefix = "meta." if child.kind == "version" else ""
+    touched[parent or "/"].names |= {
         plural,
         f"{plural}count",
         f"{prefix}epoch",
@@ -125,9 +125,9 @@ def _note_default_versions(
 ) -> None:
     """A resource shows its default version, so what changes there changes the resource."""
     resources = {
-        str(Xid.parse(xid).resource)
-        for xid in after
-        if Xid.parse(xid).kind in ("resource", "version")
+        xid if state.kind == "resource" else xid.rsplit("/", 2)[0]
+        for xid, state in after.items()
+        if state.kind in ("resource", "version")
     }
     now = {**before, **after}
     for xid in resources:
@@ -135,7 +135,7 @@ def _note_default_versions(
         if old is None or not isinstance(new, Entity):
             continue
         old_default, new_default = _default_version(old, before), _default_version(new, now)
-        if _place(old_default) != _place(new_default):
+        if (old_default and old_default.xid) != (new_default and new_default.xid):
             touched[xid].names |= _shown(old_default, model) | _shown(new_default, model)
         elif old_default and new_default and old_default.digest != new_default.digest:
             touched[xid].names |= _differences(old_default, new_default, model)
@@ -148,10 +148,6 @@ def _default_version(resource: Entity, entities: Mapping[str, Entity | Tombstone
         return None
     default = entities.get(f"{shown.xid}/versions/{shown.attributes.get('defaultversionid')}")
     return default if isinstance(default, Entity) else None
-
-
-def _place(version: Entity | None) -> str:
-    return version.xid if version is not None else ""
 
 
 def _shown(version: Entity | None, model: Model) -> set[str]:
@@ -172,7 +168,7 @@ def _differences(old: Entity, new: Entity, model: Model) -> set[str]:
     if old.createdat != new.createdat:
         names.add("createdat")
     if old.document_sha256 != new.document_sha256:
-        names.add(model.singular_of(Xid.parse(new.xid)))
+        names.add(model.singular_of(new.path))
     return names
 
 

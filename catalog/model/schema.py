@@ -90,6 +90,7 @@ class Attribute:
     def __post_init__(self) -> None:
         siblings = {_condition(key, self.type): kinds for key, kinds in self.ifvalues.items()}
         object.__setattr__(self, "siblings", siblings)
+        object.__setattr__(self, "attributes", Definitions(self.attributes))
         object.__setattr__(self, "closed", self.enum if self.strict else ())
 
     def expanded(self) -> dict[str, Any]:
@@ -113,6 +114,44 @@ class Attribute:
             for key, aspect in aspects.items()
             if (key == "default" and aspect is not None) or aspect not in (None, "", {})
         }
+
+
+class Definitions(dict[str, Attribute]):
+    """The attributes of an entity or an object, prepared for checks; it is never changed.
+
+    `conditional` are those with siblings, `required` those that have to be there.
+    """
+
+    __slots__ = ("_extended", "conditional", "required")
+
+    def __init__(self, definitions: Mapping[str, Attribute]) -> None:
+        super().__init__(definitions)
+        self.conditional = tuple(each for each in self.values() if each.siblings)
+        self.required = tuple((name, each) for name, each in self.items() if each.required)
+        self._extended: dict[tuple[str, ...], tuple[Definitions, list[str]]] = {}
+
+    def extended(
+        self, conditional: Iterable[Attribute], values: tuple[str, ...]
+    ) -> tuple[Definitions, list[str]]:
+        """These with the siblings that values of conditional attributes add.
+
+        Args:
+            values: of each, a key of its `siblings`; any other text adds nothing.
+
+        Returns:
+            also the names that more than one condition defines; the first one counts.
+        """
+        found = self._extended.get(values)
+        if found is None:
+            extended, clashes = dict(self), list[str]()
+            for definition, value in zip(conditional, values, strict=True):
+                for name, sibling in definition.siblings.get(value, {}).items():
+                    if name in extended:
+                        clashes.append(name)
+                    else:
+                        extended[name] = sibling
+            found = self._extended[values] = Definitions(extended), clashes
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,15 +327,17 @@ def _expanded(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
     return {name: attribute.expanded() for name, attribute in attributes.items()}
 
 
-def _settable(attributes: Mapping[str, Attribute], withheld: Iterable[str]) -> dict[str, Attribute]:
+def _settable(attributes: Mapping[str, Attribute], withheld: Iterable[str]) -> Definitions:
     """The attributes that clients set, and read-only ones that have a default value."""
     kept_back = {*KEPT_TIMES, *withheld}
-    return {
-        name: attribute
-        for name, attribute in attributes.items()
-        if not (attribute.immutable or name in kept_back)
-        and (not attribute.readonly or attribute.default is not None)
-    }
+    return Definitions(
+        {
+            name: attribute
+            for name, attribute in attributes.items()
+            if not (attribute.immutable or name in kept_back)
+            and (not attribute.readonly or attribute.default is not None)
+        }
+    )
 
 
 def _narrowed(

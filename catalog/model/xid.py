@@ -1,4 +1,4 @@
-"""Where an entity is in the catalog that shows it: its `xid`, parsed and checked.
+"""The `xid`: the path of an entity in the catalog that shows it, parsed and checked.
 
 Source: core/spec.md, "xid Attribute" and "<SINGULAR>id (id) Attribute".
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal["registry", "group", "resource", "version"]
 
@@ -23,9 +22,8 @@ def is_valid_id(value: str) -> bool:
     return ID_PATTERN.fullmatch(value) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Xid:
-    """One entity's path: nothing set is the registry, `vid` set is a version.
+class Xid(NamedTuple):
+    """The path of one entity: nothing set is the registry, `vid` set is a version.
 
     The meta entity of a resource has the resource's `Xid`: the two are one row.
     """
@@ -107,7 +105,7 @@ class Xid:
 def collection_of(xid: Xid) -> str:
     """The path of the collection that holds `xid`: `/messagegroups/g/messages`.
 
-    The registry is in no collection; its answer is the empty string.
+    Empty for the registry, which is in no collection.
     """
     if xid.vid:
         return f"/{xid.groups}/{xid.gid}/{xid.resources}/{xid.rid}/versions"
@@ -117,5 +115,5 @@ def collection_of(xid: Xid) -> str:
 
 
 def depth(xid: str) -> int:
-    """How far below the root `xid` lies, to put parents before their children."""
+    """The depth of `xid` below the root, to sort parents before their children."""
     return 0 if xid == "/" else xid.count("/")

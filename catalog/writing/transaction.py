@@ -193,7 +193,10 @@ class WriteTransaction:
             MustBeginAgain: it needs other locks, or the catalog locked as a whole.
         """
         interaction = await composer.compose(self.connection)
-        touched = touched_by(interaction, self.configuration.revision)
+        if isinstance(composer, Composed):
+            touched = composer.touched
+        else:
+            touched = touched_by(interaction, self.configuration.revision)
         if not self._locks.suffice_for(touched):
             raise MustBeginAgain
         if condition is not None:
@@ -259,7 +262,8 @@ def touched_by(interaction: Interaction, revision: int) -> Touched:
         revision: of the configuration that it was read with.
     """
     written = [upsert.xid for upsert in interaction.resources]
-    targets = [xid for upsert in interaction.resources if (xid := target_in(upsert.meta))]
+    metas = (upsert.meta for upsert in interaction.resources if upsert.meta is not None)
+    targets = [xid for meta in metas if (xid := target_in(meta))]
     deleted = [delete.xid for delete in interaction.deletes]
     groups = {str(upsert.xid) for upsert in interaction.groups}
     groups |= {str(xid.group) for xid in (*deleted, *targets)}
