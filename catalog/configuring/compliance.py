@@ -1,8 +1,8 @@
-"""Brings what is there into line with a model that it was not written under.
+"""Adapts stored entities to a model that they were not written under.
 
-Source: core/model.md, "Creating or Updating the Registry Model". What this node controls
-gets the default values of attributes that are required now, as if a client had updated it;
-all else that does not comply is a violation.
+Source: core/model.md, "Creating or Updating the Registry Model". Entities of this node get the
+default values of attributes that became required, as if a client had updated them; everything
+else that does not comply is a violation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OF_DEFAULT = {defaultversion.ID, defaultversion.STICKY}
 def displaced(
     xid: str, attributes: Mapping[str, Any], plurals: Iterable[str]
 ) -> list[XRegistryError]:
-    """What an entity's extensions are called that a model needs for its collections."""
+    """The extensions of an entity whose names a model needs for its collections."""
     return _taken(xid, attributes, (name for plural in plurals for name in collection(plural)))
 
 
@@ -43,7 +43,7 @@ def _taken(xid: str, attributes: Mapping[str, Any], names: Iterable[str]) -> lis
 
 
 def review_group(drafts: Drafts, draft: Draft, kind: GroupType) -> None:
-    """Add what is wrong with a group to the violations of its drafts."""
+    """Add the violations of a group to those of its drafts."""
     _complete(drafts, draft, kind.own_attributes, kind.managed)
     drafts.check_decided(draft, kind.narrowed)
     drafts.violations += displaced(str(draft.xid), draft.attributes, kind.resources)
@@ -54,7 +54,7 @@ def review_group(drafts: Drafts, draft: Draft, kind: GroupType) -> None:
 
 
 def has_rules(drafts: Drafts, group: Xid) -> bool:
-    """Whether a group's own constraints fit the model; `review_group` tells what is wrong."""
+    """Whether a group's own constraints fit the model; if not, `review_group` has reported it."""
     try:
         drafts.rules_of(group)
     except XRegistryError:
@@ -63,7 +63,7 @@ def has_rules(drafts: Drafts, group: Xid) -> bool:
 
 
 def review_resource(resource: ResourcePlan) -> None:
-    """Add what is wrong with a resource and its versions to the violations of its drafts."""
+    """Add the violations of a resource and its versions to those of its drafts."""
     drafts, kind = resource.drafts, resource.kind
     if resource.draft.xref is not None:
         resource.review_reference()
@@ -109,7 +109,7 @@ def _review_version(resource: ResourcePlan, draft: Draft) -> None:
 
 
 def _check_number(resource: ResourcePlan) -> None:
-    """More versions than can be kept are not deleted by a change of the model."""
+    """Refuse a limit below the number of versions; a change of the model deletes none."""
     limit, number = resource.kind.maxversions, len(resource.versions)
     if limit == 1 and resource.draft.attributes.get(defaultversion.STICKY):
         raise SetDefaultVersionStickyFalse(str(resource.xid))
@@ -120,22 +120,18 @@ def _check_number(resource: ResourcePlan) -> None:
         )
 
 
-def _as_is(attributes: dict[str, Any]) -> dict[str, Any]:
-    return attributes
-
-
 def _complete(
     drafts: Drafts,
     draft: Draft,
     definitions: Mapping[str, Attribute],
     managed: frozenset[str],
-    fill: Callable[[dict[str, Any]], dict[str, Any]] = _as_is,
+    fill: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> None:
-    """Check an entity's own attributes, and give it the default values that it lacks."""
+    """Check an entity's own attributes, and add the default values that it lacks."""
     own = {name: value for name, value in draft.attributes.items() if name in managed}
     given = {name: value for name, value in draft.attributes.items() if name not in managed}
     checked, violations = check_attributes(
-        fill(dict(given)), definitions, subject=str(draft.xid), model=drafts.model
+        fill(given), definitions, subject=str(draft.xid), model=drafts.model
     )
     drafts.violations += violations
     if violations or checked == given:

@@ -1,4 +1,4 @@
-"""Puts a configuration in force, once every entity complies with its model."""
+"""Puts a configuration in force once every entity complies with its model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ConfigurationChange:
     authority: str
 
     def noted_in(self, changes: Sequence[Change], before: Configuration) -> list[Change]:
-        """The changes of an interaction; the registry's names what is configured anew."""
+        """The changes, where the registry's names the reconfigured parts as well."""
         names = self.configuration.differences(before)
         return [
             replace(change, changed=tuple(sorted({*change.changed, *names})))
@@ -46,10 +46,10 @@ class ConfigurationChange:
         interaction: str,
         now: datetime,
     ) -> None:
-        """Put the configuration in force, after all else that the interaction has written.
+        """Put the configuration in force, after everything else of the interaction is written.
 
-        The caller holds the whole catalog. Only types whose definition differs are looked at, and
-        where more can be checked now, what could not be.
+        The caller holds the lock on the whole catalog. Only entities are read whose type differs,
+        or whose documents can be checked now.
 
         Args:
             checker: knows the formats of documents.
@@ -57,10 +57,10 @@ class ConfigurationChange:
             now: its time.
 
         Raises:
-            ModelComplianceError: with what does not comply, up to a number.
+            ModelComplianceError: with a limited number of violations.
             CapabilityError: the same, where the model stays as it is.
         """
-        after, able = self.configuration, self.configuration.capabilities
+        after, capabilities = self.configuration, self.configuration.capabilities
         revalidation = Revalidation(
             connection=connection,
             before=before,
@@ -76,7 +76,9 @@ class ConfigurationChange:
             StoredConfiguration(
                 modelsource=after.model.source,
                 resolved=after.resolved,
-                capabilities=None if able == self.offered.initially else able.as_json(),
+                capabilities=None
+                if capabilities == self.offered.initially
+                else capabilities.as_json(),
                 revision=after.revision,
             ),
         )

@@ -1,4 +1,4 @@
-"""What a fresh node begins with: its model and its registry entity."""
+"""The initial model and registry entity of a fresh node."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from catalog.store.writes import Write, write
 
 
 class InitialModelUnusable(Exception):
-    """The setting `initial_model` names nothing that a node could begin with."""
+    """The setting `initial_model` names no usable model."""
 
 
 async def initial_model(setting: str) -> Configuration:
-    """What a fresh node's configuration has of the model.
+    """The configuration of a fresh node, with the model that the setting names.
 
     Args:
         setting: `default`, `none` (no types at all), or a JSON or YAML file with a
@@ -54,7 +54,7 @@ def _read(setting: str) -> tuple[dict[str, Any], str]:
 
 
 async def _read_included(url: str) -> dict[str, Any]:
-    """A file beside the model's own: whoever starts a node chooses what it reads."""
+    """Read an included file; the operator trusts the model, so any local file may be read."""
     parts = urlsplit(url)
     if parts.scheme != "file":
         raise ModelError("/model", error_detail=f'"{url}" is no file; include a copy of it')

@@ -1,4 +1,4 @@
-"""Which types have entities that can break a new model, though they complied with the old one."""
+"""Finds the types whose entities can break a new model, though they complied with the old."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from catalog.model.schema import GroupType, Model, ResourceType
 
 @dataclass(frozen=True, slots=True)
 class ModelImpact:
-    """What a change from one model to another means for the types that stay.
+    """The impact of a new model on the entities of types that stay.
 
-    `lost` says whether a type goes: whatever could point to one has to be looked at then.
+    `lost`: a type is removed, so every type with attributes that point to types is checked.
     """
 
     old: Model
@@ -31,7 +31,7 @@ class ModelImpact:
 
     @property
     def references(self) -> bool:
-        """Whether cross references may be to resources of another type now, or of none."""
+        """Whether targets of cross references may have another type now, or none."""
         return self.old.groups != self.new.groups
 
     def group(self, name: str) -> bool:
@@ -45,7 +45,7 @@ class ModelImpact:
         return differs or (self.lost and points_to_types(new.own_attributes))
 
     def resource(self, group: GroupType, kind: ResourceType) -> bool:
-        """Whether resources of this type, which is in the new model, are to be looked at."""
+        """Whether resources of this type of the new model have to be checked."""
         old = self.old.groups[group.plural]
         before = replace(old.resources[kind.plural], about={})
         differs = before != replace(kind, about={}) or old.constraints != group.constraints
@@ -53,7 +53,7 @@ class ModelImpact:
 
 
 def _differ(old: GroupType, new: GroupType, plural: str) -> bool:
-    """Whether what the groups' own constraints may be about is defined otherwise."""
+    """Whether attributes that groups' own constraints may name are defined otherwise."""
     before, after = old.resources[plural], new.resources[plural]
     return before.version_attributes != after.version_attributes
 

@@ -1,7 +1,7 @@
-"""Walks through all entities that a new configuration concerns, and brings them into line.
+"""Adapts all entities that a new configuration concerns, or refuses the configuration.
 
-What could not be checked is checked where the new configuration can. What was checked stays
-so without: `formatvalidated` says whether it was (core/spec.md).
+Versions that could not be checked are checked where the new configuration can. Checked versions
+stay as they are, since `formatvalidated` says whether they were (core/spec.md).
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from catalog.writing.resourceplan import ResourcePlan
 
 _MOST_VIOLATIONS = 1000
 
-# core/model.md has errors of their own for these ("hasdocument", "maxversions").
+# Errors that core/model.md names for "hasdocument" and "maxversions".
 _NAMED = (HasDocumentViolation, SetDefaultVersionStickyFalse)
 
 
 @dataclass(slots=True, kw_only=True)
 class Revalidation:
-    """One walk through the entities of all types that differ.
+    """One pass over the entities of all types whose definition differs.
 
     Args:
         before: the configuration that was in force.
-        after: the one that is going to be.
+        after: the configuration that will be in force.
         authority: this node's.
         checker: knows the formats of documents.
         interaction: its id.
@@ -67,29 +67,29 @@ class Revalidation:
     violations: list[XRegistryError] = field(default_factory=list)
 
     async def run(self) -> None:
-        """Groups come first, as resources have to comply with what these demand.
+        """Adapt groups first, since resources have to comply with their constraints.
 
         Raises:
-            ModelComplianceError: with what does not comply, up to a number.
+            ModelComplianceError: with a limited number of violations.
             CapabilityError: the same, where the model stays as it is.
         """
         old, new = self.before.model, self.after.model
-        affected = ModelImpact.by(old, new)
-        if affected.registry:
+        impact = ModelImpact.by(old, new)
+        if impact.registry:
             await self._registry(new)
         await self._vanished(old, new)
-        if affected.references:
+        if impact.references:
             await self._cross_references(new)
         self._refuse()
         kept = [(old.groups[name], new.groups[name]) for name in old.groups if name in new.groups]
         for _, after in kept:
-            if affected.group(after.plural):
+            if impact.group(after.plural):
                 await self._groups(after)
         checks_more = self.after.capabilities.checks_more_than(self.before.capabilities)
         for group, after in kept:
             for name in group.resources.keys() & after.resources.keys():
                 kind = after.resources[name]
-                if affected.resource(after, kind):
+                if impact.resource(after, kind):
                     await self._resources(after, kind)
                 elif checks_more and kind.validateformat:
                     await self._unchecked(after, kind)
@@ -100,13 +100,13 @@ class Revalidation:
             return
         named = [each for each in self.violations if isinstance(each, _NAMED)]
         error = named[0] if named else self._error()
-        error.detail = "Nothing was changed. Change what is listed, or what was asked for."
+        error.detail = "Nothing was changed. Change the listed entities, or the request."
         error.violations = tuple(self.violations[:_MOST_VIOLATIONS])
         raise error
 
     def _error(self) -> XRegistryError:
         if self.after.differences(self.before).isdisjoint({"model", "modelsource"}):
-            fault = "what could be checked then does not pass"
+            fault = "versions that could be checked then do not pass"
             return CapabilityError("/capabilities", error_detail=fault)
         return ModelComplianceError("/model")
 
@@ -115,7 +115,7 @@ class Revalidation:
         return len(self.violations) >= _MOST_VIOLATIONS
 
     async def _registry(self, new: Model) -> None:
-        """The interaction itself has given it its default values."""
+        """Check the registry; the interaction has added its default values."""
         [registry] = (await entities.load(self.connection, ["/"])).values()
         own = {k: v for k, v in registry.attributes.items() if k not in new.managed}
         _, found = check_attributes(own, new.own_attributes, subject="/", model=new)
@@ -138,7 +138,7 @@ class Revalidation:
                         return
 
     async def _cross_references(self, new: Model) -> None:
-        """How a type is defined, here or by an import, makes no difference to them."""
+        """Check that targets have the type of their source, defined here or by an import."""
         async for batch in crossreferences.all_references(self.connection):
             for source, target in batch:
                 at, to = Xid.parse(source), Xid.parse(target)
@@ -160,7 +160,7 @@ class Revalidation:
 
     async def _resources(self, group: GroupType, kind: ResourceType) -> None:
         async for batch in store.resources_of_type(self.connection, group.plural, kind.plural):
-            drafts = self._drafts(await self._held(batch))
+            drafts = self._drafts(await self._stored(batch))
             ruled = [each.path for each in batch if has_rules(drafts, each.path.group)]
             resources = [ResourcePlan(drafts, path) for path in ruled]
             for resource in resources:
@@ -170,18 +170,18 @@ class Revalidation:
                 return
 
     async def _unchecked(self, group: GroupType, kind: ResourceType) -> None:
-        """What is a replica says what its authority could check."""
+        """Check unchecked versions of this node; replicas show the results of their authority."""
         found = store.unchecked_resources(
             self.connection, group.plural, kind.plural, self.authority
         )
         async for batch in found:
-            drafts = self._drafts(await self._held(batch))
+            drafts = self._drafts(await self._stored(batch))
             await self._finish(drafts, [ResourcePlan(drafts, resource.path) for resource in batch])
             if self._is_full:
                 return
 
-    async def _held(self, batch: Sequence[Entity]) -> dict[str, Entity]:
-        """Resources with their groups and versions, and those of what they refer to."""
+    async def _stored(self, batch: Sequence[Entity]) -> dict[str, Entity]:
+        """Resources with their groups and versions, and those of their targets."""
         groups = {str(resource.path.group) for resource in batch}
         wanted = {resource.xid for resource in batch}
         wanted |= {xref for each in batch if (xref := each.attributes.get("xref"))}
@@ -192,10 +192,9 @@ class Revalidation:
         return Drafts(self.after.model, before, authority=self.authority, now=self.now)
 
     async def _finish(self, drafts: Drafts, resources: Sequence[ResourcePlan]) -> None:
-        """Note the violations; while there are none, write what was brought into line."""
-        able = self.after.capabilities
-        content = StoredContent(self.connection)
-        checks = Checks(content, drafts, able, self.checker, tries_again=True)
+        """Collect violations; while there are none, write the adapted entities."""
+        content, capabilities = StoredContent(self.connection), self.after.capabilities
+        checks = Checks(content, drafts, capabilities, self.checker, tries_again=True)
         try:
             await checks.run(resources, is_exclusive=True, is_referred=True)
         except XRegistryError as error:

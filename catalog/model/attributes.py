@@ -39,7 +39,7 @@ from catalog.model.timestamps import parse_time
 
 MAX_DEPTH = 64
 MAX_SCALAR_BYTES = 4096
-# What a node shows of replicas: nobody else can say it, so it is no extension.
+# Shown with replicas and set by no client, so these are no extensions.
 PROVENANCE = frozenset({"authority", "origin"})
 
 _LONGEST_NAME = 63
@@ -64,10 +64,10 @@ def check_attributes(
     provenance are ignored, timestamps are turned to UTC and whole numbers lose their fraction.
 
     Args:
-        values: what a client wrote, without ids, documents, collections and the like.
-        definitions: those of the client-settable attributes of the entity's type.
+        values: from a client, without ids, documents, collections and the like.
+        definitions: of the client-settable attributes of the entity's type.
         subject: xid of the entity, for the errors.
-        model: tells which types an xid can point to.
+        model: has the types that an xid can point to.
 
     Returns:
         the stored form, and every violation found. With a violation the stored form is
@@ -84,7 +84,7 @@ def check_attributes(
 
 
 class _Check:
-    """One entity under examination and what was found wrong with it."""
+    """The check of one entity, and the errors found so far."""
 
     __slots__ = ("errors", "missing", "model", "subject")
 
@@ -99,7 +99,7 @@ class _Check:
         return _INVALID
 
     def reject_xid(self, path: str, value: str, detail: str) -> Any:
-        """core/spec.md, "xid Attribute", has an error of its own for what points nowhere."""
+        """Reject an xid with the error that core/spec.md, "xid Attribute" names."""
         shown = _shown(value)[:_LONGEST_SHOWN]
         detail = f'of "{path}": {detail}'
         self.errors.append(MalformedXid(self.subject, xid=shown, name=path, error_detail=detail))
@@ -253,7 +253,7 @@ class _Check:
     def standard_rules(
         self, stored: Mapping[str, Any], definitions: Mapping[str, Attribute]
     ) -> None:
-        """What core/spec.md, "Common Attributes" demands beyond types."""
+        """Check the rules of core/spec.md, "Common Attributes" beyond types."""
         for name in _NON_EMPTY:
             if stored.get(name) == "" and name in definitions:
                 self.reject(name, "it must not be empty")
@@ -269,7 +269,7 @@ _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 
 
 def _shown(name: Any) -> str:
-    """A refused name, fit to be shown in an error."""
+    """A refused name in a form that an error can show."""
     return str(name).encode(errors="backslashreplace").decode()
 
 
@@ -304,7 +304,7 @@ def _listed(definition: Attribute) -> str:
 
 
 def _in_another_case(value: Any, definition: Attribute) -> Any:
-    """How `enum` spells a value; `None` if it does not have it."""
+    """The spelling of a value in `enum`; `None` if it is not there."""
     return next((one for one in definition.enum if value_text(one) == value_text(value)), None)
 
 
@@ -314,7 +314,7 @@ def _item(definition: Attribute) -> Attribute:
 
 
 def fault_in_json(value: Any, depth: int = 0) -> str:
-    """What keeps `value`, `depth` levels down, from being an I-JSON value; empty if nothing."""
+    """The fault of `value`, `depth` levels down, as an I-JSON value; empty if there is none."""
     kind = type(value)
     if value is None or kind is bool:
         return ""

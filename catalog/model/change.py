@@ -1,4 +1,4 @@
-"""What an interaction did to each entity, derived from the states before and after it."""
+"""Derives the changes of an interaction from the states before and after it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ REMOVED = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One row of the change log: what one interaction did to one entity.
+    """One row of the change log: the change of one entity by one interaction.
 
-    `changed` names attributes as core/events.md, "data" does: a resource's own are
-    prefixed with `meta.`, those of its default version are not. `deprecation` names
-    what changed inside `deprecated`, or is `None` where that did not change; it has the
-    mark REMOVED where nothing is left of that. What is configured anew is named as a whole
-    and in parts: `capabilities` and `capabilities.flags`.
+    `changed` names attributes as core/events.md, "data" does: a resource's own are prefixed
+    with `meta.`, those of its default version are not. `deprecation` names the members that
+    changed inside `deprecated`, with the mark REMOVED where that is gone; it is `None` where
+    that did not change. A reconfiguration is named as a whole and in parts: `capabilities` and
+    `capabilities.flags`.
     """
 
     xid: str
@@ -54,11 +54,11 @@ def changes_between(
 
     Args:
         before: the entities as they were: every touched one that existed, their
-            ancestors, the versions that were or will be default, and what new cross
-            references refer to.
+            ancestors, the versions that were or will be default, and the targets of new
+            cross references.
         after: every entity that was written (its new state) or deleted (its tombstone). A
-            tombstone of something that was not here is remembered, but is no change.
-        model: says what a version's document is called.
+            tombstone of an entity that was not here is no change.
+        model: has the name of a version's document.
 
     Returns:
         at most one change per xid; `deleted` goes before `created`, which goes before
@@ -112,7 +112,7 @@ def _note_deprecation(note: _Touched, old: Mapping[str, Any], new: Mapping[str, 
 
 
 def _deprecation(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Versions have no such attribute of the standard, but may have an extension of any type."""
+    """The value if it is an object; versions may have an extension of that name and any type."""
     value = attributes.get("deprecated")
     return value if isinstance(value, Mapping) else {}
 
@@ -123,7 +123,7 @@ def _note_default_versions(
     after: Mapping[str, Entity | Tombstone],
     model: Model,
 ) -> None:
-    """A resource shows its default version, so what changes there changes the resource."""
+    """Note the changes of default versions in their resources, which show them."""
     resources = {
         xid if state.kind == "resource" else xid.rsplit("/", 2)[0]
         for xid, state in after.items()
@@ -142,7 +142,7 @@ def _note_default_versions(
 
 
 def _default_version(resource: Entity, entities: Mapping[str, Entity | Tombstone]) -> Entity | None:
-    """What a resource shows; a cross reference shows what it refers to."""
+    """The version that a resource shows; a cross reference shows that of its target."""
     shown = entities.get(resource.attributes.get("xref", resource.xid))
     if not isinstance(shown, Entity):
         return None

@@ -1,4 +1,4 @@
-"""What an interaction does to entities, told to whoever asked for it: old and new values, too."""
+"""The differences that an interaction makes, with old and new values, for its client."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from catalog.model.schema import Model
 from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid, depth
 
-# What is longer, or comes after so many, is named only.
+# Longer values, and those beyond the number, are only named.
 _LONGEST_VALUE = 160
 _MOST_VALUES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueChange:
-    """One value inside an entity; `path` are the names that lead to it.
+    """One changed value inside an entity; `path` are the names that lead to it.
 
-    What is `None` is not there: no attribute has that value.
+    `None` stands for an absent value: no attribute has the value null.
     """
 
     path: tuple[str, ...]
@@ -34,10 +34,10 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityDifference:
-    """What becomes of one entity.
+    """The difference of one entity.
 
-    `changed` are the attributes of an updated one; those of a resource's meta have the prefix
-    `meta.`. `values` are the short ones inside of these.
+    `changed` are the attributes of an updated entity; those of a resource's meta have the prefix
+    `meta.`. `values` are the short values inside of these.
     """
 
     xid: str
@@ -49,13 +49,13 @@ class EntityDifference:
 def differences_between(
     before: Mapping[str, Entity], after: Mapping[str, Entity | Tombstone], model: Model
 ) -> list[EntityDifference]:
-    """What leads from `before` to `after`, parents before children.
+    """The differences from `before` to `after`, parents before children.
 
-    An entity that is updated only because it gained or lost children is not told of.
+    An entity that is updated only because it gained or lost children is left out.
 
     Args:
         after: every entity that was written (its new state) or deleted (its tombstone).
-        model: says what a version's document is called.
+        model: has the name of a version's document.
     """
     parents = {
         str(Xid.parse(xid).parent)
@@ -98,7 +98,7 @@ def _update(old: Entity, new: Entity, model: Model, *, is_parent: bool) -> Entit
 
 
 def _different(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """The names of members that one has in another way than the other; true is not 1."""
+    """The names of members that differ; unlike in Python, true is not 1."""
     return [
         name
         for name in sorted({*old, *new})
@@ -124,7 +124,7 @@ def _short(prefix: tuple[str, ...], values: list[ValueChange]) -> tuple[ValueCha
 
 
 def _leaves(value: ValueChange) -> Iterator[ValueChange]:
-    """A change of an object as changes inside it."""
+    """The changes inside an object."""
     old, new = value.old, value.new
     if not (isinstance(old, dict) and isinstance(new, dict)):
         yield value

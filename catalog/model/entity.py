@@ -1,4 +1,4 @@
-"""What a catalog holds: live entities and the tombstones of deleted ones."""
+"""The content of a catalog: live entities, and tombstones of deleted ones."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Entity:
     """One live entity. A resource's row is its meta entity, so its epoch is the meta's.
 
     `attributes` are the entity's own: no ids (they are in `xid`), no times, no URLs,
-    no counts and no children. `document` is set only where it was asked for or is about
-    to be written; `document_sha256` says at all times whether there is one.
+    no counts and no children. `document` is set only where it was loaded or is about to be
+    written; `document_sha256` is set whenever there is one.
     """
 
     xid: str
@@ -54,7 +54,7 @@ class Entity:
         return bucket(self.authority, self.origin)
 
     def content_digest(self) -> bytes:
-        """The digest computed anew from the content, whatever `digest` says."""
+        """The digest computed from the content, which may differ from a damaged `digest`."""
         return digest_entity(
             authority=self.authority,
             origin=self.origin,
@@ -83,7 +83,7 @@ class Entity:
         """An entity with its digest computed; a given `document` sets its hash too."""
         if document is not None:
             document_sha256 = hashlib.sha256(document).digest()
-        return cls(
+        entity = cls(
             xid=xid,
             kind=kind,
             authority=authority,
@@ -94,21 +94,15 @@ class Entity:
             modifiedat=modifiedat,
             document_sha256=document_sha256,
             document=document,
-            digest=digest_entity(
-                authority=authority,
-                origin=origin,
-                epoch=epoch,
-                attributes=attributes,
-                createdat=createdat,
-                modifiedat=modifiedat,
-                document_sha256=document_sha256,
-            ),
+            digest=b"",
         )
+        object.__setattr__(entity, "digest", entity.content_digest())
+        return entity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """What is left of a deleted entity. Its epoch is one above the entity's last."""
+    """The record of a deleted entity. Its epoch is one above the entity's last."""
 
     xid: str
     kind: Kind

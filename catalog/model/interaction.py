@@ -1,4 +1,4 @@
-"""One write request, whatever its path and method: the upserts and deletes that it asks for."""
+"""Interactions: the upserts and deletes of one write request, of any path and method."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from catalog.model.xid import RESERVED_VERSION_IDS, Xid, is_valid_id
 
 Body = Mapping[str, Any]
 
-# Words that stand for no version's id (core/spec.md, "SetDefaultVersionID Flag").
+# Reserved words in the place of a version's id (core/spec.md, "SetDefaultVersionID Flag").
 NEWEST = "null"
 THE_NEW_ONE = "request"
 
 
-# What a body can be rid of by the `ignore` flag, by the kind of entity.
+# The attributes that the `ignore` flag can remove from a body, by the kind of entity.
 _OF_ANY = frozenset({"epoch"})
 _OF_REGISTRY = _OF_ANY | {"capabilities", "modelsource"}
 _OF_META = _OF_ANY | {"defaultversionid", "defaultversionsticky"}
@@ -38,9 +38,9 @@ _OF_META = _OF_ANY | {"defaultversionid", "defaultversionsticky"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionDocument:
-    """A document that came as the body of a request, not inside its metadata.
+    """A document that is the body of a request, not part of its metadata.
 
-    A `body` of `None` erases what there was; an erased version is held to no format.
+    A `body` of `None` erases the stored document; an erased version is not checked.
     """
 
     body: bytes | None
@@ -56,10 +56,10 @@ class RegistryUpsert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupUpsert:
-    """A group's own attributes; a `body` of `None` only creates what is missing.
+    """A group's own attributes; a `body` of `None` only creates a missing group.
 
-    `must_exist` refuses the request where the group is missing instead. Its epoch will be
-    above `least_epoch`, which is that of a copy from elsewhere.
+    With `must_exist`, a missing group refuses the request. Its epoch will be above
+    `least_epoch`, which is that of a copy from elsewhere.
     """
 
     xid: Xid
@@ -71,7 +71,7 @@ class GroupUpsert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionUpsert:
-    """A version's attributes, under an id that the server chooses where `vid` is empty."""
+    """A version's attributes; the server chooses the id where `vid` is empty."""
 
     vid: str
     body: Body
@@ -83,7 +83,7 @@ class VersionUpsert:
 class ResourceUpsert:
     """A resource: its default version's attributes, its meta and its versions, as given.
 
-    `has_versions` tells whether the collection was given at all: it may have been empty.
+    `has_versions`: the collection was given, maybe empty.
     """
 
     xid: Xid
@@ -97,7 +97,7 @@ class ResourceUpsert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """An entity to delete. From a collection, what is not there is passed over."""
+    """An entity to delete; without `must_exist` a missing one is ignored."""
 
     xid: Xid
     epoch: int | None = None
@@ -106,16 +106,16 @@ class Delete:
 
 @dataclass(slots=True, kw_only=True)
 class Interaction:
-    """What one request asks for; it is applied whole or not at all.
+    """The upserts and deletes of one request, which are applied whole or not at all.
 
-    `at` is the entity that the request is directed to, or the owner of the collection, and
-    `path` its path, for errors that are about the request. `ignore` names what to overlook
-    (core/spec.md, "Ignore Flag"). `default` is the version to make the default one of its only
-    resource, or one of the words `NEWEST` and `THE_NEW_ONE`.
-    With `writes_only_changes`, an entity that it would leave as it is counts as not named: it is
-    not updated, its epoch is not checked, and it may be a replica.
-    `violations` are the errors found in single entities of a larger request: they refuse it,
-    but not before the rest was examined too.
+    `at` is the entity that the request addresses, or the owner of the collection; `path` is the
+    request's, for errors. `ignore` are the values of the flag (core/spec.md, "Ignore Flag").
+    `default` is the version to make the default one of its only resource, or one of the words
+    `NEWEST` and `THE_NEW_ONE`.
+    With `writes_only_changes`, an entity that would not change counts as not named: it is not
+    updated, its epoch is not checked, and it may be a replica.
+    `violations` are errors in single entities of a larger request; they refuse it after the
+    rest was checked as well.
     """
 
     at: Xid = field(default_factory=Xid)
@@ -138,7 +138,7 @@ class Interaction:
             self.violations.append(violation)
 
     def _taken(self, body: Body, xid: Xid, *ids: str, ignorable: frozenset[str] = _OF_ANY) -> Body:
-        """A body without what is to be ignored; `ids` name the ids of the entity at `xid`."""
+        """A body without ignored attributes; `ids` name the ids of the entity at `xid`."""
         dropped = ignorable & self.ignore
         if "id" in self.ignore and xid == self.at and not self.is_collection:
             dropped |= {*ids}
@@ -148,10 +148,10 @@ class Interaction:
         """Apply the `setdefaultversionid` flag (core/spec.md, "SetDefaultVersionID Flag").
 
         Args:
-            creates_one: whether the kind of request lets the server choose a version's id.
+            creates_one: the kind of request lets the server choose a version's id.
 
         Raises:
-            TooManyVersions, BadFlag: `request` can't mean any one version.
+            TooManyVersions, BadFlag: `request` does not denote a single version.
         """
         if version == THE_NEW_ONE and not creates_one:
             if any(len(upsert.versions) > 1 for upsert in self.resources):
@@ -254,13 +254,13 @@ class Interaction:
     ) -> None:
         """One version, new unless its id names one (`core/http.md, "POST …/<RID>"`).
 
-        What a GET of the resource shows beside it is overlooked.
+        Attributes of the resource that a GET shows beside its default version are ignored.
         """
         vid = body.get("versionid")
         if vid is not None:
             check_version_id(xid, vid)
-        beside = _of_resources_only(_resource_type(model, xid))
-        body = {name: value for name, value in body.items() if name not in beside}
+        ignored = _of_resources_only(_resource_type(model, xid))
+        body = {name: value for name, value in body.items() if name not in ignored}
         self.put_version(model, xid, vid or "", body, patch=document is not None, document=document)
 
     def put_version(
@@ -336,12 +336,12 @@ def _entries(subject: str, collection: Any) -> Iterator[tuple[str, Body]]:
 
 
 def _of_resources_only(kind: ResourceType) -> set[str]:
-    """What a resource shows beside its default version."""
+    """The attributes that a resource shows beside those of its default version."""
     return kind.resourceattributes.keys() - kind.attributes.keys()
 
 
 def _refuse_parts_of_resources(xid: Xid, body: Body, kind: ResourceType) -> None:
-    """Refuse in a version what only its resource has, lest it seems to be taken."""
+    """Refuse attributes of the resource in a version, rather than ignore them."""
     for name in sorted(_of_resources_only(kind) & body.keys()):
         if body[name] is not None:
             raise InvalidAttribute(
@@ -360,7 +360,7 @@ def _check_id(xid: Xid, id: str) -> None:
 
 
 def check_version_id(resource: Xid, vid: Any) -> None:
-    """Refuse what can't be the id of a version of `resource`.
+    """Refuse a value that can't be the id of a version of `resource`.
 
     Raises:
         InvalidAttribute, MalformedId
@@ -404,7 +404,7 @@ def _epoch_to_delete(xid: Xid, body: Body) -> int | None:
 
 
 def read_epoch(xid: Xid | str, body: Body) -> int | None:
-    """The epoch that a request expects, `None` where it does not say.
+    """The epoch that a request expects; `None` if it does not name one.
 
     Raises:
         InvalidAttribute: it is not an unsigned integer.

@@ -1,4 +1,4 @@
-"""Writes what interactions decided: entities, documents, tombstones and changes."""
+"""Writes the results of interactions: entities, documents, tombstones and changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _queries = Queries("writes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """Everything that one interaction writes."""
+    """The rows that one interaction writes or removes."""
 
     interaction: str
     at: datetime
@@ -34,10 +34,10 @@ class Write:
 
 
 async def write(connection: Connection, *writes: Write) -> Position:
-    """Write everything of some interactions, in their order; the caller commits.
+    """Write the rows of some interactions, in their order; the caller commits.
 
     Returns:
-        where the change log will show them.
+        the position in the change log after their changes.
     """
     tombstones = [tombstone for write in writes for tombstone in write.tombstones]
     if tombstones:
@@ -62,7 +62,7 @@ async def write(connection: Connection, *writes: Write) -> Position:
 
 
 def _last_states(writes: Sequence[Write]) -> Sequence[Entity]:
-    """Each entity once, as the last that writes it leaves it."""
+    """Each entity once, in its last state."""
     if len(writes) == 1:
         return writes[0].entities
     return list({entity.xid: entity for write in writes for entity in write.entities}.values())
@@ -74,10 +74,10 @@ def _entity_rows(entities: Sequence[Entity]) -> str:
 
 
 def _entity_row(entity: Entity, defaults: Mapping[str, str]) -> dict[str, Any]:
-    """A row, with where its attributes are shown, and whether they are.
+    """A row, with the collection that its attributes are listed in, and whether they are.
 
-    That is known of groups and resources, and of the versions whose resource is among those
-    with `defaults`. `None` leaves it to the resource that is stored.
+    `is_listed` is `None`, for the database to look at the stored resource, of versions whose
+    resource has none in `defaults`.
     """
     path = entity.path
     owner = path.resource if path.vid else path

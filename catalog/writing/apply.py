@@ -1,4 +1,4 @@
-"""Makes a catalog equal to documents, and deletes the entities that they no longer have."""
+"""Composes an apply: writes the changes in documents, and prunes entities not in them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _MOST_GROUPS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """What documents own beside what they have, so that it can be pruned.
+    """The entities that an apply owns, and may therefore prune.
 
     Args:
-        prunes: delete what is owned and not in the documents.
-        scopes: what is at or below these is owned. Without them, and without a set, it is what
-            is in the groups that the documents have.
-        set: everything is owned that earlier applies of the set of this name brought, unless
-            another set has it, too. This apply's is added to it.
-        also: what the documents have beside what the interaction writes.
+        prunes: delete entities that are owned and not in the documents.
+        scopes: entities at or below these are owned. Without scopes and without a set, the
+            content of the groups in the documents is owned.
+        set: entities are owned that earlier applies brought under this name, unless another
+            set has them as well. The entities of this apply are added to the set.
+        also: entities that the documents have and the interaction does not write.
     """
 
     prunes: bool = False
@@ -39,12 +39,12 @@ class Ownership:
 
 
 class Apply:
-    """Composes an interaction that writes only changes, with the deletes that pruning adds.
+    """The composer of an interaction that writes only changes, with the deletes of pruning.
 
-    After `compose`, `pruned` says what was found.
+    After `compose`, `pruned` has the entities to delete and to keep.
 
     Args:
-        interaction: has the upserts; it was read from the documents.
+        interaction: the upserts, as read from the documents.
         authority: this node's.
     """
 
@@ -111,7 +111,7 @@ class Apply:
         )
 
     def _roots(self) -> list[str]:
-        """Where everything is owned."""
+        """The xids at and below which everything is owned."""
         if self.ownership.scopes:
             return sorted({str(xid) for xid in self.ownership.scopes})
         return sorted({str(Xid.parse(xid).group) for xid in self._wanted.xids})

@@ -184,7 +184,7 @@ class _Ancestry:
         return [each for each in ancestors if "format" in each.attributes]
 
     def unchecked_of(self, draft: Draft) -> Iterator[Draft]:
-        """Those among them that it was not found compatible with before."""
+        """The versions of `of` that it was not found compatible with before."""
         vid = draft.xid.vid
         is_unchecked = (
             self._is_new_rule or vid in self._new or not draft.attributes.get(COMPATIBILITY)

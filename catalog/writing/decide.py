@@ -44,7 +44,7 @@ class Decider:
     async def decide(
         self, interaction: Interaction, before: Mapping[str, Entity], now: datetime
     ) -> Outcome:
-        """Find what an interaction writes.
+        """Find the outcome of an interaction.
 
         Args:
             before: the registry, and every group, resource and version that is touched, except

@@ -1,4 +1,4 @@
-"""Which version of a resource is its default one, and whether that sticks.
+"""Chooses the default version of a resource, and whether it is sticky.
 
 Source: core/spec.md, "defaultversionid Attribute", "defaultversionsticky Attribute" and
 "SetDefaultVersionID Flag".
@@ -26,13 +26,13 @@ STICKY = "defaultversionsticky"
 
 
 def initial_stickiness(kind: ResourceType) -> bool:
-    """What the model says where nobody says anything: false, unless it was changed."""
+    """The stickiness by default: the model's, which is false unless it was changed."""
     definition = kind.metaattributes.get(STICKY)
     return bool(definition.default) if definition is not None else False
 
 
 def choose_default(draft: Draft, meta: Body, kind: ResourceType, *, patch: bool) -> None:
-    """Do what a write of a resource's meta says about its default version.
+    """Apply the default version that a write of a resource's meta chooses.
 
     Raises:
         InvalidAttribute
@@ -63,13 +63,13 @@ def _stick(draft: Draft, kind: ResourceType, sticky: Any) -> None:
 
 
 def force_default(draft: Draft, wanted: str, written: Sequence[Draft], kind: ResourceType) -> None:
-    """Apply the `setdefaultversionid` flag, whatever the request says otherwise.
+    """Apply the `setdefaultversionid` flag, which overrides the meta of the request.
 
     Args:
         written: the drafts of the versions in the request.
 
     Raises:
-        DefaultVersionIdRequest: the version that it speaks of was not created.
+        DefaultVersionIdRequest: no version was created.
         InvalidAttribute
     """
     if wanted == NEWEST:
@@ -85,13 +85,13 @@ def force_default(draft: Draft, wanted: str, written: Sequence[Draft], kind: Res
 
 
 def forget_default(draft: Draft, kind: ResourceType) -> None:
-    """The chosen version is gone: the newest one is default again, as if never chosen."""
+    """Undo the choice of a version that is gone, so that the newest one is default again."""
     draft.attributes[STICKY] = initial_stickiness(kind)
     draft.attributes.pop(ID, None)
 
 
 def settle_default(draft: Draft, versions: Sequence[Draft], kind: ResourceType) -> None:
-    """Find the default version once all versions are what they will be.
+    """Find the default version, once all versions have their final state.
 
     Raises:
         SetDefaultVersionStickyFalse: a single version cannot be chosen.
@@ -111,6 +111,6 @@ def settle_default(draft: Draft, versions: Sequence[Draft], kind: ResourceType) 
 
 
 def has_moved(draft: Draft) -> bool:
-    """Whether the default version is another one, or sticks where it did not, than before."""
+    """Whether the default version or its stickiness differs from before."""
     before: Mapping[str, Any] = draft.before.attributes if draft.before else {}
     return any(before.get(name) != draft.attributes.get(name) for name in (ID, STICKY))

@@ -222,7 +222,7 @@ class Drafts:
             draft.modifiedat = max(self.now, draft.named_time or self.now)
 
     def note(self, draft: Draft) -> None:
-        """Write what the server found out, which is no update (core/spec.md, "Attributes").
+        """Write the findings of the server, which are no update (core/spec.md, "Attributes").
 
         Raises:
             Readonly: it belongs to another authority.
@@ -298,7 +298,7 @@ class Drafts:
 
     @contextlib.contextmanager
     def updating(self, draft: Draft, body: Body) -> Iterator[None]:
-        """Count an entity as updated by what the block does to its draft for a request's body.
+        """Count an entity as updated by the block, which applies a request's body to its draft.
 
         Where only changes are written, it counts only if the draft became another one. There, a
         `modifiedat` in the body is the least that it will have: a later one that it has already
@@ -363,7 +363,7 @@ class Drafts:
         draft.attributes = checked | own
 
     def check_decided(self, draft: Draft, definitions: Mapping[str, Attribute]) -> None:
-        """Check the attributes that the server decides against what the model narrows.
+        """Check the attributes that the server decides where the model narrows them.
 
         Args:
             definitions: of narrowed attributes; those that the entity lacks are not required.

@@ -1,4 +1,4 @@
-"""Finds what a catalog has and documents do not: what an apply that prunes deletes."""
+"""Finds the entities that an apply prunes: the catalog has them and the documents do not."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from catalog.writing import defaultversion, versionorder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The xids of what documents have; of the resources in `listing` they list the versions.
+    """The xids of the entities that documents have.
 
-    Versions of other resources are nobody's to prune.
+    They list the versions of the resources in `listing`; versions of others are not pruned.
     """
 
     xids: frozenset[str]
@@ -25,7 +25,7 @@ class Wanted:
 
     @classmethod
     def of(cls, interaction: Interaction, also: Iterable[Xid]) -> Wanted:
-        """What an interaction writes, and what documents have `also`."""
+        """The entities that an interaction writes, and those that documents have `also`."""
         xids = {*map(str, also)}
         listing = {str(xid.resource) for xid in also if xid.vid}
         for group in interaction.groups:
@@ -46,11 +46,11 @@ def _versions_named(upsert: ResourceUpsert) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What is to be deleted, and what is not although no document has it.
+    """The entities to delete, and those that stay although no document has them.
 
     Args:
-        left_alone: the xids of what belongs to another authority.
-        kept: the xids of groups that hold something which stays.
+        left_alone: the xids of entities of another authority.
+        kept: the xids of groups with resources that stay.
     """
 
     deletes: tuple[Xid, ...] = ()
@@ -59,25 +59,25 @@ class Pruned:
 
 
 def prune(
-    held: Mapping[str, Entity],
+    stored: Mapping[str, Entity],
     wanted: Wanted,
     *,
     authority: str,
     is_owned: Callable[[str], bool],
 ) -> Pruned:
-    """Find what to delete.
+    """Find the entities to delete.
 
     Args:
-        held: what is there, by xid: each group with everything below it.
+        stored: each group with everything below it, by xid.
         authority: this node's.
-        is_owned: whether what has an xid may be deleted at all.
+        is_owned: whether the entity at an xid may be deleted at all.
     """
-    due = [entity for xid, entity in held.items() if is_owned(xid) and _is_due(entity, wanted)]
+    due = [entity for xid, entity in stored.items() if is_owned(xid) and _is_due(entity, wanted)]
     foreign = {entity.xid: entity.path for entity in due if entity.authority != authority}
     doomed = {entity.xid: entity.path for entity in due if entity.xid not in foreign}
     staying = {
         str(entity.path.group)
-        for entity in held.values()
+        for entity in stored.values()
         if entity.kind == "resource" and entity.xid not in doomed
     }
     kept = [xid for xid, path in doomed.items() if path.kind == "group" and xid in staying]
@@ -97,15 +97,15 @@ def _is_due(entity: Entity, wanted: Wanted) -> bool:
 
 
 def roots_of(xids: Iterable[Xid]) -> list[Xid]:
-    """Those whose group is not among them."""
-    known = {*xids}
-    return sorted((xid for xid in known if not xid.rid or xid.group not in known), key=str)
+    """The xids whose group is not among them, in order."""
+    given = {*xids}
+    return sorted((xid for xid in given if not xid.rid or xid.group not in given), key=str)
 
 
 def lost_references(
     interaction: Interaction, deletes: Iterable[Xid], model: Model
 ) -> list[XRegistryError]:
-    """What documents say of versions that they do not have: neither ancestor nor default."""
+    """The errors of documents that name deleted versions as ancestors or as default version."""
     gone = {str(xid) for xid in deletes if xid.vid}
     found: list[XRegistryError] = []
     for upsert in interaction.resources if gone else ():
@@ -134,5 +134,5 @@ def _unknown(subject: str, vid: str) -> XRegistryError:
 
 
 def delete_all(xids: Iterable[Xid]) -> list[Delete]:
-    """What deletes these, as far as they are there."""
+    """Deletes of these entities, as far as they exist."""
     return [Delete(xid=xid, must_exist=False) for xid in xids]

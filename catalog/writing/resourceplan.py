@@ -226,8 +226,8 @@ class ResourcePlan:
                 draft, upsert.body, self.kind, patch=upsert.patch, document=upsert.document
             )
             if self.drafts.writes_only_changes:
-                held = self.drafts.documents.get(str(draft.xid))
-                keep_equal_document(draft, upsert.body, self.kind, held)
+                stored = self.drafts.documents.get(str(draft.xid))
+                keep_equal_document(draft, upsert.body, self.kind, stored)
 
     def _set_ancestor(self, draft: Draft, ancestor: object) -> None:
         if not isinstance(ancestor, str):
@@ -263,10 +263,11 @@ class ResourcePlan:
         self._check_matching()
 
     def _order(self) -> None:
-        versionorder.derive_ancestors(self.drafts, self.versions, self.kind)
-        versionorder.check_lineage(self.xid, self.versions, self.kind)
-        defaultversion.settle_default(self.draft, self.versions, self.kind)
-        if not self.draft.is_new and defaultversion.has_moved(self.draft):
+        draft, versions = self.draft, self.versions
+        versionorder.derive_ancestors(self.drafts, versions, self.kind)
+        versionorder.check_lineage(self.xid, versions, self.kind)
+        defaultversion.settle_default(draft, versions, self.kind)
+        if not draft.is_new and defaultversion.has_moved(draft):
             self.drafts.touch(self.draft)
 
     def _check_matching(self) -> None:
