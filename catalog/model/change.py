@@ -138,7 +138,8 @@ def _note_default_versions(
         if (old_default and old_default.xid) != (new_default and new_default.xid):
             touched[xid].names |= _shown(old_default, model) | _shown(new_default, model)
         elif old_default and new_default and old_default.digest != new_default.digest:
-            touched[xid].names |= _differences(old_default, new_default, model)
+            # It was written, so its own differences are noted already.
+            touched[xid].names |= touched[new_default.xid].names
 
 
 def _default_version(resource: Entity, entities: Mapping[str, Entity | Tombstone]) -> Entity | None:

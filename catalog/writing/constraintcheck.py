@@ -37,21 +37,19 @@ class ConstraintCheck:
         self._checked: set[str] = set()
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
-        """Add broken constraints to the violations of the drafts.
+        """Add the constraints that live resources break to the violations of the drafts.
 
         Raises:
             MustBeginAgain: it needs the lock on the whole catalog.
         """
         self._checked = {str(each.xid) for each in resources}
-        live = [each for each in resources if self.drafts.live(each.xid) is not None]
-        for each in live:
+        for each in resources:
             rules, target = self.drafts.rules_of(each.xid.group), each.draft.xref
             if rules.concern(each.xid.resources):
                 shown = _contents(each.versions) if target is None else await self._shown(target)
                 self._check(rules, each.xid, shown)
-        changed = [str(each.xid) for each in live if any(d.is_written for d in each.versions)]
-        if changed and self.is_referred:
-            await self._check_sources(changed)
+        if self.is_referred:
+            await self._check_sources(resources)
         for draft in list(self.drafts.by_xid.values()):
             if draft.xid.kind == "group" and draft.is_touched and not draft.is_deleted:
                 await self._check_group(draft)
@@ -74,9 +72,10 @@ class ConstraintCheck:
             for (path, kind), vids in broken.items()
         ]
 
-    async def _check_sources(self, changed: Collection[str]) -> None:
+    async def _check_sources(self, resources: Collection[ResourcePlan]) -> None:
         """Check the resources that show changed ones by cross reference, under their groups."""
-        for source in await self.content.load_sources(changed):
+        changed = [str(each.xid) for each in resources if any(d.is_written for d in each.versions)]
+        for source in await self.content.load_sources(changed) if changed else ():
             xid = Xid.parse(source.xid)
             draft = self.drafts.by_xid.get(source.xid)
             if draft is not None and (draft.is_deleted or draft.xref != source.target):

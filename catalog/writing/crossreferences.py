@@ -138,11 +138,11 @@ def without_repeated(upserts: Sequence[ResourceUpsert], model: Model) -> Iterato
     for upsert in upserts:
         xid = target_in(upsert.meta)
         target = None if xid is None else by_xid.get(xid)
-        id = f"{model.singular_of(upsert.xid)}id"
-        if target is not None and _content(upsert, id) == _content(target, id):
-            yield _only_reference(upsert, id)
-        else:
-            yield upsert
+        if target is not None:
+            id = f"{model.singular_of(upsert.xid)}id"
+            if _content(upsert, id) == _content(target, id):
+                upsert = _only_reference(upsert, id)
+        yield upsert
 
 
 def _content(upsert: ResourceUpsert, id: str) -> tuple[Any, ...]:

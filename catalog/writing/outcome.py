@@ -68,6 +68,7 @@ def outcome_of(
             entities.append(sealed := _sealed(draft, drafts, revived))
             if draft.had_document and sealed.document_sha256 is None:
                 dropped.append(sealed.xid)
+    before = {**drafts.referred, **drafts.before} if drafts.referred else drafts.before
     after: dict[str, Entity | Tombstone] = {each.xid: each for each in entities}
     after |= {each.xid: each for each in buried}
     return Outcome(
@@ -75,7 +76,7 @@ def outcome_of(
         at=drafts.now,
         entities=entities,
         tombstones=buried,
-        changes=changes_between({**drafts.referred, **drafts.before}, after, drafts.model),
+        changes=changes_between(before, after, drafts.model),
         dropped_documents=dropped,
         revived=list(revived),
         before=drafts.before,

@@ -148,7 +148,7 @@ class ResourcePlan:
             self._needed = written
         orphans = [draft for draft in written if "ancestorid" not in draft.attributes]
         versionorder.check_ancestors_exist(self.versions)
-        if self.kind.versionmode == versionorder.MANUAL:
+        if orphans and self.kind.versionmode == versionorder.MANUAL:
             versionorder.adopt(self.versions, orphans)
         return written
 
