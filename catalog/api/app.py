@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from aiohttp import hdrs, web
 
+from catalog.api.allowedmethods import answer_options, methods_of_route
 from catalog.api.answercache import ANSWERS, AnswerCache
-from catalog.api.configuration import configuration_middleware
 from catalog.api.documents import document_middleware
-from catalog.api.entities import handle_entity
-from catalog.api.methods import answer_options, methods_of_route
+from catalog.api.entitypaths import handle_entity
+from catalog.api.reconfigure import configuration_middleware
 from catalog.api.routes import routes as native_routes
 from catalog.api.routes import short_path
 from catalog.context import CONTEXT, Context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import hdrs, web
 
-from catalog.api.configuration import reconfigure
+from catalog.api.reconfigure import reconfigure
 from catalog.context import CONTEXT
 from catalog.http.body import read_object
 from catalog.http.etag import strong_tag

@@ -41,7 +41,7 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
     text = await read_body(request)
     if not text:
         raise MissingBody(request.path)
-    parse = parse_yaml if request.content_type.lower() == YAML else parse_json
+    parse = parse_yaml if request.content_type.lower() == DOCUMENT_YAML else parse_json
     try:
         source = await asyncio.to_thread(parse, text, request.app[CONTEXT].settings.max_depth)
     except NotParsable as error:
@@ -78,12 +78,12 @@ async def document_middleware(request: web.Request, handler: Handler) -> web.Str
 
 def _represented(body: bytes, wanted: Representation) -> bytes:
     document = {"$schema": SCHEMA, **downgrade(orjson.loads(body), wanted.edition)}
-    return to_yaml(document) if wanted.media_type == YAML else orjson.dumps(document)
+    return to_yaml(document) if wanted.media_type == DOCUMENT_YAML else orjson.dumps(document)
 
 
-JSON = "application/cloudevents-registry+json"
-YAML = "application/cloudevents-registry+yaml"
-DOCUMENTS = (JSON, YAML)
+DOCUMENT_JSON = "application/cloudevents-registry+json"
+DOCUMENT_YAML = "application/cloudevents-registry+yaml"
+DOCUMENTS = (DOCUMENT_JSON, DOCUMENT_YAML)
 
 
 _PLAIN_JSON = "application/json"

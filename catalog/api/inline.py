@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from catalog.api.target import Target
+from catalog.api.requesttarget import RequestTarget
 from catalog.http.flags import Flags
 from catalog.model.errors import BadInline, InlineNoninlineable, NotAvailable
 from catalog.model.schema import Attribute, Model, ResourceType
@@ -28,7 +28,7 @@ def inlines(inline: Inline, name: str) -> Inline | None:
     return inline.get(name)
 
 
-def parse_inline(flags: Flags, model: Model, target: Target) -> Inline:
+def parse_inline(flags: Flags, model: Model, target: RequestTarget) -> Inline:
     """The `inline` flag (core/spec.md, "Inline Flag"); without a value it stands for `*`.
 
     Raises:
@@ -74,7 +74,7 @@ def _check_path(
         inlineable = inlineable[name]
 
 
-def _attributes(model: Model, target: Target) -> Mapping[str, Attribute]:
+def _attributes(model: Model, target: RequestTarget) -> Mapping[str, Attribute]:
     """The attributes of what the inlined things would be in."""
     kind = target.resource_type
     if kind is not None:
@@ -85,7 +85,7 @@ def _attributes(model: Model, target: Target) -> Mapping[str, Attribute]:
     return model.groups[groups].attributes if groups else model.attributes
 
 
-def _inlineable(model: Model, target: Target) -> Inline:
+def _inlineable(model: Model, target: RequestTarget) -> Inline:
     """Everything that may be inlined in what `target` answers with."""
     kind = target.resource_type
     match target.kind, target.plural:

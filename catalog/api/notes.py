@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias
 
-from catalog.api.view import View
+from catalog.api.readplan import ReadPlan
 from catalog.context import Context
 from catalog.http.headers import write_item
 from catalog.messages import BASES, places
@@ -21,7 +21,7 @@ from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.reading.read import read_entities
+from catalog.reading.entities import read_entities
 from catalog.rules import Fault, Rules, Subject
 from catalog.writing.outcome import Outcome
 
@@ -57,7 +57,7 @@ class _Touched:
         return False
 
 
-async def notes_on(view: View, interaction: Interaction, outcome: Outcome) -> dict[str, str]:
+async def notes_on(view: ReadPlan, interaction: Interaction, outcome: Outcome) -> dict[str, str]:
     """The field for an answer to a write; nothing where no rule is broken."""
     base_url = view.context.base_url(view.request)
     found = await find_notes(view.context, view.model, base_url, interaction, outcome)

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 
 from aiohttp import web
 
-from catalog.api.methods import methods_of, methods_of_route
+from catalog.api.allowedmethods import methods_of, methods_of_route
 from catalog.api.openapi_operations import (
-    JSON,
+    JSON_BODY,
     VERBS,
     content,
     documents_at,
@@ -26,7 +26,7 @@ from catalog.api.openapi_schemas import (
     reference,
     required_of,
 )
-from catalog.api.target import Target, TargetKind
+from catalog.api.requesttarget import RequestTarget, TargetKind
 from catalog.context import CONTEXT
 from catalog.http.responses import json_response
 from catalog.model.capabilities import Capabilities
@@ -69,7 +69,7 @@ def describe(configuration: Configuration, router: web.UrlDispatcher, base: str)
             "responses": {
                 "Refused": {
                     "description": "Refused; the error document says why.",
-                    "content": content(JSON, reference("Problem")),
+                    "content": content(JSON_BODY, reference("Problem")),
                 }
             },
         },
@@ -94,10 +94,10 @@ def _fixed_operation(path: str, route: web.AbstractRoute) -> Json:
     about = (inspect.getdoc(route.handler) or "").partition("\n")[0]
     done: Json = {"description": "Done."}
     if documents := documents_at(path):
-        done["content"] = {**content(JSON, {"type": "object"}), **documents}
+        done["content"] = {**content(JSON_BODY, {"type": "object"}), **documents}
     operation: Json = {"summary": about, "responses": {"2XX": done, **refusals()}}
     if route.method in ("PUT", "PATCH", "POST"):
-        operation["requestBody"] = {"content": {JSON: {"schema": {}}}}
+        operation["requestBody"] = {"content": {JSON_BODY: {"schema": {}}}}
     return operation
 
 
@@ -143,15 +143,17 @@ def _target(
     plural: str = "",
     details: bool = False,
     resource_type: ResourceType | None = None,
-) -> Target:
+) -> RequestTarget:
     """What stands for all paths of a kind."""
-    return Target(kind=kind, xid=Xid(), plural=plural, details=details, resource_type=resource_type)
+    return RequestTarget(
+        kind=kind, xid=Xid(), plural=plural, details=details, resource_type=resource_type
+    )
 
 
 def _entry(
     able: Capabilities,
     path: str,
-    target: Target,
+    target: RequestTarget,
     shown: Json,
     settable: Mapping[str, Attribute] | None = None,
 ) -> tuple[str, Json]:
@@ -167,13 +169,13 @@ def _entry(
             able,
             target,
             method,
-            taken={**content(JSON, taken), **documents},
-            shown={**content(JSON, answer), **documents},
+            taken={**content(JSON_BODY, taken), **documents},
+            shown={**content(JSON_BODY, answer), **documents},
         )
     return path, _path(path, operations)
 
 
-def _document_entry(able: Capabilities, path: str, target: Target) -> tuple[str, Json]:
+def _document_entry(able: Capabilities, path: str, target: RequestTarget) -> tuple[str, Json]:
     """A path that takes and shows a document, with its metadata in `xRegistry-` headers."""
     operations = {
         method.lower(): operation_on(able, target, method, taken=content("*/*", {}), shown={})
@@ -183,7 +185,7 @@ def _document_entry(able: Capabilities, path: str, target: Target) -> tuple[str,
     return path, _path(path, operations)
 
 
-def _methods(target: Target, able: Capabilities) -> Iterator[str]:
+def _methods(target: RequestTarget, able: Capabilities) -> Iterator[str]:
     return (method for method in methods_of(target, able) if method in VERBS)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from catalog.api.documents import DOCUMENTS, PATHS
 from catalog.api.openapi_schemas import Json
-from catalog.api.target import Target
+from catalog.api.requesttarget import RequestTarget
 from catalog.model.capabilities import Capabilities
 
-JSON = "application/json"
+JSON_BODY = "application/json"
 
 _TEXT: Json = {"type": "string"}
 _TEXTS: Json = {"type": "array", "items": _TEXT}
@@ -43,7 +43,7 @@ VERBS = {
 
 
 def operation_on(
-    able: Capabilities, target: Target, method: str, *, taken: Json, shown: Json
+    able: Capabilities, target: RequestTarget, method: str, *, taken: Json, shown: Json
 ) -> Json:
     """What one method does on a kind of path.
 
@@ -66,7 +66,7 @@ def operation_on(
     return operation
 
 
-def _flags_for(target: Target, method: str) -> Iterator[str]:
+def _flags_for(target: RequestTarget, method: str) -> Iterator[str]:
     if method != "DELETE":
         yield from _SHOWING
     elif target.kind != "collection":
@@ -84,7 +84,7 @@ def _flags_for(target: Target, method: str) -> Iterator[str]:
         yield "setdefaultversionid"
 
 
-def _successes(target: Target, method: str, shown: Json) -> Json:
+def _successes(target: RequestTarget, method: str, shown: Json) -> Json:
     done: Json = {"description": "Done.", **({"content": shown} if shown else {})}
     match method:
         case "GET":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from catalog.api import capabilities, model, subscriptions, wellknown
+from catalog.api import capabilities, selfdescription, subscriptions, wellknown
 from catalog.api.apply import get_apply, post_apply
-from catalog.api.entities import redirect
+from catalog.api.entitypaths import redirect
 from catalog.api.openapi import get_openapi
 from catalog.api.validate import post_message
 
@@ -16,10 +16,10 @@ _MESSAGES = (
 )
 
 routes: list[web.RouteDef] = [
-    web.get("/model", model.get_model),
-    web.get("/modelsource", model.get_modelsource),
-    web.put("/modelsource", model.put_modelsource),
-    web.get("/export", model.get_export),
+    web.get("/model", selfdescription.get_model),
+    web.get("/modelsource", selfdescription.get_modelsource),
+    web.put("/modelsource", selfdescription.put_modelsource),
+    web.get("/export", selfdescription.get_export),
     web.get("/capabilities", capabilities.get_capabilities),
     web.put("/capabilities", capabilities.put_capabilities),
     web.patch("/capabilities", capabilities.put_capabilities),

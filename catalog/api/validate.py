@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from catalog.api.target import parse_path
+from catalog.api.requesttarget import parse_path
 from catalog.context import CONTEXT, Context
 from catalog.formats import UnusableSchema, is_supported
 from catalog.http.body import parse_json, read_body
@@ -32,8 +32,8 @@ from catalog.model.errors import MissingBody, NotFound
 from catalog.model.ownerrors import UnsupportedMediaType
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
+from catalog.reading.entities import load_documents, read_entities
 from catalog.reading.loaded import Loaded
-from catalog.reading.read import load_documents, read_entities
 from catalog.store.database import Connection
 
 _ROOT = "/validate"

@@ -9,18 +9,18 @@ from typing import Any
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from catalog.api.entityread import answer_document, answer_owner, read_one, shown, version_shown
 from catalog.api.notes import notes_on
-from catalog.api.read import answer_document, answer_owner, read_one, shown, version_shown
+from catalog.api.readplan import ReadPlan
+from catalog.api.requesttarget import RequestTarget
 from catalog.api.scope import UNFILTERED, Scope
-from catalog.api.target import Target
-from catalog.api.treewriter import TreeWriter
-from catalog.api.view import View
+from catalog.api.subtreejson import SubtreeWriter
 from catalog.http.headers import interaction_headers
-from catalog.http.responses import JSON, json_response
+from catalog.http.responses import JSON_TYPE, json_response
 from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid, collection_of
-from catalog.reading import read
+from catalog.reading import entities
 from catalog.reading.find import find_among, put_in_order
 from catalog.reading.loaded import Loaded
 from catalog.store.database import Connection
@@ -28,7 +28,7 @@ from catalog.writing.outcome import Outcome
 
 
 async def answer_written(
-    view: View, interaction: Interaction, outcome: Outcome
+    view: ReadPlan, interaction: Interaction, outcome: Outcome
 ) -> web.StreamResponse:
     """The one entity that a request is directed to, or those of a collection in it."""
     request, target, headers = view.request, view.target, interaction_headers(outcome)
@@ -50,7 +50,7 @@ async def answer_written(
     return json_response(body, status=status, headers=headers)
 
 
-async def _scope_of_one(view: View) -> Scope:
+async def _scope_of_one(view: ReadPlan) -> Scope:
     """What filters leave over below an entity that was written; below versions nothing is."""
     if view.query.filters is None or view.target.kind in ("version", "meta"):
         return UNFILTERED
@@ -59,17 +59,17 @@ async def _scope_of_one(view: View) -> Scope:
 
 
 async def _answer_document(
-    view: View, known: Loaded, status: int, headers: dict[str, str]
+    view: ReadPlan, known: Loaded, status: int, headers: dict[str, str]
 ) -> web.Response:
     version = version_shown(known, view.xid)
     async with view.context.database.pool.acquire() as connection:
-        await read.load_documents(connection, known, [version])
+        await entities.load_documents(connection, known, [version])
     body = known.document_of(version)
     return answer_document(view, known, body, status=status, headers=headers)
 
 
 async def _answer_processed(
-    view: View, interaction: Interaction, outcome: Outcome, headers: dict[str, str]
+    view: ReadPlan, interaction: Interaction, outcome: Outcome, headers: dict[str, str]
 ) -> web.StreamResponse:
     """The entities that were processed by id, or by type and id."""
     target, inline = view.target, view.query.inline
@@ -77,17 +77,17 @@ async def _answer_processed(
     if inline and target.plural != "versions":
         async with view.snapshot() as snapshot:
             listed, scope = await _asked_for(snapshot.connection, view, written)
-            writer = TreeWriter(snapshot.connection, view.renderer(Loaded(), scope))
+            writer = SubtreeWriter(snapshot.connection, view.renderer(Loaded(), scope))
             pieces = writer.listed(target.path, listed, inline)
-            headers["Content-Type"] = JSON
+            headers["Content-Type"] = JSON_TYPE
             return await view.send(snapshot, writer, pieces, CIMultiDict(headers))
     async with view.context.database.pool.acquire() as connection:
         listed, scope = await _asked_for(connection, view, written)
-        known = await read.read_entities(connection, view.model, written, follows=view.follows)
+        known = await entities.read_entities(connection, view.model, written, follows=view.follows)
         known = _with_own_writes(known, outcome)
         if inline:
             versions = [known.entities[str(xid)] for xid in written]
-            await read.load_documents(connection, known, versions)
+            await entities.load_documents(connection, known, versions)
     renderer = view.renderer(known, scope)
     by_type: dict[str, Any] = {
         collection.rpartition("/")[2]: renderer.collection(xids, inline)
@@ -99,7 +99,7 @@ async def _answer_processed(
 
 
 async def _asked_for(
-    connection: Connection, view: View, written: Sequence[Xid]
+    connection: Connection, view: ReadPlan, written: Sequence[Xid]
 ) -> tuple[dict[str, list[str]], Scope]:
     """What a request wants to see of what it wrote, by collection and in order."""
     target, query, listed = view.target, view.query, _by_collection(written)
@@ -129,7 +129,7 @@ def answer_deleted(outcome: Outcome) -> web.Response:
     return web.Response(status=204, headers=interaction_headers(outcome))
 
 
-def _places(base: str, target: Target, outcome: Outcome, status: int) -> dict[str, str]:
+def _places(base: str, target: RequestTarget, outcome: Outcome, status: int) -> dict[str, str]:
     """Where a new entity is, and a new version (core/http.md, "Creating or Updating Entities")."""
     kind = target.resource_type
     suffix = "$details" if target.details and kind is not None and kind.hasdocument else ""
@@ -156,15 +156,15 @@ def _new_version(xid: Xid, outcome: Outcome) -> str | None:
 
 
 def _entity_written(
-    request: web.Request, target: Target, interaction: Interaction, outcome: Outcome
-) -> Target:
+    request: web.Request, target: RequestTarget, interaction: Interaction, outcome: Outcome
+) -> RequestTarget:
     """`POST` to a resource answers with the one version that it wrote."""
     if not (request.method == hdrs.METH_POST and target.kind == "resource"):
         return target
     vid = interaction.resources[0].versions[0].vid
     written = str(target.xid.version(vid)) if vid else _new_version(target.xid, outcome)
     assert written is not None, "without an id, a version is new"
-    return Target(
+    return RequestTarget(
         kind="version",
         xid=Xid.parse(written),
         details=target.details,
@@ -172,7 +172,7 @@ def _entity_written(
     )
 
 
-async def _known_after(view: View, outcome: Outcome) -> Loaded:
+async def _known_after(view: ReadPlan, outcome: Outcome) -> Loaded:
     """What a GET would know now; for one resource the interaction has all of it at hand."""
     xid, inline = view.xid, view.query.inline
     if xid.rid and not inline and not _is_reference(xid, outcome):
@@ -181,7 +181,7 @@ async def _known_after(view: View, outcome: Outcome) -> Loaded:
     async with view.context.database.pool.acquire() as connection:
         if inline:
             return await read_one(connection, view)
-        known = await read.read_entities(connection, view.model, [xid], follows=view.follows)
+        known = await entities.read_entities(connection, view.model, [xid], follows=view.follows)
         return _with_own_writes(known, outcome)
 
 
@@ -198,7 +198,7 @@ def _with_own_writes(known: Loaded, outcome: Outcome) -> Loaded:
     return known
 
 
-def _processed(target: Target, interaction: Interaction, outcome: Outcome) -> list[Xid]:
+def _processed(target: RequestTarget, interaction: Interaction, outcome: Outcome) -> list[Xid]:
     """What was asked for, without what was overlooked, or was too old to be kept."""
     if target.kind == "collection" and target.xid.rid:
         versions = (v for upsert in interaction.resources for v in upsert.versions)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aiohttp import hdrs, web
 
-from catalog.api.target import Target
+from catalog.api.requesttarget import RequestTarget
 from catalog.http.flags import Flags
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import BadDefaultVersionId, BadFlag, BadIgnore
@@ -36,7 +36,7 @@ _NONE = WriteFlags()
 
 
 def read_write_flags(
-    request: web.Request, target: Target, capabilities: Capabilities
+    request: web.Request, target: RequestTarget, capabilities: Capabilities
 ) -> WriteFlags:
     """The flags of a write.
 
@@ -54,7 +54,7 @@ def read_write_flags(
     )
 
 
-def _read_epoch(request: web.Request, target: Target, given: Sequence[str]) -> int | None:
+def _read_epoch(request: web.Request, target: RequestTarget, given: Sequence[str]) -> int | None:
     """core/spec.md, "Epoch Flag". Where it is not looked at, it must not seem to be."""
     if not given:
         return None
@@ -90,7 +90,7 @@ def _read_ignore(
     return frozenset(ignored)
 
 
-def _read_default(request: web.Request, target: Target, given: Sequence[str]) -> str | None:
+def _read_default(request: web.Request, target: RequestTarget, given: Sequence[str]) -> str | None:
     """core/spec.md, "SetDefaultVersionID Flag"."""
     if not given:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 from catalog.http.responses import to_json
 
 
-class Text:
+class JsonText:
     """A JSON document under way: open an object, write members, close it."""
 
     def __init__(self) -> None:

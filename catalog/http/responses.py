@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from aiohttp import hdrs, web
 
-JSON = "application/json; charset=utf-8"
+JSON_TYPE = "application/json; charset=utf-8"
 
 
 def to_json(data: Any) -> bytes:
@@ -21,7 +21,7 @@ def json_response(
 ) -> web.Response:
     """A response with `data` as JSON."""
     return web.Response(
-        body=to_json(data), status=status, headers={"Content-Type": JSON, **(headers or {})}
+        body=to_json(data), status=status, headers={"Content-Type": JSON_TYPE, **(headers or {})}
     )
 
 

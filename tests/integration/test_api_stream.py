@@ -239,7 +239,7 @@ async def test_documents_too_large_to_inline_are_refused_before_anything_is_sent
 ) -> None:
     """core/spec.md, "Inline Flag": `too_large`."""
     monkeypatch.setattr("catalog.reading.tree.MOST_DOCUMENT_BYTES", 1000)
-    monkeypatch.setattr("catalog.reading.read.MOST_DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr("catalog.reading.entities.MOST_DOCUMENT_BYTES", 1000)
     async with start_node(database_url) as node:
         versions = {f"{n}": {"format": FORMAT, "schema": "x" * 400} for n in range(3)}
         await node.put(f"{S}$details", {"versions": versions})

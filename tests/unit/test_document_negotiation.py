@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.api.documents import JSON, YAML, Representation, representation_for
+from catalog.api.documents import DOCUMENT_JSON, DOCUMENT_YAML, Representation, representation_for
 
-DOCUMENT = Representation(media_type=JSON)
+DOCUMENT = Representation(media_type=DOCUMENT_JSON)
 
 
 @pytest.mark.parametrize(
@@ -19,25 +19,31 @@ DOCUMENT = Representation(media_type=JSON)
         ("application/*", None),
         ("text/html", None),
         ("application/json", None),
-        (JSON, DOCUMENT),
-        (JSON.upper(), DOCUMENT),
-        (f"{JSON}, {YAML}", DOCUMENT),
-        (f"{JSON};q=0.5, {YAML};q=0.6", Representation(media_type=YAML)),
-        (f"{JSON};q=0.5, application/json", None),
-        (f"{JSON};q=0.5, application/json;q=0.4", DOCUMENT),
-        (f"{JSON}, application/json", None),
-        (f"{JSON}, */*;q=0.1", DOCUMENT),
-        (f"*/*, {JSON};q=0", None),
-        (f"{JSON};q=0", None),
-        (f"{JSON};q=2", None),
-        (f"{JSON};q=x", None),
-        ('text/x;p="a,b", ' + JSON, DOCUMENT),
-        (f"{JSON};specversion=0.4", Representation(media_type=JSON, edition="0.4")),
-        (f'{JSON}; specversion="1.0-RC2"', Representation(media_type=JSON, edition="rc2")),
-        (f"{JSON};specversion=7", None),
+        (DOCUMENT_JSON, DOCUMENT),
+        (DOCUMENT_JSON.upper(), DOCUMENT),
+        (f"{DOCUMENT_JSON}, {DOCUMENT_YAML}", DOCUMENT),
+        (f"{DOCUMENT_JSON};q=0.5, {DOCUMENT_YAML};q=0.6", Representation(media_type=DOCUMENT_YAML)),
+        (f"{DOCUMENT_JSON};q=0.5, application/json", None),
+        (f"{DOCUMENT_JSON};q=0.5, application/json;q=0.4", DOCUMENT),
+        (f"{DOCUMENT_JSON}, application/json", None),
+        (f"{DOCUMENT_JSON}, */*;q=0.1", DOCUMENT),
+        (f"*/*, {DOCUMENT_JSON};q=0", None),
+        (f"{DOCUMENT_JSON};q=0", None),
+        (f"{DOCUMENT_JSON};q=2", None),
+        (f"{DOCUMENT_JSON};q=x", None),
+        ('text/x;p="a,b", ' + DOCUMENT_JSON, DOCUMENT),
         (
-            f"{JSON};specversion=0.4;q=0.3, {JSON};specversion=0.5",
-            Representation(media_type=JSON, edition="0.5"),
+            f"{DOCUMENT_JSON};specversion=0.4",
+            Representation(media_type=DOCUMENT_JSON, edition="0.4"),
+        ),
+        (
+            f'{DOCUMENT_JSON}; specversion="1.0-RC2"',
+            Representation(media_type=DOCUMENT_JSON, edition="rc2"),
+        ),
+        (f"{DOCUMENT_JSON};specversion=7", None),
+        (
+            f"{DOCUMENT_JSON};specversion=0.4;q=0.3, {DOCUMENT_JSON};specversion=0.5",
+            Representation(media_type=DOCUMENT_JSON, edition="0.5"),
         ),
     ],
 )

@@ -17,7 +17,7 @@ from catalog.context import CONTEXT, Context
 from catalog.dialects.discovery.composer import ServiceWrite
 from catalog.http.background import BACKGROUND_TASKS
 from catalog.http.problems import problem_document
-from catalog.http.responses import JSON, to_json
+from catalog.http.responses import JSON_TYPE, to_json
 from catalog.model.errors import NotFound, ServerBusy, ServerError, XRegistryError
 from catalog.model.ownerrors import RequestInterrupted
 from catalog.store import services
@@ -85,7 +85,7 @@ async def _apply_in_background(
         if failure is not None:
             body = to_json(problem_document(failure))
             async with context.database.transaction() as connection:
-                headers = {"Content-Type": JSON}
+                headers = {"Content-Type": JSON_TYPE}
                 await services.settle(connection, write.id, "failed", headers, body)
 
 

@@ -23,7 +23,7 @@ from catalog.dialects.discovery.requests import (
 from catalog.dialects.discovery.serviceevents import Json
 from catalog.http.body import read_json
 from catalog.http.preconditions import condition_on
-from catalog.http.responses import JSON, to_json
+from catalog.http.responses import JSON_TYPE, to_json
 from catalog.model.errors import BadRequest
 
 
@@ -86,7 +86,7 @@ async def _write(
 
 def _answer(status: int, body: Any, **headers: str) -> ServiceAnswer:
     return ServiceAnswer(
-        status=status, headers={"Content-Type": JSON, **headers}, body=to_json(body)
+        status=status, headers={"Content-Type": JSON_TYPE, **headers}, body=to_json(body)
     )
 
 

@@ -15,7 +15,7 @@ from catalog.dialects.registry04.load import load_document, load_version
 from catalog.dialects.registry04.names import Json
 from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, headers_of
 from catalog.http.headers import encode_url, interaction_headers
-from catalog.http.responses import JSON, json_response, to_json
+from catalog.http.responses import JSON_TYPE, json_response, to_json
 from catalog.model.configuration import Configuration
 from catalog.model.errors import CompatibilityViolation
 from catalog.model.interaction import Interaction
@@ -136,7 +136,7 @@ class Exchange:
             named[hdrs.CONTENT_TYPE] = encode_url(version.attributes.get("contenttype") or _ANY)
         else:
             body = to_json(shown)
-            named[hdrs.CONTENT_TYPE] = JSON
+            named[hdrs.CONTENT_TYPE] = JSON_TYPE
         return web.Response(status=status, body=body, headers=named)
 
     async def load_group(self, connection: Connection) -> Json:

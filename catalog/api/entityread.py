@@ -9,23 +9,23 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from catalog.api.answercache import ANSWERS, CachedAnswer
-from catalog.api.collection import answer_collection
+from catalog.api.collectionread import answer_collection
+from catalog.api.entityjson import EntityRenderer
 from catalog.api.inline import inlines
 from catalog.api.metadataheaders import headers_of
-from catalog.api.query import read_query
-from catalog.api.renderer import Renderer
+from catalog.api.readflags import read_flags
+from catalog.api.readplan import ReadPlan
+from catalog.api.requesttarget import RequestTarget
 from catalog.api.scope import UNFILTERED
-from catalog.api.target import Target
-from catalog.api.treewriter import TreeWriter
-from catalog.api.view import View
+from catalog.api.subtreejson import SubtreeWriter
 from catalog.context import Context
 from catalog.http.etag import tag
 from catalog.http.headers import encode_url
-from catalog.http.responses import JSON, UNTYPED, json_response
+from catalog.http.responses import JSON_TYPE, UNTYPED, json_response
 from catalog.model.entity import Entity
 from catalog.model.errors import CannotDocXref, NotFound
 from catalog.model.xid import Xid
-from catalog.reading import read
+from catalog.reading import entities
 from catalog.reading.loaded import Loaded
 from catalog.store import entities as store
 from catalog.store.database import Connection
@@ -33,19 +33,21 @@ from catalog.store.database import Connection
 _READING = (hdrs.METH_GET, hdrs.METH_HEAD)
 
 
-async def answer_read(request: web.Request, context: Context, target: Target) -> web.StreamResponse:
+async def answer_read(
+    request: web.Request, context: Context, target: RequestTarget
+) -> web.StreamResponse:
     """Read something, and remember the answer."""
     configuration = context.configuration
     answers = request.app[ANSWERS]
     ticket = answers.ticket()
-    view = View(
+    view = ReadPlan(
         request=request,
         context=context,
         configuration=configuration,
         target=target,
-        query=read_query(request, target, configuration),
+        query=read_flags(request, target, configuration),
     )
-    response = await answer_view(view)
+    response = await answer_plan(view)
     if (
         isinstance(response, web.Response)
         and response.status in (200, 303)
@@ -64,7 +66,7 @@ async def answer_read(request: web.Request, context: Context, target: Target) ->
     return response
 
 
-async def answer_view(view: View) -> web.StreamResponse:
+async def answer_plan(view: ReadPlan) -> web.StreamResponse:
     """Whatever a request to read addresses."""
     target, query = view.target, view.query
     if target.is_document and not query.doc:
@@ -77,7 +79,7 @@ async def answer_view(view: View) -> web.StreamResponse:
 
 
 async def answer_owner(
-    view: View, headers: CIMultiDict[str], *, status: int = 200
+    view: ReadPlan, headers: CIMultiDict[str], *, status: int = 200
 ) -> web.StreamResponse:
     """The registry or a group with what it inlines, of whatever size."""
     query = view.query
@@ -87,14 +89,14 @@ async def answer_owner(
         found = await store.load(connection, [str(view.xid)])
         if not found:
             raise NotFound(str(view.xid))
-        writer = TreeWriter(connection, view.renderer(Loaded(), scope))
+        writer = SubtreeWriter(connection, view.renderer(Loaded(), scope))
         entity = found[str(view.xid)]
         pieces = writer.owner(entity, query.inline, with_own=not query.collections)
-        headers[hdrs.CONTENT_TYPE] = JSON
+        headers[hdrs.CONTENT_TYPE] = JSON_TYPE
         return await view.send(snapshot, writer, pieces, headers, status=status)
 
 
-async def _answer_one(view: View) -> web.Response:
+async def _answer_one(view: ReadPlan) -> web.Response:
     if view.query.filters is None:
         async with view.context.database.pool.acquire() as connection:
             known, scope = await read_one(connection, view), UNFILTERED
@@ -106,7 +108,7 @@ async def _answer_one(view: View) -> web.Response:
     return json_response(shown(renderer, view), headers=_location(renderer, view))
 
 
-def _location(renderer: Renderer, view: View) -> dict[str, str]:
+def _location(renderer: EntityRenderer, view: ReadPlan) -> dict[str, str]:
     """A resource shows its default version, so that is where its content is."""
     if view.target.kind != "resource":
         return {}
@@ -114,7 +116,7 @@ def _location(renderer: Renderer, view: View) -> dict[str, str]:
     return {hdrs.CONTENT_LOCATION: url} if url else {}
 
 
-async def read_one(connection: Connection, view: View) -> Loaded:
+async def read_one(connection: Connection, view: ReadPlan) -> Loaded:
     """One entity with what is to be inlined in it.
 
     Raises:
@@ -124,9 +126,9 @@ async def read_one(connection: Connection, view: View) -> Loaded:
     xid, kind, inline = view.xid, view.target.resource_type, view.query.inline
     versions = inlines(inline, "versions") if view.target.kind == "resource" else None
     if versions is not None:
-        known = await read.read_subtree(connection, xid, follows=view.follows)
+        known = await entities.read_subtree(connection, xid, follows=view.follows)
     else:
-        known = await read.read_entities(connection, view.model, [xid], follows=view.follows)
+        known = await entities.read_entities(connection, view.model, [xid], follows=view.follows)
     resource = known.entities.get(str(xid.resource)) if xid.vid else None
     if not view.follows and resource is not None and "xref" in resource.attributes:
         raise CannotDocXref(resource.xid)
@@ -134,15 +136,15 @@ async def read_one(connection: Connection, view: View) -> Loaded:
         raise NotFound(str(xid))
     if kind is not None and kind.hasdocument and view.target.kind != "meta":
         if versions is not None and inlines(versions, kind.singular) is not None:
-            await read.load_documents(connection, known, known.entities.values())
+            await entities.load_documents(connection, known, known.entities.values())
         elif inlines(inline, kind.singular) is not None:
             entity = known.entities[str(xid)]
             version = entity if xid.vid else known.default_of(entity)
-            await read.load_documents(connection, known, [version] if version else [])
+            await entities.load_documents(connection, known, [version] if version else [])
     return known
 
 
-def shown(renderer: Renderer, view: View) -> dict[str, Any]:
+def shown(renderer: EntityRenderer, view: ReadPlan) -> dict[str, Any]:
     """What is known of one entity, as the body of an answer."""
     entity = renderer.known.entities[str(view.xid)]
     if view.target.kind == "meta":
@@ -150,7 +152,7 @@ def shown(renderer: Renderer, view: View) -> dict[str, Any]:
     return renderer.show(entity, view.query.inline)
 
 
-async def _answer_document(view: View) -> web.Response:
+async def _answer_document(view: ReadPlan) -> web.Response:
     if view.query.filters is None:
         async with view.context.database.pool.acquire() as connection:
             known, body = await read_document(connection, view)
@@ -161,10 +163,10 @@ async def _answer_document(view: View) -> web.Response:
     return answer_document(view, known, body)
 
 
-async def read_document(connection: Connection, view: View) -> tuple[Loaded, bytes]:
-    known = await read.read_entity(connection, view.model, view.xid)
+async def read_document(connection: Connection, view: ReadPlan) -> tuple[Loaded, bytes]:
+    known = await entities.read_entity(connection, view.model, view.xid)
     version = version_shown(known, view.xid)
-    await read.load_documents(connection, known, [version])
+    await entities.load_documents(connection, known, [version])
     return known, known.document_of(version)
 
 
@@ -185,7 +187,7 @@ def version_shown(known: Loaded, xid: Xid) -> Entity:
 
 
 def answer_document(
-    view: View,
+    view: ReadPlan,
     known: Loaded,
     body: bytes,
     *,

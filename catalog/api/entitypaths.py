@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from aiohttp import hdrs, web
 
+from catalog.api.allowedmethods import answer_options, check_method, methods_of
 from catalog.api.answercache import ANSWERS
-from catalog.api.methods import answer_options, check_method, methods_of
-from catalog.api.read import answer_read
-from catalog.api.target import parse_path
-from catalog.api.write import answer_delete, answer_write
+from catalog.api.entityread import answer_read
+from catalog.api.entitywrite import answer_delete, answer_write
+from catalog.api.requesttarget import parse_path
 from catalog.context import CONTEXT, Context
 from catalog.http.deadline import in_bounded_time
 from catalog.http.problems import errors_of

@@ -7,13 +7,13 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from catalog.api.configuration import NAMES, reconfiguration_in
 from catalog.api.documents import read_registry
+from catalog.api.entityread import answer_document, read_document, read_one, shown
 from catalog.api.metadataheaders import forbid_metadata, metadata_from
-from catalog.api.query import PLAIN, read_shape
-from catalog.api.read import answer_document, read_document, read_one, shown
-from catalog.api.target import Target
-from catalog.api.view import View
+from catalog.api.readflags import NO_FLAGS, read_answer_flags
+from catalog.api.readplan import ReadPlan
+from catalog.api.reconfigure import CONFIGURABLE, reconfiguration_in
+from catalog.api.requesttarget import RequestTarget
 from catalog.api.writeanswer import answer_deleted, answer_written
 from catalog.api.writeflags import read_write_flags
 from catalog.context import Context
@@ -29,11 +29,11 @@ from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.writing.transaction import Condition
 
-_SET = frozenset(NAMES)
+_SET = frozenset(CONFIGURABLE)
 
 
 async def answer_write(
-    request: web.Request, context: Context, target: Target
+    request: web.Request, context: Context, target: RequestTarget
 ) -> web.StreamResponse:
     """PUT, PATCH and POST (core/http.md, "Creating or Updating Entities")."""
     configuration = context.configuration
@@ -59,14 +59,14 @@ async def answer_write(
         _read(request, target, interaction, after.model, body)
     if flags.default is not None:
         interaction.choose_default(flags.default, creates_one=_creates_one(request, target))
-    query = read_shape(request, target, configuration.capabilities, after.model)
+    query = read_answer_flags(request, target, configuration.capabilities, after.model)
     condition = condition_of(request, context, configuration, target)
     outcome = await context.writer.apply(
         configuration, interaction, reconfiguration, condition=condition
     )
     if reconfiguration is not None:
         context.adopt(reconfiguration.configuration)
-    view = View(
+    view = ReadPlan(
         request=request,
         context=context,
         configuration=context.configuration,
@@ -76,19 +76,21 @@ async def answer_write(
     return await answer_written(view, interaction, outcome)
 
 
-def _interaction(request: web.Request, target: Target, ignore: frozenset[str]) -> Interaction:
+def _interaction(
+    request: web.Request, target: RequestTarget, ignore: frozenset[str]
+) -> Interaction:
     is_collection = target.kind == "collection"
     return Interaction(at=target.xid, path=request.path, is_collection=is_collection, ignore=ignore)
 
 
-def _creates_one(request: web.Request, target: Target) -> bool:
+def _creates_one(request: web.Request, target: RequestTarget) -> bool:
     """Whether the server may have to choose a new version's id, and no more than one."""
     return request.method == hdrs.METH_POST and target.kind == "resource"
 
 
 def _read(
     request: web.Request,
-    target: Target,
+    target: RequestTarget,
     interaction: Interaction,
     model: Model,
     body: Mapping[str, Any],
@@ -123,7 +125,7 @@ def _read(
 
 
 async def _read_document(
-    request: web.Request, target: Target, interaction: Interaction, model: Model
+    request: web.Request, target: RequestTarget, interaction: Interaction, model: Model
 ) -> None:
     """A document in the body and its metadata in headers."""
     kind = target.resource_type
@@ -145,7 +147,9 @@ async def _read_document(
         interaction.put_resource(model, xid, body, patch=True, document=document)
 
 
-async def answer_delete(request: web.Request, context: Context, target: Target) -> web.Response:
+async def answer_delete(
+    request: web.Request, context: Context, target: RequestTarget
+) -> web.Response:
     """DELETE (core/spec.md, "Deleting Entities")."""
     configuration = context.configuration
     flags = read_write_flags(request, target, configuration.capabilities)
@@ -164,7 +168,7 @@ async def answer_delete(request: web.Request, context: Context, target: Target) 
     return answer_deleted(outcome)
 
 
-async def _owner(context: Context, target: Target) -> Entity:
+async def _owner(context: Context, target: RequestTarget) -> Entity:
     """What holds a collection.
 
     Raises:
@@ -178,7 +182,7 @@ async def _owner(context: Context, target: Target) -> Entity:
     return owner
 
 
-async def _all(context: Context, target: Target, owner: Entity) -> dict[str, Any]:
+async def _all(context: Context, target: RequestTarget, owner: Entity) -> dict[str, Any]:
     """Everything that a collection shows now, if only through a cross reference."""
     xref = owner.attributes.get("xref") if target.xid.rid else None
     path = target.path if xref is None else f"{xref}/versions"
@@ -187,7 +191,7 @@ async def _all(context: Context, target: Target, owner: Entity) -> dict[str, Any
 
 
 def condition_of(
-    request: web.Request, context: Context, configuration: Configuration, target: Target
+    request: web.Request, context: Context, configuration: Configuration, target: RequestTarget
 ) -> Condition | None:
     """The condition of a write of the native API, whose tags are those of a GET without flags.
 
@@ -196,12 +200,12 @@ def condition_of(
     """
 
     async def read(connection: Connection) -> web.Response:
-        view = View(
+        view = ReadPlan(
             request=request,
             context=context,
             configuration=configuration,
             target=target,
-            query=PLAIN,
+            query=NO_FLAGS,
         )
         if target.is_document:
             known, body = await read_document(connection, view)

@@ -12,14 +12,14 @@ from multidict import CIMultiDict
 
 from catalog.api.answercache import ANSWERS, CachedAnswer, Key
 from catalog.api.inline import inlines
+from catalog.api.readplan import ReadPlan
 from catalog.api.scope import UNFILTERED, Scope
-from catalog.api.treewriter import TreeWriter
-from catalog.api.view import View
+from catalog.api.subtreejson import SubtreeWriter
 from catalog.http.deadline import in_search_time
-from catalog.http.responses import JSON, to_json
+from catalog.http.responses import JSON_TYPE, to_json
 from catalog.model.errors import CannotDocXref, NotFound
 from catalog.model.xid import Xid
-from catalog.reading import read
+from catalog.reading import entities
 from catalog.reading.find import Count, find_page
 from catalog.reading.loaded import Loaded
 from catalog.reading.tree import Branch, Chunks, read_between, read_listed, read_nothing, read_whole
@@ -32,7 +32,7 @@ _ALL = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class ShownPage:
     """A part of a collection: its entities in order, where it goes on, and how many there are."""
 
     xids: Sequence[str] = ()
@@ -41,7 +41,7 @@ class Page:
     known: Loaded = field(default_factory=Loaded)
 
 
-async def answer_collection(view: View) -> web.StreamResponse:
+async def answer_collection(view: ReadPlan) -> web.StreamResponse:
     """A collection, as far as one page reaches."""
     limit = _limit(view)
     is_tree = view.target.plural != "versions" and (bool(view.query.inline) or limit is None)
@@ -59,7 +59,7 @@ async def answer_collection(view: View) -> web.StreamResponse:
 
 
 @contextlib.asynccontextmanager
-async def _connection(view: View) -> AsyncIterator[Connection]:
+async def _connection(view: ReadPlan) -> AsyncIterator[Connection]:
     """Where a page is read: in a snapshot, if more than one look decides what is on it.
 
     Else it shows what was found as it is a moment later, as an unfiltered page does.
@@ -70,12 +70,12 @@ async def _connection(view: View) -> AsyncIterator[Connection]:
         yield connection
 
 
-def _is_found(view: View) -> bool:
+def _is_found(view: ReadPlan) -> bool:
     """Whether the page is not simply the next ones by id."""
     return view.query.filters is not None or view.query.sort is not None
 
 
-def _limit(view: View) -> int | None:
+def _limit(view: ReadPlan) -> int | None:
     """The most entities in one answer; `None` where the registry has no pages."""
     if not view.configuration.capabilities.pagination:
         return None
@@ -84,7 +84,7 @@ def _limit(view: View) -> int | None:
 
 
 async def _answer_page(
-    connection: Connection, view: View, page: Page, scope: Scope
+    connection: Connection, view: ReadPlan, page: ShownPage, scope: Scope
 ) -> web.Response:
     kind, known = view.target.resource_type, page.known
     if view.xid.rid and view.query.doc and "xref" in known.entities[str(view.xid)].attributes:
@@ -94,14 +94,14 @@ async def _answer_page(
         and kind.hasdocument
         and (inlines(view.query.inline, kind.singular) is not None)
     ):
-        await read.load_documents(connection, known, [known.entities[xid] for xid in page.xids])
+        await entities.load_documents(connection, known, [known.entities[xid] for xid in page.xids])
     shown = view.renderer(known, scope).collection(page.xids, view.query.inline)
     return web.Response(body=to_json(shown), headers=_headers(view, page))
 
 
-async def _answer_tree(view: View, snapshot: Snapshot, limit: int | None) -> web.StreamResponse:
+async def _answer_tree(view: ReadPlan, snapshot: Snapshot, limit: int | None) -> web.StreamResponse:
     """Groups or resources with what is below them, or more than a page could have."""
-    connection, page, scope = snapshot.connection, Page(), UNFILTERED
+    connection, page, scope = snapshot.connection, ShownPage(), UNFILTERED
     if _is_found(view):
         page, scope = await _find(connection, view, limit)
     elif limit is not None:
@@ -118,17 +118,17 @@ async def _answer_tree(view: View, snapshot: Snapshot, limit: int | None) -> web
             return read_nothing()
         return read_between(connection, branch, view.query.after, Xid.parse(page.xids[-1]).id)
 
-    writer = TreeWriter(connection, view.renderer(page.known, scope))
+    writer = SubtreeWriter(connection, view.renderer(page.known, scope))
     pieces = writer.collection(view.target.path, view.query.inline, chunks)
     return await view.send(snapshot, writer, pieces, _headers(view, page))
 
 
 async def _read(
-    connection: Connection, view: View, limit: int | None, count: Count = count_all
-) -> Page:
+    connection: Connection, view: ReadPlan, limit: int | None, count: Count = count_all
+) -> ShownPage:
     """What comes next by id."""
     after, target = view.query.after, view.target
-    known, xids = await read.read_page(
+    known, xids = await entities.read_page(
         connection,
         view.model,
         view.xid,
@@ -139,19 +139,19 @@ async def _read(
     )
     has_more = limit is not None and len(xids) > limit
     if not (has_more or after):
-        return Page(xids=xids, total=len(xids), known=known)
+        return ShownPage(xids=xids, total=len(xids), known=known)
     total = known.counts.get(target.path)
     if total is None:
         total = await count(connection, target.path)
     xids = xids[:limit]
-    return Page(
+    return ShownPage(
         xids=xids, following=Xid.parse(xids[-1]).id if has_more else "", total=total, known=known
     )
 
 
 async def _find(
-    connection: Connection, view: View, limit: int | None, count: Count = count_all
-) -> tuple[Page, Scope]:
+    connection: Connection, view: ReadPlan, limit: int | None, count: Count = count_all
+) -> tuple[ShownPage, Scope]:
     """What comes next among what the filters leave over, in the order that was asked for."""
     query = view.query
     async with in_search_time(view.request):
@@ -168,28 +168,28 @@ async def _find(
     if not found.xids:
         await _check_owner(connection, view)
     scope = await view.scope(connection, None if limit is None else found.xids)
-    return Page(xids=found.xids, following=found.following, total=found.total), scope
+    return ShownPage(xids=found.xids, following=found.following, total=found.total), scope
 
 
-async def _with_entities(connection: Connection, view: View, page: Page) -> Page:
+async def _with_entities(connection: Connection, view: ReadPlan, page: ShownPage) -> ShownPage:
     if view.xid.gid and not view.xid.rid:
-        known = await read.read_resources(connection, page.xids, follows=view.follows)
+        known = await entities.read_resources(connection, page.xids, follows=view.follows)
     else:
         xids = [Xid.parse(xid) for xid in page.xids]
-        known = await read.read_entities(connection, view.model, xids, follows=view.follows)
+        known = await entities.read_entities(connection, view.model, xids, follows=view.follows)
     if view.xid.rid:
-        known.entities |= (await read.read_owner(connection, view.xid)).entities
+        known.entities |= (await entities.read_owner(connection, view.xid)).entities
     return replace(page, xids=[xid for xid in page.xids if xid in known.entities], known=known)
 
 
-async def _check_owner(connection: Connection, view: View) -> None:
+async def _check_owner(connection: Connection, view: ReadPlan) -> None:
     if not await store.load(connection, [str(view.xid)]):
         raise NotFound(str(view.xid))
 
 
-def _headers(view: View, page: Page) -> CIMultiDict[str]:
+def _headers(view: ReadPlan, page: ShownPage) -> CIMultiDict[str]:
     """The media type, and links to other pages (pagination/spec.md, "link")."""
-    headers = CIMultiDict({hdrs.CONTENT_TYPE: JSON})
+    headers = CIMultiDict({hdrs.CONTENT_TYPE: JSON_TYPE})
     if view.query.after:
         headers.add(hdrs.LINK, _link(view, page, "first", None))
     if page.following:
@@ -197,7 +197,7 @@ def _headers(view: View, page: Page) -> CIMultiDict[str]:
     return headers
 
 
-def _link(view: View, page: Page, rel: str, after: str | None) -> str:
+def _link(view: ReadPlan, page: ShownPage, rel: str, after: str | None) -> str:
     url = view.request.rel_url.without_query_params("after")
     if after is not None:
         url = url.update_query({"limit": str(_limit(view)), "after": after})
@@ -207,7 +207,7 @@ def _link(view: View, page: Page, rel: str, after: str | None) -> str:
     return f"<{target}>;rel={rel};count={page.total}"
 
 
-async def count_remembered(view: View, connection: Connection, collection: str) -> int:
+async def count_remembered(view: ReadPlan, connection: Connection, collection: str) -> int:
     """How many entities the collection that is asked for has at this moment.
 
     It is kept like an answer to GET of the collection, so the next write in it ends it; but

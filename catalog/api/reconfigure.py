@@ -10,8 +10,8 @@ from typing import Any
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
+from catalog.api.allowedmethods import KINDS
 from catalog.api.includes import resolve
-from catalog.api.methods import KINDS
 from catalog.configuring.configure import ConfigurationChange
 from catalog.context import CONTEXT, Context
 from catalog.http.etag import READING
@@ -84,7 +84,7 @@ def _comparable(version: str) -> tuple[int, int, str] | None:
     return (int(found[1]), int(found[2]), found[3] or "") if found else None
 
 
-NAMES = ("capabilities", "modelsource")
+CONFIGURABLE = ("capabilities", "modelsource")
 
 
 # A change of the model looks at every entity of the types that differ.
@@ -149,7 +149,7 @@ async def reconfiguration_in(
         InvalidAttribute: clients may not change what is there; and whatever `read_reconfiguration`
             raises.
     """
-    given = {name: body[name] for name in NAMES if name in body}
+    given = {name: body[name] for name in CONFIGURABLE if name in body}
     for name in given:
         if name not in configuration.capabilities.available:
             raise NotAvailable(name)

@@ -26,10 +26,10 @@ _NOT_IN_DOCUMENTS = (
 )
 _FIRST = ("description", "documentation", "icon", "labels")
 
-Json = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-class Renderer:
+class EntityRenderer:
     """Shows what is `known` as a client of one registry sees it.
 
     Args:
@@ -67,7 +67,7 @@ class Renderer:
         self._is_doc = root is not None
         self._has_short = configuration.capabilities.shortself and not self._is_doc
 
-    def show(self, entity: Entity, inline: Inline) -> Json:
+    def show(self, entity: Entity, inline: Inline) -> JsonObject:
         """An entity of any kind; a resource is shown with its default version."""
         match entity.kind:
             case "registry":
@@ -79,15 +79,15 @@ class Renderer:
             case "version":
                 return self.version(entity, inline)
 
-    def registry(self, entity: Entity, inline: Inline) -> Json:
+    def registry(self, entity: Entity, inline: Inline) -> JsonObject:
         shown = self.registry_alone(entity, inline)
         for plural in self.model.groups:
             shown |= self._collection("", plural, inline)
         return shown
 
-    def registry_alone(self, entity: Entity, inline: Inline) -> Json:
+    def registry_alone(self, entity: Entity, inline: Inline) -> JsonObject:
         """The registry without its collections."""
-        shown: Json = {
+        shown: JsonObject = {
             "specversion": SPECVERSION,
             "registryid": entity.attributes["registryid"],
             "self": self._url(entity.xid, is_shown=True) + ("" if self._is_doc else "/"),
@@ -104,13 +104,13 @@ class Renderer:
             shown["modelsource"] = self.model.source
         return shown
 
-    def group(self, entity: Entity, inline: Inline) -> Json:
+    def group(self, entity: Entity, inline: Inline) -> JsonObject:
         shown = self.group_alone(entity)
         for plural in self.model.groups[entity.path.groups].resources:
             shown |= self._collection(entity.xid, plural, inline)
         return shown
 
-    def group_alone(self, entity: Entity) -> Json:
+    def group_alone(self, entity: Entity) -> JsonObject:
         """A group without its collections."""
         path = _path(entity.xid)
         shown = {
@@ -124,11 +124,11 @@ class Renderer:
         self._add_provenance(shown, entity)
         return shown
 
-    def resource(self, entity: Entity, inline: Inline) -> Json:
+    def resource(self, entity: Entity, inline: Inline) -> JsonObject:
         xid = entity.xid
         _, groups, _, resources, rid = xid.split("/")
         kind = self.model.groups[groups].resources[resources]
-        shown: Json = {f"{kind.singular}id": rid}
+        shown: JsonObject = {f"{kind.singular}id": rid}
         default = None if self._is_doc else self.known.default_of(entity)
         if default is not None:
             shown["versionid"] = _id(default.xid)
@@ -147,11 +147,11 @@ class Renderer:
             shown |= self._collection(entity.xid, "versions", inline)
         return shown
 
-    def meta(self, entity: Entity, versions_shown: bool = False) -> Json:
+    def meta(self, entity: Entity, versions_shown: bool = False) -> JsonObject:
         """A meta entity; of a cross reference that leads nowhere only where it would lead."""
         path = _path(entity.xid)
         kind = self._kind(path)
-        shown: Json = {
+        shown: JsonObject = {
             f"{kind.singular}id": path.rid,
             "self": self._url(f"{entity.xid}/meta", is_shown=True),
             **self._short(f"{entity.xid}/meta"),
@@ -176,14 +176,14 @@ class Renderer:
         shown["defaultversionsticky"] = is_sticky
         return shown
 
-    def version(self, entity: Entity, inline: Inline) -> Json:
+    def version(self, entity: Entity, inline: Inline) -> JsonObject:
         path = _path(entity.xid)
         kind = self._kind(path)
         resource = self.known.entities.get(entity.xid.rpartition("/versions/")[0])
         is_default = (
             resource is not None and resource.attributes.get("defaultversionid") == path.vid
         )
-        shown: Json = {
+        shown: JsonObject = {
             f"{kind.singular}id": path.rid,
             "versionid": path.vid,
             "self": self._url(entity.xid, kind, is_shown=True),
@@ -202,18 +202,18 @@ class Renderer:
         path = f"{resource.xid}/versions/{_id(version.xid)}"
         return self._url(path, self._kind(_path(resource.xid)), is_shown=False)
 
-    def collection(self, xids: Sequence[str], inline: Inline) -> Json:
+    def collection(self, xids: Sequence[str], inline: Inline) -> JsonObject:
         """Entities by their ids, in this order."""
         return {_id(xid): self.show(self.known.entities[xid], inline) for xid in xids}
 
-    def collection_links(self, path: str, plural: str, count: int, *, is_shown: bool) -> Json:
+    def collection_links(self, path: str, plural: str, count: int, *, is_shown: bool) -> JsonObject:
         """Where the collection at `path` is, and how large it is as far as it is shown."""
         url = self._url(path, is_shown=is_shown)
         if self.root is None or not is_shown:
             url += self.scope.query(path, count)
         return {f"{plural}url": url, f"{plural}count": count}
 
-    def _collection(self, owner: str, plural: str, inline: Inline) -> Json:
+    def _collection(self, owner: str, plural: str, inline: Inline) -> JsonObject:
         path = f"{owner}/{plural}"
         inner = inlines(inline, plural)
         count = self.scope.count(path)
@@ -228,7 +228,13 @@ class Renderer:
         return shown
 
     def _add_version(
-        self, shown: Json, version: Entity, kind: ResourceType, inline: Inline, *, is_default: bool
+        self,
+        shown: JsonObject,
+        version: Entity,
+        kind: ResourceType,
+        inline: Inline,
+        *,
+        is_default: bool,
     ) -> None:
         """What a version and the resource whose default it is have in common."""
         shown["epoch"] = version.epoch
@@ -260,10 +266,10 @@ class Renderer:
             return f"{self.base}{path}$details"
         return self.base + path
 
-    def _short(self, path: str) -> Json:
+    def _short(self, path: str) -> JsonObject:
         return {"shortself": self.base + short_path(path)} if self._has_short else {}
 
-    def _add_provenance(self, shown: Json, entity: Entity) -> None:
+    def _add_provenance(self, shown: JsonObject, entity: Entity) -> None:
         """Where a replica is from; a node's own entities look as the standard says."""
         if entity.authority == self.authority or self.root is not None:
             return
@@ -284,7 +290,7 @@ def _id(xid: str) -> str:
     return xid.rpartition("/")[2]
 
 
-def _add_attributes(shown: Json, entity: Entity, is_default: bool | None = None) -> None:
+def _add_attributes(shown: JsonObject, entity: Entity, is_default: bool | None = None) -> None:
     """An entity's attributes, the well-known first, and its times after these."""
     attributes: Mapping[str, Any] = entity.attributes
     if "name" in attributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
+from catalog.api.entityjson import EntityRenderer
 from catalog.api.inline import Inline, inlines
-from catalog.api.renderer import Renderer
-from catalog.http.jsontext import Text
+from catalog.http.jsontext import JsonText
 from catalog.model.entity import Entity
 from catalog.model.schema import Model, ResourceType
 from catalog.reading.tree import Branch, Chunks, read_batches, read_listed, read_matches, read_whole
@@ -49,17 +49,17 @@ def _with_document(
     )
 
 
-class TreeWriter:
+class SubtreeWriter:
     """Writes what one answer inlines.
 
     An entity's own attributes come first, then its collections. A resource is written when
     all that it shows was read.
     """
 
-    def __init__(self, connection: Connection, renderer: Renderer) -> None:
+    def __init__(self, connection: Connection, renderer: EntityRenderer) -> None:
         self._connection = connection
         self._renderer = renderer
-        self._text = Text()
+        self._text = JsonText()
         self._group: Entity | None = None
         self._plural = ""
         self._tally: dict[str, int] = {}

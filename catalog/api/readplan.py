@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from catalog.api.query import Query
-from catalog.api.renderer import Renderer
+from catalog.api.entityjson import EntityRenderer
+from catalog.api.readflags import ReadFlags
+from catalog.api.requesttarget import RequestTarget
 from catalog.api.scope import UNFILTERED, Scope
-from catalog.api.target import Target
-from catalog.api.treewriter import TreeWriter
+from catalog.api.subtreejson import SubtreeWriter
 from catalog.context import Context
 from catalog.http.deadline import in_search_time
 from catalog.http.etag import names_tag, not_modified, weak_tag
@@ -29,14 +29,14 @@ from catalog.store.subtrees import Snapshot, open_snapshot
 
 
 @dataclass(slots=True, kw_only=True)
-class View:
+class ReadPlan:
     """A request to read; `is_lasting` turns false when its answer can change unnoticed."""
 
     request: web.Request
     context: Context
     configuration: Configuration
-    target: Target
-    query: Query
+    target: RequestTarget
+    query: ReadFlags
     is_lasting: bool = True
 
     @property
@@ -56,9 +56,9 @@ class View:
     def _is_read(self) -> bool:
         return self.request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
 
-    def renderer(self, known: Loaded, scope: Scope = UNFILTERED) -> Renderer:
+    def renderer(self, known: Loaded, scope: Scope = UNFILTERED) -> EntityRenderer:
         self.note(known)
-        return Renderer(
+        return EntityRenderer(
             self.configuration,
             known,
             base=self.context.base_url(self.request),
@@ -103,7 +103,7 @@ class View:
     async def send(
         self,
         snapshot: Snapshot,
-        writer: TreeWriter,
+        writer: SubtreeWriter,
         pieces: AsyncGenerator[bytes],
         headers: CIMultiDict[str],
         *,

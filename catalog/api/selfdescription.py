@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from catalog.api.configuration import reconfigure
+from catalog.api.entityread import answer_plan
 from catalog.api.inline import Inline
-from catalog.api.query import read_query
-from catalog.api.read import answer_view
-from catalog.api.target import Target
-from catalog.api.view import View
+from catalog.api.readflags import read_flags
+from catalog.api.readplan import ReadPlan
+from catalog.api.reconfigure import reconfigure
+from catalog.api.requesttarget import RequestTarget
 from catalog.context import CONTEXT
 from catalog.http.body import read_object
 from catalog.http.deadline import in_bounded_time
@@ -46,11 +46,11 @@ async def put_modelsource(request: web.Request) -> web.Response:
 async def get_export(request: web.Request) -> web.StreamResponse:
     """The whole registry as one document (core/http.md, "GET /export")."""
     context = request.app[CONTEXT]
-    target, configuration = Target(kind="registry", xid=Xid()), context.configuration
+    target, configuration = RequestTarget(kind="registry", xid=Xid()), context.configuration
     available = configuration.capabilities.available
     exported: Inline = {name: {} for name in _EXPORTED if name == "*" or name in available}
-    query = read_query(request, target, configuration, default=exported)
-    view = View(
+    query = read_flags(request, target, configuration, default=exported)
+    view = ReadPlan(
         request=request,
         context=context,
         configuration=configuration,
@@ -58,4 +58,4 @@ async def get_export(request: web.Request) -> web.StreamResponse:
         query=replace(query, doc=True),
     )
     async with in_bounded_time(request, context.settings.request_timeout_seconds):
-        return await answer_view(view)
+        return await answer_plan(view)

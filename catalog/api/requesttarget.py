@@ -23,7 +23,7 @@ TargetKind = Literal["registry", "group", "resource", "meta", "version", "collec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class RequestTarget:
     """The addressee of a request.
 
     For a collection, `xid` is its owner and `plural` its name. `details` says that the
@@ -60,7 +60,7 @@ class Target:
         )
 
 
-def parse_path(raw_path: str, model: Model) -> Target:
+def parse_path(raw_path: str, model: Model) -> RequestTarget:
     """Find out what a path addresses; whether that exists is not looked at.
 
     Args:
@@ -89,44 +89,46 @@ def _decode(segment: str, subject: str) -> str:
         raise MalformedId(subject, id=segment, error_detail="it is not UTF-8") from error
 
 
-def _target(segments: list[str], model: Model, subject: str, details: bool) -> Target:
+def _target(segments: list[str], model: Model, subject: str, details: bool) -> RequestTarget:
     if not segments:
-        return Target(kind="registry", xid=Xid())
+        return RequestTarget(kind="registry", xid=Xid())
     group_type = model.group_type(segments[0])
     if segments[0] in RESERVED_GROUP_NAMES:
         raise ApiNotFound(subject)
     if group_type is None:
         raise UnknownGroupType(subject, name=segments[0])
     if len(segments) == 1:
-        return Target(kind="collection", xid=Xid(), plural=segments[0])
+        return RequestTarget(kind="collection", xid=Xid(), plural=segments[0])
     group = Xid(segments[0], _id(segments[1], subject))
     if len(segments) == 2:
-        return Target(kind="group", xid=group, details=details)
+        return RequestTarget(kind="group", xid=group, details=details)
     resource_type = group_type.resources.get(segments[2])
     if resource_type is None:
         raise UnknownResourceType(subject, group=segments[0], name=segments[2])
     if len(segments) == 3:
-        return Target(kind="collection", xid=group, plural=segments[2], resource_type=resource_type)
+        return RequestTarget(
+            kind="collection", xid=group, plural=segments[2], resource_type=resource_type
+        )
     resource = group.child(segments[2], _id(segments[3], subject))
     return _below_resource(segments[4:], resource, resource_type, subject, details)
 
 
 def _below_resource(
     segments: list[str], resource: Xid, resource_type: ResourceType, subject: str, details: bool
-) -> Target:
+) -> RequestTarget:
     match segments:
         case []:
-            return Target(
+            return RequestTarget(
                 kind="resource", xid=resource, details=details, resource_type=resource_type
             )
         case ["meta"]:
-            return Target(kind="meta", xid=resource, resource_type=resource_type)
+            return RequestTarget(kind="meta", xid=resource, resource_type=resource_type)
         case ["versions"]:
-            return Target(
+            return RequestTarget(
                 kind="collection", xid=resource, plural="versions", resource_type=resource_type
             )
         case ["versions", vid]:
-            return Target(
+            return RequestTarget(
                 kind="version",
                 xid=resource.version(_id(vid, subject)),
                 details=details,

@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from catalog.api.inline import INLINE_ALL, Inline, parse_inline
-from catalog.api.target import Target
+from catalog.api.requesttarget import RequestTarget
 from catalog.http.flags import Flags
 from catalog.http.paging import number_above_zero, read_after
 from catalog.model.capabilities import Capabilities
@@ -21,7 +21,7 @@ _ONLY_OWNERS = "It is for the registry and for groups, which have collections of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class ReadFlags:
     """How a request wants its answer (core/spec.md, "Request Flags").
 
     `collections` shows the target's collections without the target. `limit` is `None` where
@@ -38,15 +38,15 @@ class Query:
     after: str = ""
 
 
-PLAIN = Query(inline={})
+NO_FLAGS = ReadFlags(inline={})
 
 
-def read_query(
+def read_flags(
     request: web.Request,
-    target: Target,
+    target: RequestTarget,
     configuration: Configuration,
     default: Inline | None = None,
-) -> Query:
+) -> ReadFlags:
     """Everything that a request to read says about its answer.
 
     Args:
@@ -58,7 +58,7 @@ def read_query(
         BadRequest: `limit` is not a number above 0.
     """
     if not request.query_string:
-        return PLAIN if default is None else Query(inline=default)
+        return NO_FLAGS if default is None else ReadFlags(inline=default)
     flags = Flags(request, configuration.capabilities)
     return replace(
         _read_shape(flags, target, configuration.model, default or {}),
@@ -69,7 +69,9 @@ def read_query(
     )
 
 
-def read_shape(request: web.Request, target: Target, able: Capabilities, model: Model) -> Query:
+def read_answer_flags(
+    request: web.Request, target: RequestTarget, able: Capabilities, model: Model
+) -> ReadFlags:
     """What a write says about its answer, which has no pages.
 
     Source: core/http.md, "Creating or Updating Entities": flags hold for such answers, too.
@@ -83,7 +85,7 @@ def read_shape(request: web.Request, target: Target, able: Capabilities, model: 
         SortNonCollection
     """
     if not request.query_string:
-        return PLAIN
+        return NO_FLAGS
     flags = Flags(request, able)
     return replace(
         _read_shape(flags, target, model, {}),
@@ -92,12 +94,12 @@ def read_shape(request: web.Request, target: Target, able: Capabilities, model: 
     )
 
 
-def _read_shape(flags: Flags, target: Target, model: Model, default: Inline) -> Query:
+def _read_shape(flags: Flags, target: RequestTarget, model: Model, default: Inline) -> ReadFlags:
     inline = parse_inline(flags, model, target)
     collections = flags.is_set("collections")
     if collections and target.kind not in ("registry", "group"):
         raise BadFlag(flags.path, flag="collections", detail=_ONLY_OWNERS)
-    return Query(
+    return ReadFlags(
         inline=INLINE_ALL if collections else inline or default,
         doc=flags.is_set("doc"),
         binary=flags.is_set("binary"),
@@ -105,7 +107,7 @@ def _read_shape(flags: Flags, target: Target, model: Model, default: Inline) -> 
     )
 
 
-def _read_filters(flags: Flags, model: Model, target: Target) -> Filters | None:
+def _read_filters(flags: Flags, model: Model, target: RequestTarget) -> Filters | None:
     texts = flags.values("filter")
     if not texts:
         return None
@@ -113,7 +115,7 @@ def _read_filters(flags: Flags, model: Model, target: Target) -> Filters | None:
     return parse_filters(texts, model, subject=flags.path, meta=is_meta, **_aim(target))
 
 
-def _aim(target: Target) -> dict[str, Any]:
+def _aim(target: RequestTarget) -> dict[str, Any]:
     """The types of what a request is about, as filters need them."""
     is_versions = target.kind == "version" or target.plural == "versions"
     collection = "" if is_versions else target.plural
@@ -122,7 +124,7 @@ def _aim(target: Target) -> dict[str, Any]:
     return {"groups": groups, "resources": resources, "versions": is_versions}
 
 
-def _read_sort(flags: Flags, model: Model, target: Target) -> Sort | None:
+def _read_sort(flags: Flags, model: Model, target: RequestTarget) -> Sort | None:
     texts = flags.values("sort")
     if not texts:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from aiohttp import hdrs, web
 
-from catalog.api.target import Target
+from catalog.api.requesttarget import RequestTarget
 from catalog.http.etag import READING
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import ActionNotSupported, DetailsRequired
@@ -29,7 +29,7 @@ _ENTITIES = {
 }
 
 
-def methods_of(target: Target, capabilities: Capabilities) -> tuple[str, ...]:
+def methods_of(target: RequestTarget, capabilities: Capabilities) -> tuple[str, ...]:
     """The methods that an entity or collection takes, in the order of the alphabet."""
     if not capabilities.is_mutable("entities"):
         return READING
@@ -50,7 +50,7 @@ def methods_of_route(
     return tuple(sorted({*allowed, hdrs.METH_OPTIONS}))
 
 
-def check_method(request: web.Request, target: Target, allow: tuple[str, ...]) -> None:
+def check_method(request: web.Request, target: RequestTarget, allow: tuple[str, ...]) -> None:
     """Refuse what an entity or collection does not take.
 
     Raises:
