@@ -102,6 +102,9 @@ class Connections:
     def __init__(self, pool: asyncpg.Pool, availability: Availability) -> None:
         self._pool = pool
         self._availability = availability
+        self._free = asyncio.Semaphore(pool.get_max_size())
+        # Sound connections skip the pool, whose acquire and release cost as much as a query.
+        self._idle: list[Connection] = []
 
     @contextlib.asynccontextmanager
     async def acquire(self, *, timeout: float = _ACQUIRE_SECONDS) -> AsyncIterator[Connection]:
@@ -111,30 +114,59 @@ class Connections:
             DatabaseUnavailable: there is no connection, or it was lost meanwhile.
             ServerBusy: none became free within `timeout` seconds.
         """
-        connection = await self._take(timeout)
-        try:
-            with loss_of(connection):
-                yield connection
-        finally:
-            # The pool terminates a broken connection; the work with it is over.
-            with contextlib.suppress(*DatabaseFailure):
-                await self._pool.release(connection, timeout=_RELEASE_SECONDS)
-
-    async def _take(self, timeout_seconds: float) -> Connection:
         if self._availability.is_away:
             raise DatabaseUnavailable("/")
+        await self._wait_for_turn(timeout)
         try:
-            connection: Connection = await self._pool.acquire(timeout=timeout_seconds)
+            connection = await self._take(timeout)
+            is_sound = False
+            try:
+                with loss_of(connection):
+                    yield connection
+                is_sound = not is_closed(connection) and not connection.is_in_transaction()
+            finally:
+                if is_sound:
+                    self._idle.append(connection)
+                else:
+                    await self._release(connection)
+        finally:
+            self._free.release()
+
+    async def _wait_for_turn(self, timeout_seconds: float) -> None:
+        if not self._free.locked():
+            await self._free.acquire()
+            return
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._free.acquire()
+        except TimeoutError as error:
+            raise ServerBusy("/") from error
+
+    async def _take(self, timeout_seconds: float) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not is_closed(connection):
+                return connection
+            await self._release(connection)
+        try:
+            connection = await self._pool.acquire(timeout=timeout_seconds)
         except (TimeoutError, TooManyConnectionsError) as error:
             raise ServerBusy("/") from error
         except DatabaseFailure as error:
             raise DatabaseUnavailable("/") from error
         return connection
 
+    async def _release(self, connection: Connection) -> None:
+        # A connection that cannot be used any more is terminated; its loss concerns nobody.
+        with contextlib.suppress(*DatabaseFailure):
+            await self._pool.release(connection, timeout=_RELEASE_SECONDS)
+
     async def close(self) -> None:
         """Close all connections; terminate those that do not close in time."""
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
+                while self._idle:
+                    await self._release(self._idle.pop())
                 await self._pool.close()
         except DatabaseFailure:
             self._pool.terminate()

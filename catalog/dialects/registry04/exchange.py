@@ -22,7 +22,7 @@ from catalog.model.interaction import Interaction
 from catalog.model.ownerrors import IncompatibleVersion
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.reading import read
+from catalog.reading import entities
 from catalog.store.database import Connection, Database
 from catalog.writing.outcome import Outcome
 
@@ -145,7 +145,7 @@ class Exchange:
         Raises:
             NotFound
         """
-        loaded = await read.read_entity(connection, self.model, self.xid)
+        loaded = await entities.read_entity(connection, self.model, self.xid)
         count = loaded.count(f"{self.path}/{self.types.resource.native}")
         return self.layout.group(loaded.entities[self.path], self.types, count)
 

@@ -17,7 +17,7 @@ from catalog.http.paging import read_page
 from catalog.http.responses import json_response
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.reading import read
+from catalog.reading import entities
 from catalog.store.database import Connection, Database
 
 
@@ -29,7 +29,7 @@ async def get_registry(request: web.Request) -> web.Response:
         return json_response(_model(model))
     layout, types = layout_for(request, model), types_in(model)
     async with context.database.snapshot() as connection:
-        loaded = await read.read_entity(connection, model, Xid())
+        loaded = await entities.read_entity(connection, model, Xid())
         shown = layout.registry(loaded.entities["/"], types, loaded.counts)
         if inlines:
             shown["model"] = _model(model)
