@@ -11,8 +11,8 @@ from aiohttp import web
 
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_json
+from catalog.http.flags import read_page
 from catalog.http.outbound import why_refused
-from catalog.http.paging import read_page
 from catalog.http.responses import json_response
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, InvalidAttribute, NotFound

@@ -1,4 +1,4 @@
-"""Which methods a path takes, as far as the capabilities allow them."""
+"""The methods that each path allows under the capabilities in force."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catalog.http.etag import READING
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import ActionNotSupported, DetailsRequired
 
-# What the registry says of itself: each path's name in the capability `available`.
+# The paths at which the registry describes itself, and their names in the capability `available`.
 KINDS = {
     "/capabilities": "capabilities",
     "/capabilitiesoffered": "capabilitiesoffered",
@@ -27,20 +27,23 @@ _ENTITIES = {
     "meta": (*READING, "PATCH", "PUT"),
     "version": ("DELETE", *READING, "PATCH", "PUT"),
 }
+_DOCUMENTS = {
+    kind: tuple(method for method in methods if method != hdrs.METH_PATCH)
+    for kind, methods in _ENTITIES.items()
+}
 
 
 def methods_of(target: RequestTarget, capabilities: Capabilities) -> tuple[str, ...]:
-    """The methods that an entity or collection takes, in the order of the alphabet."""
+    """The methods that an entity or collection allows, in alphabetical order."""
     if not capabilities.is_mutable("entities"):
         return READING
-    methods = _ENTITIES[target.kind]
-    return tuple(m for m in methods if m != hdrs.METH_PATCH or not target.is_document)
+    return (_DOCUMENTS if target.is_document else _ENTITIES)[target.kind]
 
 
 def methods_of_route(
     path: str, defined: Iterable[str], capabilities: Capabilities
 ) -> tuple[str, ...]:
-    """The methods that a fixed path takes, of those that are defined there."""
+    """The methods that a fixed path allows, among the defined ones."""
     kind = KINDS.get(path)
     if kind is None:
         return tuple(sorted({*defined, hdrs.METH_OPTIONS}))
@@ -51,7 +54,7 @@ def methods_of_route(
 
 
 def check_method(request: web.Request, target: RequestTarget, allow: tuple[str, ...]) -> None:
-    """Refuse what an entity or collection does not take.
+    """Refuse a method that an entity or collection does not allow.
 
     Raises:
         ActionNotSupported
@@ -65,6 +68,6 @@ def check_method(request: web.Request, target: RequestTarget, allow: tuple[str, 
 
 
 def answer_options(allow: tuple[str, ...]) -> web.Response:
-    """core/http.md, "HTTP OPTIONS Method"."""
+    """Answer OPTIONS (core/http.md, "HTTP OPTIONS Method")."""
     methods = ", ".join(allow)
     return web.Response(headers={"Allow": methods, "Access-Control-Allow-Methods": methods})

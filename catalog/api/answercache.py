@@ -1,10 +1,9 @@
-"""Remembers answers to GET until something that they show is written.
+"""Caches answers to GET until an entity that they show is written.
 
-An answer is kept at the place that it is about: a resource for all that is below it, else
-the entity or collection itself. A write ends the answers at what it changed and above. One
-of this process does so before it is answered, so a client never reads what its own write has
-changed; those of other processes are asked for in the database's log, so that no answer is
-given that was not confirmed within a bound.
+An answer is filed under its place: the path of the resource for everything below that, else of
+the entity or collection itself. A write removes the answers at its own place and above. A write
+of this process does so before it is answered, so a client always reads its own writes. Writes of
+other processes are read from the change log, so an answer is stale for a bounded time at most.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ _MOST_ENDINGS = 50_000
 _LARGEST_BODY = 64 * 1024
 _LONGEST_CONFIRMATION_SECONDS = 10.0
 
-# The client's name for the registry, the request's path and query, and the configuration.
+# The registry's URL as the client knows it, the path and query, and the configuration's revision.
 Key: TypeAlias = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedAnswer:
-    """What a GET was answered with; `place` is where it is kept."""
+    """An answer to GET, and the place that it is filed under."""
 
     place: str
     status: int
@@ -45,7 +44,7 @@ class CachedAnswer:
 
 
 class AnswerCache:
-    """The most recently used answers.
+    """The most recently used answers, up to 10,000.
 
     Args:
         staleness_seconds: how long a write of another process may go unnoticed.
@@ -56,7 +55,7 @@ class AnswerCache:
         self._staleness = staleness_seconds
         self._answers: OrderedDict[Key, CachedAnswer] = OrderedDict()
         self._places: dict[str, set[Key]] = {}
-        # When each place was last written, as a count of writes; before that, `_floor`.
+        # The number of the last write at each place; places that are missing have `_floor`.
         self._written: OrderedDict[str, int] = OrderedDict()
         self._writes = 0
         self._floor = 0
@@ -66,14 +65,14 @@ class AnswerCache:
         database.signal.listeners.append(self.end_changed)
 
     def ticket(self) -> int:
-        """Take it before reading what an answer will be made of."""
+        """The number of the latest write; take it before reading the entities of an answer."""
         return self._writes
 
     async def get(self, key: Key) -> CachedAnswer | None:
-        """An answer that was good a moment ago, as long as the bound allows.
+        """An answer that was current at most `staleness_seconds` ago.
 
         Raises:
-            ServerBusy, TimeoutError: nobody can tell whether it still is.
+            ServerBusy, TimeoutError: the database does not confirm that it is.
         """
         if key not in self._answers:
             return None
@@ -85,7 +84,7 @@ class AnswerCache:
         return self._use(key)
 
     async def get_confirmed(self, key: Key, connection: Connection) -> CachedAnswer | None:
-        """An answer that is good at this moment; the connection is in no transaction."""
+        """An answer that is current now. The connection must not be in a transaction."""
         if key in self._answers:
             await self._confirm(connection)
         return self._use(key)
@@ -97,7 +96,7 @@ class AnswerCache:
         return answer
 
     def put(self, key: Key, answer: CachedAnswer, ticket: int) -> None:
-        """Keep an answer, unless its place was written since it took its ticket."""
+        """Cache an answer, unless its place was written since its ticket was taken."""
         written = max(self._written.get(answer.place, 0), self._floor)
         if written > ticket or len(answer.body) > _LARGEST_BODY:
             return
@@ -108,11 +107,11 @@ class AnswerCache:
             self._forget(next(iter(self._answers)))
 
     def end_changed(self, changes: Iterable[Change]) -> None:
-        """End what this process has just changed."""
+        """Remove the answers that changes of this process have made stale."""
         self._end([RecentWrites(xid=c.xid, kind=c.kind, action=c.action) for c in changes])
 
     def clear(self) -> None:
-        """End everything, and what is being read as well."""
+        """Remove all answers, and refuse those whose tickets were taken before."""
         self._writes += 1
         self._floor = self._writes
         self._answers.clear()
@@ -123,10 +122,10 @@ class AnswerCache:
         return asyncio.get_running_loop().time() - self._confirmed_at > self._staleness
 
     async def _confirm(self, connection: Connection) -> None:
-        """Hear of everything that was committed since the last time.
+        """Read the writes that were committed since the last time.
 
-        Of two at once, the one that ends last may remember an earlier moment than the other:
-        then the next hears of some writes again.
+        Of two concurrent calls, the later to end may store the earlier snapshot; the next call
+        then reads some writes again.
         """
         begun = asyncio.get_running_loop().time()
         found = await recentwrites.read_written(connection, self._snapshot)
@@ -154,7 +153,7 @@ class AnswerCache:
             del self._answers[key]
 
     def _end_below(self, group: str) -> None:
-        """A deleted group's children are gone, with changes of their own or without."""
+        """Remove the answers below a deleted group; its children may have no own changes."""
         for place in [place for place in self._places if place.startswith(f"{group}/")]:
             self._end_at(place)
         self._floor = self._writes
@@ -169,7 +168,7 @@ class AnswerCache:
 
 
 def places_of(xid: str) -> list[str]:
-    """Where answers are kept that show an entity: at its resource or itself, and above."""
+    """The places of answers that show an entity: its resource or itself, and its owners."""
     path = Xid.parse(xid)
     places = ["/"]
     if path.gid:

@@ -11,7 +11,7 @@ from catalog.api.allowedmethods import answer_options, methods_of_route
 from catalog.api.answercache import ANSWERS, AnswerCache
 from catalog.api.documents import document_middleware
 from catalog.api.entitypaths import handle_entity
-from catalog.api.reconfigure import configuration_middleware
+from catalog.api.requestchecks import checking_middleware
 from catalog.api.routes import routes as native_routes
 from catalog.api.routes import short_path
 from catalog.context import CONTEXT, Context
@@ -20,13 +20,12 @@ from catalog.http.crossorigin import share_with_origins
 from catalog.http.etag import conditional_middleware
 from catalog.http.problems import answer_unparsable_requests, note_begun, problem_middleware
 from catalog.http.responses import leave_untyped
-from catalog.http.segments import segments_middleware
 from catalog.http.stream import SNAPSHOTS
 from catalog.model.errors import ActionNotSupported
 
 
 def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) -> web.Application:
-    """The native API, and whatever other routes the node offers at its root.
+    """Build the application: the native API, and other routes at its root.
 
     Args:
         context: shared by all handlers.
@@ -36,8 +35,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app = web.Application(
         middlewares=[
             problem_middleware,
-            segments_middleware,
-            configuration_middleware,
+            checking_middleware,
             conditional_middleware,
             document_middleware,
         ],
@@ -52,15 +50,12 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     for resource in app.router.resources():
         _answer_other_methods(resource)
     app.add_routes([short_path, web.route("*", "/{path:.*}", handle_entity)])
-    app.on_response_prepare.append(note_begun)
-    app.on_response_prepare.append(_link_to_root)
-    app.on_response_prepare.append(leave_untyped)
-    app.on_response_prepare.append(share_with_origins)
+    app.on_response_prepare.append(_prepare)
     return app
 
 
 def _answer_other_methods(resource: web.AbstractResource) -> None:
-    """Without this, a method that a fixed path lacks would be taken for an entity's."""
+    """Refuse other methods of a fixed path, which would be routed to an entity otherwise."""
     defined = {route.method for route in resource}
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -73,7 +68,11 @@ def _answer_other_methods(resource: web.AbstractResource) -> None:
         resource.add_route("*", answer)
 
 
-async def _link_to_root(request: web.Request, response: web.StreamResponse) -> None:
-    """core/http.md, "xRegistry Root HTTP Header"."""
-    base = request.app[CONTEXT].base_url(request)
-    response.headers.add("Link", f"<{base}>;rel=xregistry-root")
+async def _prepare(request: web.Request, response: web.StreamResponse) -> None:
+    """Complete the headers of every response."""
+    note_begun(request)
+    context = request.app[CONTEXT]
+    # core/http.md, "xRegistry Root HTTP Header"
+    response.headers.add("Link", f"<{context.base_url(request)}>;rel=xregistry-root")
+    leave_untyped(response)
+    share_with_origins(request, response, context.settings.cors_origins)

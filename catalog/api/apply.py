@@ -1,4 +1,4 @@
-"""Makes the catalog equal to what documents say: `POST /apply`."""
+"""Handles `/apply`, which makes the catalog equal to documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiohttp import web
 from catalog.api.documents import read_registry
 from catalog.api.notes import find_notes, notes_as_json
 from catalog.context import CONTEXT, Context
-from catalog.http.deadline import in_bounded_time
+from catalog.http.deadline import bounded
 from catalog.http.etag import READING
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import json_response
@@ -30,39 +30,39 @@ _IGNORABLE = frozenset({"epoch", "readonly"})
 
 
 async def get_apply(request: web.Request) -> web.Response:
-    """The limits of an apply: the largest body and the deepest nesting that are accepted."""
+    """Answer with the limits of an apply: the largest body and the deepest nesting."""
     settings = request.app[CONTEXT].settings
     return json_response({"maxbodybytes": settings.max_body_bytes, "maxdepth": settings.max_depth})
 
 
+@bounded
 async def post_apply(request: web.Request) -> web.Response:
     """Create and change what differs from the groups in the body, and leave the rest unwritten.
 
     The body is as that of `POST /`. With `prune`, what is owned and not in the body is deleted:
-    see `Ownership`; `$keep` lists the xids of more that the documents have. With `dryrun`, all
-    is decided and checked, and nothing is written.
+    see `Ownership`; `$keep` lists the xids of further entities to keep. With `dryrun`, all
+    is planned and checked, and nothing is written.
     """
     context = request.app[CONTEXT]
     if not context.capabilities.is_mutable("entities"):
         raise ActionNotSupported(request.path, action=request.method, allow=READING)
-    async with in_bounded_time(request, context.settings.request_timeout_seconds):
-        apply = await _read(request, context)
-        configuration, writer = context.configuration, context.writer
-        is_dry = "dryrun" in request.query
-        outcome = await writer.apply_composed(configuration, apply, is_dry=is_dry)
-        shown = await _shown(request, apply, outcome, configuration.model)
-        if is_dry:
-            return json_response(shown)
-        return json_response(
-            {"interaction": outcome.interaction, **shown}, headers=interaction_headers(outcome)
-        )
+    apply = await _read(request, context)
+    configuration, writer = context.configuration, context.writer
+    is_dry = "dryrun" in request.query
+    outcome = await writer.apply_composed(configuration, apply, is_dry=is_dry)
+    shown = await _shown(request, apply, outcome, configuration.model)
+    if is_dry:
+        return json_response(shown)
+    return json_response(
+        {"interaction": outcome.interaction, **shown}, headers=interaction_headers(outcome)
+    )
 
 
 async def _read(request: web.Request, context: Context) -> Apply:
-    """What a request asks for.
+    """Read the apply that a request asks for.
 
     Raises:
-        BadFlag, BadRequest, MalformedXid, and whatever `read_registry` raises.
+        BadFlag, BadRequest, MalformedXid, and the errors of `read_registry`.
     """
     _check_flags(request)
     query = request.query
@@ -89,7 +89,7 @@ async def _read(request: web.Request, context: Context) -> Apply:
 
 
 def _check_flags(request: web.Request) -> None:
-    """Refuse what would be overlooked: without its flag, a dry run is none."""
+    """Refuse unknown parameters: a misspelt `dryrun` would write."""
     for name, value in request.query.items():
         if name in _SWITCHES and value:
             _refuse(request, name, "It takes no value.")

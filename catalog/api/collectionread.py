@@ -13,7 +13,6 @@ from multidict import CIMultiDict
 from catalog.api.answercache import ANSWERS, CachedAnswer, Key
 from catalog.api.inline import inlines
 from catalog.api.readplan import ReadPlan
-from catalog.api.scope import UNFILTERED, Scope
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.http.deadline import in_search_time
 from catalog.http.responses import JSON_TYPE, to_json
@@ -23,6 +22,7 @@ from catalog.reading import entities
 from catalog.reading.find import Count, find_page
 from catalog.reading.loaded import Loaded
 from catalog.reading.tree import Branch, Chunks, read_between, read_listed, read_nothing, read_whole
+from catalog.reading.visible import EVERYTHING, Visible
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.store.find import count_all
@@ -33,197 +33,202 @@ _ALL = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPage:
-    """A part of a collection: its entities in order, where it goes on, and how many there are."""
+    """A page: its entities in order, the start of the next page, and the size of the collection."""
 
     xids: Sequence[str] = ()
     following: str = ""
     total: int = 0
-    known: Loaded = field(default_factory=Loaded)
+    loaded: Loaded = field(default_factory=Loaded)
 
 
-async def answer_collection(view: ReadPlan) -> web.StreamResponse:
-    """A collection, as far as one page reaches."""
-    limit = _limit(view)
-    is_tree = view.target.plural != "versions" and (bool(view.query.inline) or limit is None)
+async def answer_collection(plan: ReadPlan) -> web.StreamResponse:
+    """Answer with one page of a collection."""
+    limit = _limit(plan)
+    is_tree = plan.target.plural != "versions" and (bool(plan.flags.inline) or limit is None)
     if is_tree:
-        async with view.snapshot() as snapshot:
-            return await _answer_tree(view, snapshot, limit)
-    count = functools.partial(count_remembered, view)
-    async with _connection(view) as connection:
-        if _is_found(view):
-            page, scope = await _find(connection, view, limit, count)
-            page = await _with_entities(connection, view, page)
+        async with plan.snapshot() as snapshot:
+            return await _answer_tree(plan, snapshot, limit)
+    count = functools.partial(cached_count, plan)
+    async with _connection(plan) as connection:
+        if _is_found(plan):
+            page, visible = await _find(connection, plan, limit, count)
+            page = await _with_entities(connection, plan, page)
         else:
-            page, scope = await _read(connection, view, limit, count), UNFILTERED
-        return await _answer_page(connection, view, page, scope)
+            page, visible = await _read(connection, plan, limit, count), EVERYTHING
+        return await _answer_page(connection, plan, page, visible)
 
 
 @contextlib.asynccontextmanager
-async def _connection(view: ReadPlan) -> AsyncIterator[Connection]:
-    """Where a page is read: in a snapshot, if more than one look decides what is on it.
+async def _connection(plan: ReadPlan) -> AsyncIterator[Connection]:
+    """The connection to read a page on: a snapshot, if more than one query selects its entities.
 
-    Else it shows what was found as it is a moment later, as an unfiltered page does.
+    Otherwise the page shows the selected entities as they are a moment later.
     """
-    database, filters = view.context.database, view.query.filters
-    is_one_look = filters is None or filters.is_plain
-    async with database.pool.acquire() if is_one_look else database.snapshot() as connection:
+    database, filters = plan.context.database, plan.flags.filters
+    is_one_query = filters is None or filters.is_plain
+    async with database.pool.acquire() if is_one_query else database.snapshot() as connection:
         yield connection
 
 
-def _is_found(view: ReadPlan) -> bool:
-    """Whether the page is not simply the next ones by id."""
-    return view.query.filters is not None or view.query.sort is not None
+def _is_found(plan: ReadPlan) -> bool:
+    """Whether a filter or an order selects the page, not just ids."""
+    return plan.flags.filters is not None or plan.flags.sort is not None
 
 
-def _limit(view: ReadPlan) -> int | None:
+def _limit(plan: ReadPlan) -> int | None:
     """The most entities in one answer; `None` where the registry has no pages."""
-    if not view.configuration.capabilities.pagination:
+    if not plan.configuration.capabilities.pagination:
         return None
-    most = view.context.settings.page_size
-    return most if view.query.limit is None else min(view.query.limit, most)
+    most = plan.context.settings.page_size
+    return most if plan.flags.limit is None else min(plan.flags.limit, most)
 
 
 async def _answer_page(
-    connection: Connection, view: ReadPlan, page: ShownPage, scope: Scope
+    connection: Connection, plan: ReadPlan, page: ShownPage, visible: Visible
 ) -> web.Response:
-    kind, known = view.target.resource_type, page.known
-    if view.xid.rid and view.query.doc and "xref" in known.entities[str(view.xid)].attributes:
-        raise CannotDocXref(str(view.xid))
+    kind, loaded = plan.target.resource_type, page.loaded
+    if plan.xid.rid and plan.flags.doc and "xref" in loaded.entities[str(plan.xid)].attributes:
+        raise CannotDocXref(str(plan.xid))
     if (
         kind is not None
         and kind.hasdocument
-        and (inlines(view.query.inline, kind.singular) is not None)
+        and (inlines(plan.flags.inline, kind.singular) is not None)
     ):
-        await entities.load_documents(connection, known, [known.entities[xid] for xid in page.xids])
-    shown = view.renderer(known, scope).collection(page.xids, view.query.inline)
-    return web.Response(body=to_json(shown), headers=_headers(view, page))
+        await entities.load_documents(
+            connection, loaded, [loaded.entities[xid] for xid in page.xids]
+        )
+    shown = plan.renderer(loaded, visible).collection(page.xids, plan.flags.inline)
+    response = web.Response(body=to_json(shown), headers=_headers(plan, page))
+    return plan.cache(response, has_cross_references=loaded.has_cross_references)
 
 
-async def _answer_tree(view: ReadPlan, snapshot: Snapshot, limit: int | None) -> web.StreamResponse:
+async def _answer_tree(plan: ReadPlan, snapshot: Snapshot, limit: int | None) -> web.StreamResponse:
     """Groups or resources with what is below them, or more than a page could have."""
-    connection, page, scope = snapshot.connection, ShownPage(), UNFILTERED
-    if _is_found(view):
-        page, scope = await _find(connection, view, limit)
+    connection, page, visible = snapshot.connection, ShownPage(), EVERYTHING
+    if _is_found(plan):
+        page, visible = await _find(connection, plan, limit)
     elif limit is not None:
-        page = await _read(connection, view, limit)
+        page = await _read(connection, plan, limit)
     else:
-        await _check_owner(connection, view)
+        await _check_owner(connection, plan)
 
     def chunks(branch: Branch) -> Chunks:
-        if _is_found(view):
-            return read_listed(connection, branch, page.xids, scope.roots)
+        if _is_found(plan):
+            return read_listed(
+                connection, branch, page.xids, None if visible.is_everything else visible.roots
+            )
         if limit is None:
             return read_whole(connection, branch)
         if not page.xids:
             return read_nothing()
-        return read_between(connection, branch, view.query.after, Xid.parse(page.xids[-1]).id)
+        return read_between(connection, branch, plan.flags.after, Xid.parse(page.xids[-1]).id)
 
-    writer = SubtreeWriter(connection, view.renderer(page.known, scope))
-    pieces = writer.collection(view.target.path, view.query.inline, chunks)
-    return await view.send(snapshot, writer, pieces, _headers(view, page))
+    writer = SubtreeWriter(connection, plan.renderer(page.loaded, visible))
+    pieces = writer.collection(plan.target.path, plan.flags.inline, chunks)
+    return await plan.send(snapshot, writer, pieces, _headers(plan, page))
 
 
 async def _read(
-    connection: Connection, view: ReadPlan, limit: int | None, count: Count = count_all
+    connection: Connection, plan: ReadPlan, limit: int | None, count: Count = count_all
 ) -> ShownPage:
-    """What comes next by id."""
-    after, target = view.query.after, view.target
-    known, xids = await entities.read_page(
+    """Read the next page in the order of ids."""
+    after, target = plan.flags.after, plan.target
+    loaded, xids = await entities.read_page(
         connection,
-        view.model,
-        view.xid,
+        plan.model,
+        plan.xid,
         target.plural,
         after,
         None if limit is None else limit + 1,
-        follows=view.follows,
+        follows=plan.follows,
     )
     has_more = limit is not None and len(xids) > limit
     if not (has_more or after):
-        return ShownPage(xids=xids, total=len(xids), known=known)
-    total = known.counts.get(target.path)
+        return ShownPage(xids=xids, total=len(xids), loaded=loaded)
+    total = loaded.counts.get(target.path)
     if total is None:
         total = await count(connection, target.path)
     xids = xids[:limit]
     return ShownPage(
-        xids=xids, following=Xid.parse(xids[-1]).id if has_more else "", total=total, known=known
+        xids=xids, following=Xid.parse(xids[-1]).id if has_more else "", total=total, loaded=loaded
     )
 
 
 async def _find(
-    connection: Connection, view: ReadPlan, limit: int | None, count: Count = count_all
-) -> tuple[ShownPage, Scope]:
-    """What comes next among what the filters leave over, in the order that was asked for."""
-    query = view.query
-    async with in_search_time(view.request):
+    connection: Connection, plan: ReadPlan, limit: int | None, count: Count = count_all
+) -> tuple[ShownPage, Visible]:
+    """Find the next page of the entities that the filters leave over, in the requested order."""
+    flags = plan.flags
+    async with in_search_time(plan.request):
         found = await find_page(
             connection,
-            view.xid,
-            view.target.plural,
-            filters=query.filters,
-            sort=query.sort,
-            after=query.after,
+            plan.xid,
+            plan.target.plural,
+            filters=flags.filters,
+            sort=flags.sort,
+            after=flags.after,
             limit=_ALL if limit is None else limit,
             count_whole=count,
         )
     if not found.xids:
-        await _check_owner(connection, view)
-    scope = await view.scope(connection, None if limit is None else found.xids)
-    return ShownPage(xids=found.xids, following=found.following, total=found.total), scope
+        await _check_owner(connection, plan)
+    visible = await plan.visible(connection, None if limit is None else found.xids)
+    return ShownPage(xids=found.xids, following=found.following, total=found.total), visible
 
 
-async def _with_entities(connection: Connection, view: ReadPlan, page: ShownPage) -> ShownPage:
-    if view.xid.gid and not view.xid.rid:
-        known = await entities.read_resources(connection, page.xids, follows=view.follows)
+async def _with_entities(connection: Connection, plan: ReadPlan, page: ShownPage) -> ShownPage:
+    if plan.xid.gid and not plan.xid.rid:
+        loaded = await entities.read_resources(connection, page.xids, follows=plan.follows)
     else:
         xids = [Xid.parse(xid) for xid in page.xids]
-        known = await entities.read_entities(connection, view.model, xids, follows=view.follows)
-    if view.xid.rid:
-        known.entities |= (await entities.read_owner(connection, view.xid)).entities
-    return replace(page, xids=[xid for xid in page.xids if xid in known.entities], known=known)
+        loaded = await entities.read_entities(connection, plan.model, xids, follows=plan.follows)
+    if plan.xid.rid:
+        loaded.entities |= (await entities.read_owner(connection, plan.xid)).entities
+    return replace(page, xids=[xid for xid in page.xids if xid in loaded.entities], loaded=loaded)
 
 
-async def _check_owner(connection: Connection, view: ReadPlan) -> None:
-    if not await store.load(connection, [str(view.xid)]):
-        raise NotFound(str(view.xid))
+async def _check_owner(connection: Connection, plan: ReadPlan) -> None:
+    if not await store.load(connection, [str(plan.xid)]):
+        raise NotFound(str(plan.xid))
 
 
-def _headers(view: ReadPlan, page: ShownPage) -> CIMultiDict[str]:
+def _headers(plan: ReadPlan, page: ShownPage) -> CIMultiDict[str]:
     """The media type, and links to other pages (pagination/spec.md, "link")."""
     headers = CIMultiDict({hdrs.CONTENT_TYPE: JSON_TYPE})
-    if view.query.after:
-        headers.add(hdrs.LINK, _link(view, page, "first", None))
+    if plan.flags.after:
+        headers.add(hdrs.LINK, _link(plan, page, "first", None))
     if page.following:
-        headers.add(hdrs.LINK, _link(view, page, "next", page.following))
+        headers.add(hdrs.LINK, _link(plan, page, "next", page.following))
     return headers
 
 
-def _link(view: ReadPlan, page: ShownPage, rel: str, after: str | None) -> str:
-    url = view.request.rel_url.without_query_params("after")
+def _link(plan: ReadPlan, page: ShownPage, rel: str, after: str | None) -> str:
+    url = plan.request.rel_url.without_query_params("after")
     if after is not None:
-        url = url.update_query({"limit": str(_limit(view)), "after": after})
-    base = view.context.base_url(view.request)
-    # Clients that get all links in one header split it at commas.
+        url = url.update_query({"limit": str(_limit(plan)), "after": after})
+    base = plan.context.base_url(plan.request)
+    # Clients may join all links into one header and split that at commas.
     target = f"{base}{url}".replace(",", "%2C")
     return f"<{target}>;rel={rel};count={page.total}"
 
 
-async def count_remembered(view: ReadPlan, connection: Connection, collection: str) -> int:
-    """How many entities the collection that is asked for has at this moment.
+async def cached_count(plan: ReadPlan, connection: Connection, collection: str) -> int:
+    """The number of entities that the requested collection has now.
 
-    It is kept like an answer to GET of the collection, so the next write in it ends it; but
-    it is never given without asking the database whether there was one.
+    It is cached like an answer to GET of the collection, but the database is asked each time
+    whether there was a write since.
 
     Args:
-        connection: in no transaction.
+        connection: not in a transaction.
     """
-    answers = view.request.app[ANSWERS]
-    key: Key = ("", collection, view.configuration.revision)
-    known = await answers.get_confirmed(key, connection)
-    if known is not None:
-        return int(known.body)
+    answers = plan.request.app[ANSWERS]
+    key: Key = ("", collection, plan.configuration.revision)
+    loaded = await answers.get_confirmed(key, connection)
+    if loaded is not None:
+        return int(loaded.body)
     ticket = answers.ticket()
     count = await count_all(connection, collection)
-    place, body = view.target.place, str(count).encode()
+    place, body = plan.target.place, str(count).encode()
     answer = CachedAnswer(place=place, status=200, headers=CIMultiDict(), body=body)
     answers.put(key, answer, ticket)
     return count

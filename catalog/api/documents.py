@@ -1,4 +1,4 @@
-"""Takes and gives the registry as a document of any edition, in JSON or YAML."""
+"""Reads and writes the registry as a document of any edition, in JSON or YAML."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from catalog.http.stream import WHOLE
 from catalog.model.errors import MissingBody, ParsingData
 
 PATHS = frozenset({"/", "/export"})
-"""Where there is something that has the form of a document, too."""
+"""The paths whose entity can be represented as a document."""
 
 
 async def read_registry(request: web.Request) -> dict[str, Any]:
-    """The body of a write of the registry: JSON, or a document of any edition.
+    """Read the body of a write of the registry: JSON, or a document of any edition.
 
-    A document is migrated to the newest edition. What has no form there is kept in the
-    extension attribute `older` of its entity. What a document says of itself is not taken as
-    a group by POST, which takes nothing else.
+    A document is migrated to the newest edition. Attributes that have no form there are kept in
+    the extension attribute `older` of their entity. POST takes nothing but groups, so the
+    document's attributes of its own are left out.
 
     Raises:
-        MissingBody, ParsingData, and whatever `read_object` raises.
+        MissingBody, ParsingData, and the errors of `read_object`.
     """
     if request.content_type.lower() not in DOCUMENTS:
         return await read_object(request)
@@ -57,7 +57,7 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
 
 @web.middleware
 async def document_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answers with a document where the client prefers one to JSON."""
+    """Convert an answer to a document if the client prefers one to JSON."""
     if request.path not in PATHS:
         return await handler(request)
     wanted = representation_for(request.headers.getall(hdrs.ACCEPT, ()))
@@ -92,7 +92,7 @@ _MOST_RANGES = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Representation:
-    """A document as a media type has it."""
+    """The media type of a document, and the edition in it."""
 
     media_type: str
     edition: str = NEWEST
@@ -111,13 +111,13 @@ class _Range:
     edition: str
 
     def precision(self, media_type: str) -> int:
-        """How precisely it means a media type: 0 not at all, 3 by its name."""
+        """How precisely it names a media type: 0 not at all, 3 in full."""
         main = media_type.partition("/")[0]
         return {media_type: 3, f"{main}/*": 2, "*/*": 1}.get(self.name, 0)
 
 
 def representation_for(accept: Iterable[str]) -> Representation | None:
-    """The document that a client prefers to JSON; `None` for JSON, which is for all others.
+    """The document that a client prefers to JSON; `None` for JSON, the default.
 
     Args:
         accept: the values of the request's Accept headers.
@@ -138,14 +138,14 @@ def representation_for(accept: Iterable[str]) -> Representation | None:
 
 
 def _quality(ranges: list[_Range], media_type: str) -> float:
-    """What the most precise range says of a media type."""
+    """The quality of a media type, from the most precise range."""
     found = [(item.precision(media_type), item.quality) for item in ranges]
     precision, quality = max(found, default=(0, 0.0))
     return quality if precision else 0.0
 
 
 def _read(item: str) -> _Range | None:
-    """A range, unless it is malformed or asks for an edition that there is none of."""
+    """Parse a range; `None` if it is malformed or names an unknown edition."""
     found = parse_mimetype(item)
     suffix = f"+{found.suffix}" if found.suffix else ""
     edition = _edition(found.parameters)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from catalog.api.inline import Inline, inlines
-from catalog.api.scope import UNFILTERED, Scope
 from catalog.model.capabilities import SPECVERSION
 from catalog.model.configuration import Configuration
 from catalog.model.documentforms import document_names, show_document
 from catalog.model.entity import Entity
-from catalog.model.schema import ResourceType
+from catalog.model.schema import Model, ResourceType
 from catalog.model.shortpath import short_path
 from catalog.model.xid import Xid
 from catalog.reading.loaded import Loaded
+from catalog.reading.visible import EVERYTHING, Visible
 
-# core/spec.md, "Doc Flag"; the reasons may not be there without what they are reasons of.
+# core/spec.md, "Doc Flag"; a reason must not stand there without its verdict.
 _NOT_IN_DOCUMENTS = (
     "formatvalidated",
     "formatvalidatedreason",
@@ -29,43 +30,42 @@ _FIRST = ("description", "documentation", "icon", "labels")
 JsonObject = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EntityRenderer:
-    """Shows what is `known` as a client of one registry sees it.
+    """Shows loaded entities as a client of one registry sees them.
 
-    Args:
+    Times are `datetime`s, for `json_response`.
+
+    Attributes:
         base: the registry's URL, without a trailing slash.
         authority: this node's; entities of others are shown as replicas.
         root: in document view, the path that the answer's own pointers are relative to;
             `None` for the API view (core/spec.md, "Doc Flag").
         is_binary: show documents in base64 only (core/spec.md, "Binary Flag").
-        scope: what a filter leaves over.
-
-    Times are `datetime`s, for `json_response`. Where metadata goes into headers beside a
-    document, `shows_details` is turned off (core/http.md, "self Attribute").
+        has_details: URLs of resources with documents are those of their metadata; not so
+            where metadata stands in headers (core/http.md, "self Attribute").
     """
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        known: Loaded,
-        *,
-        base: str,
-        authority: str,
-        root: str | None = None,
-        is_binary: bool = False,
-        scope: Scope = UNFILTERED,
-    ) -> None:
-        self.configuration = configuration
-        self.model = configuration.model
-        self.known = known
-        self.base = base
-        self.authority = authority
-        self.root = root
-        self.is_binary = is_binary
-        self.scope = scope
-        self.shows_details = True
-        self._is_doc = root is not None
-        self._has_short = configuration.capabilities.shortself and not self._is_doc
+    configuration: Configuration
+    loaded: Loaded
+    base: str
+    authority: str
+    root: str | None = None
+    is_binary: bool = False
+    has_details: bool = True
+    visible: Visible = EVERYTHING
+
+    @property
+    def model(self) -> Model:
+        return self.configuration.model
+
+    @property
+    def _is_doc(self) -> bool:
+        return self.root is not None
+
+    @property
+    def _has_short(self) -> bool:
+        return self.root is None and self.configuration.capabilities.shortself
 
     def show(self, entity: Entity, inline: Inline) -> JsonObject:
         """An entity of any kind; a resource is shown with its default version."""
@@ -129,7 +129,7 @@ class EntityRenderer:
         _, groups, _, resources, rid = xid.split("/")
         kind = self.model.groups[groups].resources[resources]
         shown: JsonObject = {f"{kind.singular}id": rid}
-        default = None if self._is_doc else self.known.default_of(entity)
+        default = None if self._is_doc else self.loaded.default_of(entity)
         if default is not None:
             shown["versionid"] = _id(default.xid)
         shown["self"] = self._url(xid, kind, is_shown=True)
@@ -148,7 +148,7 @@ class EntityRenderer:
         return shown
 
     def meta(self, entity: Entity, versions_shown: bool = False) -> JsonObject:
-        """A meta entity; of a cross reference that leads nowhere only where it would lead."""
+        """A meta entity; a dangling cross reference shows little but its `xref`."""
         path = _path(entity.xid)
         kind = self._kind(path)
         shown: JsonObject = {
@@ -179,7 +179,7 @@ class EntityRenderer:
     def version(self, entity: Entity, inline: Inline) -> JsonObject:
         path = _path(entity.xid)
         kind = self._kind(path)
-        resource = self.known.entities.get(entity.xid.rpartition("/versions/")[0])
+        resource = self.loaded.entities.get(entity.xid.rpartition("/versions/")[0])
         is_default = (
             resource is not None and resource.attributes.get("defaultversionid") == path.vid
         )
@@ -195,33 +195,33 @@ class EntityRenderer:
         return shown
 
     def default_url(self, resource: Entity) -> str:
-        """Where the version is that a resource shows; empty if there is none for now."""
-        version = self.known.default_of(resource)
+        """The URL of the version that a resource shows; empty if there is none for now."""
+        version = self.loaded.default_of(resource)
         if version is None:
             return ""
         path = f"{resource.xid}/versions/{_id(version.xid)}"
         return self._url(path, self._kind(_path(resource.xid)), is_shown=False)
 
     def collection(self, xids: Sequence[str], inline: Inline) -> JsonObject:
-        """Entities by their ids, in this order."""
-        return {_id(xid): self.show(self.known.entities[xid], inline) for xid in xids}
+        """Entities by id, in this order."""
+        return {_id(xid): self.show(self.loaded.entities[xid], inline) for xid in xids}
 
     def collection_links(self, path: str, plural: str, count: int, *, is_shown: bool) -> JsonObject:
-        """Where the collection at `path` is, and how large it is as far as it is shown."""
+        """The URL of the collection at `path`, and the number of its entities that are shown."""
         url = self._url(path, is_shown=is_shown)
         if self.root is None or not is_shown:
-            url += self.scope.query(path, count)
+            url += self.visible.query(path, count)
         return {f"{plural}url": url, f"{plural}count": count}
 
     def _collection(self, owner: str, plural: str, inline: Inline) -> JsonObject:
         path = f"{owner}/{plural}"
         inner = inlines(inline, plural)
-        count = self.scope.count(path)
-        count = self.known.count(path) if count is None else count
+        count = self.visible.count(path)
+        count = self.loaded.count(path) if count is None else count
         shown = self.collection_links(path, plural, count, is_shown=inner is not None)
         if inner is not None:
-            ids = self.scope.ids(path)
-            members = ((_id(child.xid), child) for child in self.known.children(path))
+            ids = self.visible.ids(path)
+            members = ((_id(child.xid), child) for child in self.loaded.children(path))
             shown[plural] = {
                 id: self.show(child, inner) for id, child in members if ids is None or id in ids
             }
@@ -236,7 +236,7 @@ class EntityRenderer:
         *,
         is_default: bool,
     ) -> None:
-        """What a version and the resource whose default it is have in common."""
+        """Add the attributes that a version and the resource whose default it is both show."""
         shown["epoch"] = version.epoch
         _add_attributes(shown, version, is_default)
         if self._is_doc:
@@ -246,7 +246,7 @@ class EntityRenderer:
             _, encoded, url = document_names(kind)
             if url in version.attributes:
                 return
-            body = self.known.document_of(version)
+            body = self.loaded.document_of(version)
             if self.is_binary:
                 shown[encoded] = base64.b64encode(body).decode()
             else:
@@ -256,13 +256,13 @@ class EntityRenderer:
         return self.model.groups[path.groups].resources[path.resources]
 
     def _url(self, path: str, kind: ResourceType | None = None, *, is_shown: bool) -> str:
-        """A path's URL: a pointer into the answer where that shows it, else absolute."""
+        """The URL of a path: a pointer into the answer if that shows the entity, else absolute."""
         if self.root is not None and is_shown:
             below = path.removeprefix(self.root.rstrip("/"))
             return "#" + (below.replace("~", "~0") or "/")
         if path == "/":
             return self.base
-        if kind is not None and kind.hasdocument and self.shows_details:
+        if kind is not None and kind.hasdocument and self.has_details:
             return f"{self.base}{path}$details"
         return self.base + path
 
@@ -270,7 +270,7 @@ class EntityRenderer:
         return {"shortself": self.base + short_path(path)} if self._has_short else {}
 
     def _add_provenance(self, shown: JsonObject, entity: Entity) -> None:
-        """Where a replica is from; a node's own entities look as the standard says."""
+        """Add the authority and origin of a replica; a node's own entities show neither."""
         if entity.authority == self.authority or self.root is not None:
             return
         is_url = entity.authority.startswith(("http://", "https://"))
@@ -279,7 +279,7 @@ class EntityRenderer:
 
 
 def _path(xid: str) -> Xid:
-    """The path of an entity that is stored, so that it is known to be well-formed."""
+    """Parse a stored xid, which needs no check."""
     parts = xid.split("/")
     if len(parts) == 7:
         return Xid(parts[1], parts[2], parts[3], parts[4], parts[6])
@@ -291,7 +291,7 @@ def _id(xid: str) -> str:
 
 
 def _add_attributes(shown: JsonObject, entity: Entity, is_default: bool | None = None) -> None:
-    """An entity's attributes, the well-known first, and its times after these."""
+    """Add an entity's attributes: the well-known first, then its times, then the others."""
     attributes: Mapping[str, Any] = entity.attributes
     if "name" in attributes:
         shown["name"] = attributes["name"]

@@ -1,4 +1,4 @@
-"""The native API's entity paths: everything that the model defines."""
+"""Handles the paths of entities, which the model defines, and their short URLs."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from catalog.api.answercache import ANSWERS
 from catalog.api.entityread import answer_read
 from catalog.api.entitywrite import answer_delete, answer_write
 from catalog.api.requesttarget import parse_path
-from catalog.context import CONTEXT, Context
-from catalog.http.deadline import in_bounded_time
-from catalog.http.problems import errors_of
-from catalog.model.errors import NotFound
+from catalog.context import CONTEXT
+from catalog.http.deadline import bounded
+from catalog.model.errors import NotFound, XRegistryError
 from catalog.model.shortpath import key_in
 from catalog.store.entities import find_by_key
 
 
 async def handle_entity(request: web.Request) -> web.StreamResponse:
-    """Any method on any path that the model defines, in bounded time."""
+    """Answer any method on any path that the model defines, in bounded time."""
+    if request.method == hdrs.METH_GET and (cached := await _cached(request)):
+        return cached
+    try:
+        return await _handle(request)
+    except XRegistryError as error:
+        error.request_path = request.path
+        raise
+
+
+@bounded
+async def _handle(request: web.Request) -> web.StreamResponse:
     context = request.app[CONTEXT]
-    if request.method == hdrs.METH_GET and (known := await _remembered(request, context)):
-        return known
-    with errors_of(request):
-        async with in_bounded_time(request, context.settings.request_timeout_seconds):
-            return await _handle(request, context)
-
-
-async def _handle(request: web.Request, context: Context) -> web.StreamResponse:
     target = parse_path(request.rel_url.raw_path, context.model)
     allow = methods_of(target, context.capabilities)
     check_method(request, target, allow)
@@ -42,10 +44,11 @@ async def _handle(request: web.Request, context: Context) -> web.StreamResponse:
             return await answer_write(request, context, target)
 
 
-async def _remembered(request: web.Request, context: Context) -> web.Response | None:
-    """The answer that was given before, unless the client wants a new one."""
+async def _cached(request: web.Request) -> web.Response | None:
+    """A cached answer, unless the client wants a new one."""
     if hdrs.CACHE_CONTROL in request.headers and _wants_anew(request):
         return None
+    context = request.app[CONTEXT]
     key = (context.base_url(request), request.raw_path, context.configuration.revision)
     answer = await request.app[ANSWERS].get(key)
     if answer is None:
@@ -59,10 +62,10 @@ def _wants_anew(request: web.Request) -> bool:
 
 
 async def redirect(request: web.Request) -> web.Response:
-    """Redirect any method from an entity's short URL, with whatever may follow it.
+    """Redirect any method from an entity's short URL, with the path and query that follow it.
 
     Raises:
-        NotFound: there is no such entity, or the capability `shortself` is off.
+        NotFound: no entity has this URL, or the capability `shortself` is off.
     """
     context = request.app[CONTEXT]
     if not context.capabilities.shortself:

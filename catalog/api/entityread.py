@@ -1,25 +1,22 @@
-"""Answers GET and HEAD: an entity, a collection or a document."""
+"""Answers GET and HEAD of one entity: its metadata, or its document."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from catalog.api.answercache import ANSWERS, CachedAnswer
+from catalog.api.answercache import ANSWERS
 from catalog.api.collectionread import answer_collection
-from catalog.api.entityjson import EntityRenderer
+from catalog.api.entityjson import EntityRenderer, JsonObject
 from catalog.api.inline import inlines
 from catalog.api.metadataheaders import headers_of
 from catalog.api.readflags import read_flags
 from catalog.api.readplan import ReadPlan
 from catalog.api.requesttarget import RequestTarget
-from catalog.api.scope import UNFILTERED
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.context import Context
-from catalog.http.etag import tag
 from catalog.http.headers import encode_url
 from catalog.http.responses import JSON_TYPE, UNTYPED, json_response
 from catalog.model.entity import Entity
@@ -27,6 +24,7 @@ from catalog.model.errors import CannotDocXref, NotFound
 from catalog.model.xid import Xid
 from catalog.reading import entities
 from catalog.reading.loaded import Loaded
+from catalog.reading.visible import EVERYTHING, Visible
 from catalog.store import entities as store
 from catalog.store.database import Connection
 
@@ -36,148 +34,92 @@ _READING = (hdrs.METH_GET, hdrs.METH_HEAD)
 async def answer_read(
     request: web.Request, context: Context, target: RequestTarget
 ) -> web.StreamResponse:
-    """Read something, and remember the answer."""
+    """Answer a GET or HEAD; an answer to GET is cached."""
     configuration = context.configuration
-    answers = request.app[ANSWERS]
-    ticket = answers.ticket()
-    view = ReadPlan(
+    plan = ReadPlan(
         request=request,
         context=context,
         configuration=configuration,
         target=target,
-        query=read_flags(request, target, configuration),
+        flags=read_flags(request, target, configuration),
+        ticket=request.app[ANSWERS].ticket() if request.method == hdrs.METH_GET else None,
     )
-    response = await answer_plan(view)
-    if (
-        isinstance(response, web.Response)
-        and response.status in (200, 303)
-        and view.is_lasting
-        and request.method == hdrs.METH_GET
-    ):
-        tag(response)
-        answer = CachedAnswer(
-            place=target.place,
-            status=response.status,
-            headers=response.headers.copy(),
-            body=response.body if isinstance(response.body, bytes) else b"",
-        )
-        key = (context.base_url(request), request.raw_path, configuration.revision)
-        answers.put(key, answer, ticket)
-    return response
+    return await answer_plan(plan)
 
 
-async def answer_plan(view: ReadPlan) -> web.StreamResponse:
-    """Whatever a request to read addresses."""
-    target, query = view.target, view.query
-    if target.is_document and not query.doc:
-        return await _answer_document(view)
-    if target.kind == "collection":
-        return await answer_collection(view)
-    if target.kind in ("registry", "group") and query.inline:
-        return await answer_owner(view, CIMultiDict())
-    return await _answer_one(view)
+async def answer_plan(plan: ReadPlan) -> web.StreamResponse:
+    """Answer a read of an entity, a document or a collection."""
+    if plan.target.kind == "collection":
+        return await answer_collection(plan)
+    if plan.target.kind in ("registry", "group") and plan.flags.inline:
+        return await answer_owner(plan, CIMultiDict())
+    if plan.flags.filters is None:
+        async with plan.context.database.pool.acquire() as connection:
+            loaded, visible = await load(connection, plan), EVERYTHING
+    else:
+        async with plan.snapshot() as snapshot:
+            visible = await plan.visible(snapshot.connection)
+            loaded = await load(snapshot.connection, plan)
+    response = answer_loaded(plan, loaded, visible)
+    return plan.cache(response, has_cross_references=loaded.has_cross_references)
 
 
 async def answer_owner(
-    view: ReadPlan, headers: CIMultiDict[str], *, status: int = 200
+    plan: ReadPlan, headers: CIMultiDict[str], *, status: int = 200
 ) -> web.StreamResponse:
-    """The registry or a group with what it inlines, of whatever size."""
-    query = view.query
-    async with view.snapshot() as snapshot:
-        connection = snapshot.connection
-        scope = await view.scope(connection)
-        found = await store.load(connection, [str(view.xid)])
+    """Answer with the registry or a group and all that it inlines, of whatever size."""
+    async with plan.snapshot() as snapshot:
+        connection, xid = snapshot.connection, str(plan.xid)
+        visible = await plan.visible(connection)
+        found = await store.load(connection, [xid])
         if not found:
-            raise NotFound(str(view.xid))
-        writer = SubtreeWriter(connection, view.renderer(Loaded(), scope))
-        entity = found[str(view.xid)]
-        pieces = writer.owner(entity, query.inline, with_own=not query.collections)
+            raise NotFound(xid)
+        writer = SubtreeWriter(connection, plan.renderer(Loaded(), visible))
+        with_own = not plan.flags.collections
+        pieces = writer.owner(found[xid], plan.flags.inline, with_own=with_own)
         headers[hdrs.CONTENT_TYPE] = JSON_TYPE
-        return await view.send(snapshot, writer, pieces, headers, status=status)
+        return await plan.send(snapshot, writer, pieces, headers, status=status)
 
 
-async def _answer_one(view: ReadPlan) -> web.Response:
-    if view.query.filters is None:
-        async with view.context.database.pool.acquire() as connection:
-            known, scope = await read_one(connection, view), UNFILTERED
-    else:
-        async with view.snapshot() as snapshot:
-            scope = await view.scope(snapshot.connection)
-            known = await read_one(snapshot.connection, view)
-    renderer = view.renderer(known, scope)
-    return json_response(shown(renderer, view), headers=_location(renderer, view))
-
-
-def _location(renderer: EntityRenderer, view: ReadPlan) -> dict[str, str]:
-    """A resource shows its default version, so that is where its content is."""
-    if view.target.kind != "resource":
-        return {}
-    url = renderer.default_url(renderer.known.entities[str(view.xid)])
-    return {hdrs.CONTENT_LOCATION: url} if url else {}
-
-
-async def read_one(connection: Connection, view: ReadPlan) -> Loaded:
-    """One entity with what is to be inlined in it.
+async def load(connection: Connection, plan: ReadPlan) -> Loaded:
+    """Load one entity with all that an answer shows of it: what it inlines, or its document.
 
     Raises:
         NotFound
         CannotDocXref: a version of a cross reference is to be shown as a document.
     """
-    xid, kind, inline = view.xid, view.target.resource_type, view.query.inline
-    versions = inlines(inline, "versions") if view.target.kind == "resource" else None
-    if versions is not None:
-        known = await entities.read_subtree(connection, xid, follows=view.follows)
+    xid, inline, kind = plan.xid, plan.flags.inline, plan.target.resource_type
+    versions = inlines(inline, "versions") if plan.target.kind == "resource" else None
+    if versions is not None and not plan.shows_document:
+        loaded = await entities.read_subtree(connection, xid, follows=plan.follows)
     else:
-        known = await entities.read_entities(connection, view.model, [xid], follows=view.follows)
-    resource = known.entities.get(str(xid.resource)) if xid.vid else None
-    if not view.follows and resource is not None and "xref" in resource.attributes:
-        raise CannotDocXref(resource.xid)
-    if str(xid) not in known.entities:
+        loaded = await entities.read_entities(connection, plan.model, [xid], follows=plan.follows)
+    if xid.vid and not plan.follows:
+        resource = loaded.entities.get(str(xid.resource))
+        if resource is not None and "xref" in resource.attributes:
+            raise CannotDocXref(resource.xid)
+    entity = loaded.entities.get(str(xid))
+    if entity is None:
         raise NotFound(str(xid))
-    if kind is not None and kind.hasdocument and view.target.kind != "meta":
+    if plan.shows_document:
+        await entities.load_documents(connection, loaded, [version_shown(loaded, xid)])
+    elif inline and kind is not None and kind.hasdocument and plan.target.kind != "meta":
         if versions is not None and inlines(versions, kind.singular) is not None:
-            await entities.load_documents(connection, known, known.entities.values())
+            await entities.load_documents(connection, loaded, loaded.entities.values())
         elif inlines(inline, kind.singular) is not None:
-            entity = known.entities[str(xid)]
-            version = entity if xid.vid else known.default_of(entity)
-            await entities.load_documents(connection, known, [version] if version else [])
-    return known
+            version = entity if xid.vid else loaded.default_of(entity)
+            await entities.load_documents(connection, loaded, [version] if version else [])
+    return loaded
 
 
-def shown(renderer: EntityRenderer, view: ReadPlan) -> dict[str, Any]:
-    """What is known of one entity, as the body of an answer."""
-    entity = renderer.known.entities[str(view.xid)]
-    if view.target.kind == "meta":
-        return renderer.meta(entity)
-    return renderer.show(entity, view.query.inline)
-
-
-async def _answer_document(view: ReadPlan) -> web.Response:
-    if view.query.filters is None:
-        async with view.context.database.pool.acquire() as connection:
-            known, body = await read_document(connection, view)
-    else:
-        async with view.snapshot() as snapshot:
-            await view.scope(snapshot.connection)
-            known, body = await read_document(snapshot.connection, view)
-    return answer_document(view, known, body)
-
-
-async def read_document(connection: Connection, view: ReadPlan) -> tuple[Loaded, bytes]:
-    known = await entities.read_entity(connection, view.model, view.xid)
-    version = version_shown(known, view.xid)
-    await entities.load_documents(connection, known, [version])
-    return known, known.document_of(version)
-
-
-def version_shown(known: Loaded, xid: Xid) -> Entity:
+def version_shown(loaded: Loaded, xid: Xid) -> Entity:
     """The version whose document a resource or version shows.
 
     Raises:
         NotFound: there is none for now.
     """
-    entity = known.entities[str(xid)]
-    version = entity if xid.vid else known.default_of(entity)
+    entity = loaded.entities[str(xid)]
+    version = entity if xid.vid else loaded.default_of(entity)
     if version is None:
         detail = "Its default version has not been replicated yet."
         if "xref" in entity.attributes:
@@ -186,30 +128,50 @@ def version_shown(known: Loaded, xid: Xid) -> Entity:
     return version
 
 
+def answer_loaded(plan: ReadPlan, loaded: Loaded, visible: Visible = EVERYTHING) -> web.Response:
+    """Answer a GET with what `load` has loaded."""
+    if plan.shows_document:
+        return answer_document(plan, loaded)
+    renderer = plan.renderer(loaded, visible)
+    headers: dict[str, str] = {}
+    if plan.target.kind == "resource":
+        # A resource shows its default version.
+        url = renderer.default_url(loaded.entities[str(plan.xid)])
+        if url:
+            headers[hdrs.CONTENT_LOCATION] = url
+    return json_response(shown(renderer, plan), headers=headers)
+
+
+def shown(renderer: EntityRenderer, plan: ReadPlan) -> JsonObject:
+    """The body of an answer about one entity."""
+    entity = renderer.loaded.entities[str(plan.xid)]
+    if plan.target.kind == "meta":
+        return renderer.meta(entity)
+    return renderer.show(entity, plan.flags.inline)
+
+
 def answer_document(
-    view: ReadPlan,
-    known: Loaded,
-    body: bytes,
+    plan: ReadPlan,
+    loaded: Loaded,
     *,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> web.Response:
-    """A document with its metadata in headers; elsewhere's documents are referred to.
+    """Answer with a document, its metadata in headers; refer to a document that is elsewhere.
 
     Raises:
         TooLarge: the metadata does not fit into headers, and nothing was written.
     """
-    request, xid, kind = view.request, view.xid, view.target.resource_type
+    request, xid, kind = plan.request, plan.xid, plan.target.resource_type
     assert kind is not None, "only resource types have documents"
-    renderer = view.renderer(known)
-    renderer.shows_details = False
-    metadata = renderer.show(known.entities[str(xid)], {})
+    version = version_shown(loaded, xid)
+    body, renderer = loaded.document_of(version), plan.renderer(loaded)
+    metadata = renderer.show(loaded.entities[str(xid)], {})
     answer = headers_of(metadata, kind, request.path if request.method in _READING else None)
     if hdrs.CONTENT_TYPE not in answer:
         answer |= UNTYPED
     answer["Content-Disposition"] = xid.rid
     if not xid.vid:
-        version = version_shown(known, xid)
         answer["Content-Location"] = f"{renderer.base}{xid}/versions/{version.path.vid}"
     if url := metadata.get(f"{kind.singular}url"):
         answer["Location"] = encode_url(url)

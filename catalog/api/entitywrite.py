@@ -1,4 +1,4 @@
-"""Takes PUT, PATCH, POST and DELETE of entities: each request is one interaction."""
+"""Handles PUT, PATCH, POST and DELETE of entities: each request is one interaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from catalog.api.documents import read_registry
-from catalog.api.entityread import answer_document, read_document, read_one, shown
+from catalog.api.entityread import answer_loaded, load
 from catalog.api.metadataheaders import forbid_metadata, metadata_from
 from catalog.api.readflags import NO_FLAGS, read_answer_flags
 from catalog.api.readplan import ReadPlan
@@ -19,7 +19,6 @@ from catalog.api.writeflags import read_write_flags
 from catalog.context import Context
 from catalog.http.body import read_body, read_json, read_object
 from catalog.http.preconditions import condition_on
-from catalog.http.responses import json_response
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import ExtraXregistryHeader, NotFound
@@ -35,7 +34,7 @@ _SET = frozenset(CONFIGURABLE)
 async def answer_write(
     request: web.Request, context: Context, target: RequestTarget
 ) -> web.StreamResponse:
-    """PUT, PATCH and POST (core/http.md, "Creating or Updating Entities")."""
+    """Handle PUT, PATCH and POST (core/http.md, "Creating or Updating Entities")."""
     configuration = context.configuration
     flags = read_write_flags(request, target, configuration.capabilities)
     interaction = _interaction(request, target, flags.ignore)
@@ -59,21 +58,21 @@ async def answer_write(
         _read(request, target, interaction, after.model, body)
     if flags.default is not None:
         interaction.choose_default(flags.default, creates_one=_creates_one(request, target))
-    query = read_answer_flags(request, target, configuration.capabilities, after.model)
+    shape = read_answer_flags(request, target, configuration.capabilities, after.model)
     condition = condition_of(request, context, configuration, target)
     outcome = await context.writer.apply(
         configuration, interaction, reconfiguration, condition=condition
     )
     if reconfiguration is not None:
         context.adopt(reconfiguration.configuration)
-    view = ReadPlan(
+    plan = ReadPlan(
         request=request,
         context=context,
         configuration=context.configuration,
         target=target,
-        query=query,
+        flags=shape,
     )
-    return await answer_written(view, interaction, outcome)
+    return await answer_written(plan, interaction, outcome)
 
 
 def _interaction(
@@ -84,7 +83,7 @@ def _interaction(
 
 
 def _creates_one(request: web.Request, target: RequestTarget) -> bool:
-    """Whether the server may have to choose a new version's id, and no more than one."""
+    """Whether the request creates one version, whose id the server may have to choose."""
     return request.method == hdrs.METH_POST and target.kind == "resource"
 
 
@@ -95,7 +94,7 @@ def _read(
     model: Model,
     body: Mapping[str, Any],
 ) -> None:
-    """What a body of metadata asks for."""
+    """Add the upserts of a body of metadata to an interaction."""
     patch = request.method == hdrs.METH_PATCH
     is_post = request.method == hdrs.METH_POST
     xid = target.xid
@@ -127,7 +126,7 @@ def _read(
 async def _read_document(
     request: web.Request, target: RequestTarget, interaction: Interaction, model: Model
 ) -> None:
-    """A document in the body and its metadata in headers."""
+    """Add the upsert of a document in the body, with metadata in headers."""
     kind = target.resource_type
     assert kind is not None, "only resource types have documents"
     body = metadata_from(request, kind)
@@ -150,7 +149,7 @@ async def _read_document(
 async def answer_delete(
     request: web.Request, context: Context, target: RequestTarget
 ) -> web.Response:
-    """DELETE (core/spec.md, "Deleting Entities")."""
+    """Handle DELETE (core/spec.md, "Deleting Entities")."""
     configuration = context.configuration
     flags = read_write_flags(request, target, configuration.capabilities)
     interaction = _interaction(request, target, flags.ignore)
@@ -169,10 +168,10 @@ async def answer_delete(
 
 
 async def _owner(context: Context, target: RequestTarget) -> Entity:
-    """What holds a collection.
+    """The entity that a collection belongs to.
 
     Raises:
-        NotFound: it is not there, which a GET of the collection would say, too.
+        NotFound: as for a GET of the collection.
     """
     xid = str(target.xid)
     async with context.database.pool.acquire() as connection:
@@ -183,7 +182,7 @@ async def _owner(context: Context, target: RequestTarget) -> Entity:
 
 
 async def _all(context: Context, target: RequestTarget, owner: Entity) -> dict[str, Any]:
-    """Everything that a collection shows now, if only through a cross reference."""
+    """All ids that a collection shows now, also through a cross reference."""
     xref = owner.attributes.get("xref") if target.xid.rid else None
     path = target.path if xref is None else f"{xref}/versions"
     async with context.database.pool.acquire() as connection:
@@ -193,24 +192,20 @@ async def _all(context: Context, target: RequestTarget, owner: Entity) -> dict[s
 def condition_of(
     request: web.Request, context: Context, configuration: Configuration, target: RequestTarget
 ) -> Condition | None:
-    """The condition of a write of the native API, whose tags are those of a GET without flags.
+    """The condition of a write, which compares tags with those of a GET without flags.
 
     Raises:
         PreconditionFailed: as `condition_on`.
     """
 
     async def read(connection: Connection) -> web.Response:
-        view = ReadPlan(
+        plan = ReadPlan(
             request=request,
             context=context,
             configuration=configuration,
             target=target,
-            query=NO_FLAGS,
+            flags=NO_FLAGS,
         )
-        if target.is_document:
-            known, body = await read_document(connection, view)
-            return answer_document(view, known, body)
-        known = await read_one(connection, view)
-        return json_response(shown(view.renderer(known), view))
+        return answer_loaded(plan, await load(connection, plan))
 
     return condition_on(request, None if target.kind == "collection" else read)

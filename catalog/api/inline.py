@@ -1,4 +1,4 @@
-"""What to inline in an answer: the paths of the `inline` flag as a tree."""
+"""The `inline` flag: the paths to inline in an answer, as a tree."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from catalog.http.flags import Flags
 from catalog.model.errors import BadInline, InlineNoninlineable, NotAvailable
 from catalog.model.schema import Attribute, Model, ResourceType
 
-# What to inline, by attribute name; `*` stands for everything from there on.
+# A tree of attribute names; `*` stands for everything from there on.
 Inline: TypeAlias = Mapping[str, "Inline"]
 
 INLINE_ALL: Inline = {"*": {}}
 _MOST_PATHS = 100
-# What has nothing below that could be inlined, as it is no collection.
+# An inlineable attribute that is no collection has nothing inlineable below it.
 _LEAF: Inline = MappingProxyType({})
 _CONFIGURATION = ("capabilities", "model", "modelsource")
 
 
 def inlines(inline: Inline, name: str) -> Inline | None:
-    """What to inline inside `name`, or `None` where `name` itself is not to be inlined."""
+    """The tree below `name`; `None` if `name` itself is not inlined."""
     if "*" in inline:
         return INLINE_ALL
     return inline.get(name)
 
 
 def parse_inline(flags: Flags, model: Model, target: RequestTarget) -> Inline:
-    """The `inline` flag (core/spec.md, "Inline Flag"); without a value it stands for `*`.
+    """Parse the `inline` flag (core/spec.md, "Inline Flag"); without a value it stands for `*`.
 
     Raises:
-        BadInline: a path names nothing that could be inlined here.
-        InlineNoninlineable: it names an attribute that is always there.
-        NotAvailable: the capabilities keep it from clients.
+        BadInline: a path names nothing inlineable.
+        InlineNoninlineable: it names an attribute that is always shown.
+        NotAvailable: the capabilities do not offer it.
     """
     given = flags.values("inline")
     paths = [path for value in given for path in (value.split(",") if value else ["*"])]
@@ -75,7 +75,7 @@ def _check_path(
 
 
 def _attributes(model: Model, target: RequestTarget) -> Mapping[str, Attribute]:
-    """The attributes of what the inlined things would be in."""
+    """The attributes of the entity that the target, or a member of it, shows."""
     kind = target.resource_type
     if kind is not None:
         if target.kind == "meta":
@@ -86,7 +86,7 @@ def _attributes(model: Model, target: RequestTarget) -> Mapping[str, Attribute]:
 
 
 def _inlineable(model: Model, target: RequestTarget) -> Inline:
-    """Everything that may be inlined in what `target` answers with."""
+    """The tree of everything that may be inlined in an answer about `target`."""
     kind = target.resource_type
     match target.kind, target.plural:
         case "registry", _:

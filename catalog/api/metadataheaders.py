@@ -28,10 +28,10 @@ def headers_of(
 ) -> dict[str, str]:
     """The headers for an entity's metadata: its scalars and its maps of scalars.
 
-    What does not fit into headers is left out.
+    Values that are too large for headers are left out.
 
     Args:
-        subject: of the error, where that is refused instead.
+        subject: if given, values that are too large are refused, with an error about this subject.
 
     Raises:
         TooLarge
@@ -58,7 +58,7 @@ def _header_values(shown: Mapping[str, Any], kind: ResourceType) -> Iterator[tup
 
 
 def _too_large(headers: Mapping[str, str]) -> set[str]:
-    """What exceeds the limits of clients: single headers, then the largest of too many."""
+    """The headers that exceed the limits of clients: long ones, then the largest of too many."""
     found = {name for name, value in headers.items() if len(value) > _LARGEST_VALUE}
     kept = sorted((n for n in headers if n not in found), key=lambda n: len(n) + len(headers[n]))
     size = 0
@@ -70,7 +70,7 @@ def _too_large(headers: Mapping[str, str]) -> set[str]:
 
 
 def _is_map(kind: ResourceType, name: str, shown: Mapping[str, Any]) -> bool:
-    """An object of the model looks like a map; an extension of any type may be either."""
+    """Whether an attribute is a map, not an object; an extension without a definition is one."""
     definition = kind.attributes.get(name)
     if definition is None:
         texts = {each: _text(value) for each, value in shown.items() if _is_scalar(value)}
@@ -90,11 +90,10 @@ def _text(value: Any) -> str:
 
 
 def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
-    """The metadata in a request's headers, as the body of a patch.
+    """Read the metadata in a request's headers as the body of a patch.
 
-    A header that is absent leaves its attribute alone, save `Content-Type`, whose absence
-    erases `contenttype`; a plain `null` deletes, also there, while quoted or encoded it is a
-    text.
+    The attribute of an absent header is left alone, but without `Content-Type`, `contenttype`
+    is deleted. A plain `null` deletes; quoted or encoded it is a text.
 
     Raises:
         HeaderError: a header can't be decoded, or contradicts another one.
@@ -118,7 +117,7 @@ def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
 
 
 def _elsewhere(attribute: str, kind: ResourceType) -> str:
-    """Where an attribute belongs that has no header named after it; nothing for all others."""
+    """The place of an attribute that has no header of its own; empty for all others."""
     if attribute == "contenttype":
         return "the media type belongs in Content-Type"
     is_document = attribute in (kind.singular, f"{kind.singular}base64")
@@ -126,10 +125,10 @@ def _elsewhere(attribute: str, kind: ResourceType) -> str:
 
 
 def forbid_metadata(request: web.Request) -> None:
-    """Metadata is in the body here, so it must not be in headers as well.
+    """Refuse metadata in headers, for requests that have it in the body.
 
     Raises:
-        ExtraXregistryHeader: it is.
+        ExtraXregistryHeader
     """
     for name, _ in _xregistry_headers(request):
         raise ExtraXregistryHeader(
@@ -159,9 +158,9 @@ _DECIMAL = re.compile(r"-?\d{1,20}(\.\d{1,20})?([Ee][+-]?\d{1,3})?", re.ASCII)
 def typed_metadata(
     texts: Mapping[str, str | None], definitions: Mapping[str, Attribute]
 ) -> dict[str, Any]:
-    """Attributes from headers, by their names; what has a key behind a dot is part of a map.
+    """Attributes from headers by name; a name with a dot is a map's, with a key behind it.
 
-    Text stays what it is where the model says nothing else of it; `None` deletes.
+    A value without a definition stays a text; `None` deletes.
     """
     known = known_definitions(texts, definitions)
     body: dict[str, Any] = {}
@@ -179,7 +178,7 @@ def typed_metadata(
 def known_definitions(
     texts: Mapping[str, str | None], definitions: Mapping[str, Attribute]
 ) -> Mapping[str, Attribute]:
-    """The definitions and what values add to them; any value can be there that is not given.
+    """The definitions, with the sibling attributes that the given or unknown values add.
 
     Args:
         texts: values as headers have them, by the names of their attributes.

@@ -1,4 +1,4 @@
-"""Notes on a write: the rules of the domains that it breaks, though it is not refused.
+"""Notes on a write: the rules of the domains that it breaks without being refused.
 
 The field `Concord-Notes` of the answer is a list (RFC 9651): of each note the name of the rule,
 with the parameters `subject` (an xid), `pointer` (a JSON pointer into that entity) and `detail`.
@@ -27,7 +27,7 @@ from catalog.writing.outcome import Outcome
 
 NOTES = "Concord-Notes"
 _MOST_NOTES = 16
-# Many clients take 8 KiB of a line.
+# Many clients refuse header lines above 8 KiB.
 _LARGEST_VALUE = 6000
 _MOST_EXAMINED = 200
 _MOST_BASES = 16
@@ -46,21 +46,21 @@ class _Touched:
     loaded: dict[str, Subject] = field(default_factory=dict)
 
     def find(self, xid: Xid) -> Subject | None:
-        known = self.outcome.after.get(str(xid)) or self.outcome.before.get(str(xid))
-        if isinstance(known, Entity) and known.kind == "resource":
-            default = self.find(xid.version(str(known.attributes.get("defaultversionid"))))
+        state = self.outcome.after.get(str(xid)) or self.outcome.before.get(str(xid))
+        if isinstance(state, Entity) and state.kind == "resource":
+            default = self.find(xid.version(str(state.attributes.get("defaultversionid"))))
             return default or self.loaded.get(str(xid))
-        return _subject(known) if isinstance(known, Entity) else self.loaded.get(str(xid))
+        return _subject(state) if isinstance(state, Entity) else self.loaded.get(str(xid))
 
     def is_absent(self, xid: Xid) -> bool:
-        """What is referred to may come later, so nothing is said of it."""
+        """Never: the target of a reference may be written later."""
         return False
 
 
-async def notes_on(view: ReadPlan, interaction: Interaction, outcome: Outcome) -> dict[str, str]:
-    """The field for an answer to a write; nothing where no rule is broken."""
-    base_url = view.context.base_url(view.request)
-    found = await find_notes(view.context, view.model, base_url, interaction, outcome)
+async def notes_on(plan: ReadPlan, interaction: Interaction, outcome: Outcome) -> dict[str, str]:
+    """The header for an answer to a write; empty if no rule is broken."""
+    base_url = plan.context.base_url(plan.request)
+    found = await find_notes(plan.context, plan.model, base_url, interaction, outcome)
     return {NOTES: _written(found)} if found else {}
 
 
@@ -71,9 +71,9 @@ async def find_notes(
     interaction: Interaction,
     outcome: Outcome,
 ) -> list[Note]:
-    """Which rules an interaction breaks, and the xid of the entity that breaks each.
+    """Find the rules that an interaction breaks, each with the xid of its entity.
 
-    Of a large one, only the first entities are examined.
+    Only the first 200 entities are examined.
 
     Args:
         base_url: the registry's root as the client knows it, which references may begin with.
@@ -88,7 +88,7 @@ async def find_notes(
 
 
 def notes_as_json(found: Sequence[Note]) -> dict[str, Any]:
-    """The first notes as an array, and how many there are in all."""
+    """The first notes as an array, and the number of all."""
     notes = [
         {"rule": fault.rule.name, "subject": str(xid)}
         | {"pointer": fault.pointer, "detail": _detail(fault)}
@@ -98,7 +98,7 @@ def notes_as_json(found: Sequence[Note]) -> dict[str, Any]:
 
 
 def _written(found: Sequence[Note]) -> str:
-    """As many notes as there is room for, and how many there are beside them."""
+    """As many notes as fit, and the number of the others."""
     shown: list[str] = []
     room = _LARGEST_VALUE
     for xid, fault in found[:_MOST_NOTES]:
@@ -148,10 +148,10 @@ async def _load_bases(context: Context, model: Model, subject: Subject, touched:
             xid = found[0].xid
             base = touched.find(xid)
             if base is None:
-                known = await read_entities(connection, model, [xid])
-                version = known.entities.get(str(xid))
+                loaded = await read_entities(connection, model, [xid])
+                version = loaded.entities.get(str(xid))
                 if version is not None and version.kind == "resource":
-                    version = known.default_of(version)
+                    version = loaded.default_of(version)
                 if version is None:
                     return
                 base = touched.loaded[str(xid)] = _subject(version)

@@ -38,14 +38,14 @@ _PLACEHOLDER = re.compile(r"{(\w+)}")
 
 
 async def get_openapi(request: web.Request) -> web.Response:
-    """This description of the node."""
+    """Answer with this description of the node."""
     context = request.app[CONTEXT]
     document = describe(context.configuration, request.app.router, context.base_url(request))
     return json_response(document)
 
 
 def describe(configuration: Configuration, router: web.UrlDispatcher, base: str) -> Json:
-    """The whole description.
+    """Describe a node.
 
     Args:
         configuration: its model gives the paths and schemas of entities, its capabilities
@@ -144,7 +144,7 @@ def _target(
     details: bool = False,
     resource_type: ResourceType | None = None,
 ) -> RequestTarget:
-    """What stands for all paths of a kind."""
+    """A target that represents all paths of a kind."""
     return RequestTarget(
         kind=kind, xid=Xid(), plural=plural, details=details, resource_type=resource_type
     )
@@ -157,7 +157,7 @@ def _entry(
     shown: Json,
     settable: Mapping[str, Attribute] | None = None,
 ) -> tuple[str, Json]:
-    """A path that takes and shows metadata."""
+    """Describe a path that takes and shows metadata."""
     operations, documents = {}, documents_at(path)
     for method in _methods(target, able):
         is_map_of_maps = method == "POST" and target.kind in ("registry", "group")
@@ -176,7 +176,7 @@ def _entry(
 
 
 def _document_entry(able: Capabilities, path: str, target: RequestTarget) -> tuple[str, Json]:
-    """A path that takes and shows a document, with its metadata in `xRegistry-` headers."""
+    """Describe a path of documents, with metadata in `xRegistry-` headers."""
     operations = {
         method.lower(): operation_on(able, target, method, taken=content("*/*", {}), shown={})
         for method in _methods(target, able)

@@ -1,4 +1,4 @@
-"""Describes single operations as OpenAPI: what they take, what they answer, and their flags."""
+"""Describes single operations as OpenAPI: bodies, answers and flags."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ VERBS = {
 def operation_on(
     able: Capabilities, target: RequestTarget, method: str, *, taken: Json, shown: Json
 ) -> Json:
-    """What one method does on a kind of path.
+    """Describe one method of a kind of path.
 
     Args:
-        taken: by media types what a body is, where the method has one.
-        shown: the same of a good answer's body; empty where there is none to be described.
+        taken: the schemas of the request's body by media type, if the method has one.
+        shown: those of a successful answer's body; may be empty.
     """
     flags = [name for name in _flags_for(target, method) if name in able.flags]
     operation: Json = {

@@ -1,4 +1,4 @@
-"""JSON Schemas of what the registry's model lets entities be, for the OpenAPI description."""
+"""JSON Schemas of the entities of a model, for the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def components(model: Model) -> dict[str, Json]:
 
 
 def name_of(group: GroupType, kind: ResourceType) -> str:
-    """What the schema of a resource type is called; its meta's and version's add a word."""
+    """The name of a resource type's schema; those of its meta and versions add a word."""
     return f"{group.singular}.{kind.singular}"
 
 
@@ -72,7 +72,7 @@ def map_of(name: str) -> Json:
 
 
 def required_of(attributes: Mapping[str, Attribute]) -> list[str]:
-    """What a client has to give, among the attributes that it may set."""
+    """The names of the attributes that a client has to give."""
     return [
         name
         for name, attribute in attributes.items()
@@ -111,7 +111,7 @@ def _resource(name: str, kind: ResourceType) -> dict[str, Json]:
 
 
 def _object(attributes: Mapping[str, Attribute]) -> Json:
-    """An object with these attributes; what a condition may add to it is not spelled out."""
+    """An object with these attributes, without the siblings that `ifvalues` may add."""
     return {
         "type": "object",
         "properties": {

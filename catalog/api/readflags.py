@@ -1,4 +1,4 @@
-"""Reads what a request's query asks for: flags, and where a page begins and ends."""
+"""The flags of a read: the shape of its answer, filters, order and page."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from aiohttp import web
 
 from catalog.api.inline import INLINE_ALL, Inline, parse_inline
 from catalog.api.requesttarget import RequestTarget
-from catalog.http.flags import Flags
-from catalog.http.paging import number_above_zero, read_after
+from catalog.http.flags import Flags, number_above_zero, read_after
 from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.errors import BadFlag, BadRequest, BadSort, SortNonCollection
@@ -22,10 +21,10 @@ _ONLY_OWNERS = "It is for the registry and for groups, which have collections of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFlags:
-    """How a request wants its answer (core/spec.md, "Request Flags").
+    """The flags of a read (core/spec.md, "Request Flags").
 
-    `collections` shows the target's collections without the target. `limit` is `None` where
-    the client leaves the size of a page to the server.
+    `collections` shows the target's collections without the target. Without `limit`, the
+    server chooses the size of a page.
     """
 
     inline: Inline
@@ -47,13 +46,13 @@ def read_flags(
     configuration: Configuration,
     default: Inline | None = None,
 ) -> ReadFlags:
-    """Everything that a request to read says about its answer.
+    """Read the flags of a read.
 
     Args:
-        default: what to inline if the request does not say.
+        default: inlined if the request has no `inline` flag.
 
     Raises:
-        BadFlag: a flag is turned off, has too many values, or means nothing here.
+        BadFlag: a flag is off, has too many values, or has no meaning here.
         BadFilter, BadInline, BadSort, InlineNoninlineable, NotAvailable, SortNonCollection
         BadRequest: `limit` is not a number above 0.
     """
@@ -72,9 +71,9 @@ def read_flags(
 def read_answer_flags(
     request: web.Request, target: RequestTarget, able: Capabilities, model: Model
 ) -> ReadFlags:
-    """What a write says about its answer, which has no pages.
+    """Read the flags of a write that concern its answer, which has no pages.
 
-    Source: core/http.md, "Creating or Updating Entities": flags hold for such answers, too.
+    Source: core/http.md, "Creating or Updating Entities".
 
     Args:
         able: the capabilities in force before the write.
@@ -116,7 +115,7 @@ def _read_filters(flags: Flags, model: Model, target: RequestTarget) -> Filters 
 
 
 def _aim(target: RequestTarget) -> dict[str, Any]:
-    """The types of what a request is about, as filters need them."""
+    """The types of the target's entities, as filters need them."""
     is_versions = target.kind == "version" or target.plural == "versions"
     collection = "" if is_versions else target.plural
     groups = target.xid.groups or collection
@@ -136,7 +135,7 @@ def _read_sort(flags: Flags, model: Model, target: RequestTarget) -> Sort | None
 
 
 def _read_limit(request: web.Request, flags: Flags) -> int | None:
-    """How many entities a page may have (pagination/spec.md, "limit")."""
+    """The number of entities that a page may have (pagination/spec.md, "limit")."""
     texts = request.query.getall("limit", [])
     if not texts:
         return None

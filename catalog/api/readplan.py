@@ -1,4 +1,4 @@
-"""One request to read: what it addresses, how it wants its answer, and under which model."""
+"""One read of the native API: what it addresses, and how its answer is made and sent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from catalog.api.answercache import ANSWERS, CachedAnswer
 from catalog.api.entityjson import EntityRenderer
 from catalog.api.readflags import ReadFlags
 from catalog.api.requesttarget import RequestTarget
-from catalog.api.scope import UNFILTERED, Scope
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.context import Context
 from catalog.http.deadline import in_search_time
-from catalog.http.etag import names_tag, not_modified, weak_tag
+from catalog.http.etag import names_tag, not_modified, tag, weak_tag
 from catalog.http.stream import SNAPSHOTS, WHOLE, send
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound
@@ -24,20 +24,25 @@ from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading.find import find_visible
 from catalog.reading.loaded import Loaded
+from catalog.reading.visible import EVERYTHING, Visible
 from catalog.store.database import Connection
 from catalog.store.subtrees import Snapshot, open_snapshot
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPlan:
-    """A request to read; `is_lasting` turns false when its answer can change unnoticed."""
+    """A read, or the answer to a write.
+
+    `ticket` is the cache's of the time before anything is read; without one, the answer is
+    not cached.
+    """
 
     request: web.Request
     context: Context
     configuration: Configuration
     target: RequestTarget
-    query: ReadFlags
-    is_lasting: bool = True
+    flags: ReadFlags
+    ticket: int | None = None
 
     @property
     def model(self) -> Model:
@@ -50,22 +55,27 @@ class ReadPlan:
     @property
     def follows(self) -> bool:
         """Whether cross references are shown as their targets (core/spec.md, "Doc Flag")."""
-        return not self.query.doc
+        return not self.flags.doc
+
+    @property
+    def shows_document(self) -> bool:
+        """Whether the answer is a domain-specific document, with its metadata in headers."""
+        return self.target.is_document and not self.flags.doc
 
     @property
     def _is_read(self) -> bool:
         return self.request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
 
-    def renderer(self, known: Loaded, scope: Scope = UNFILTERED) -> EntityRenderer:
-        self.note(known)
+    def renderer(self, loaded: Loaded, visible: Visible = EVERYTHING) -> EntityRenderer:
         return EntityRenderer(
-            self.configuration,
-            known,
+            configuration=self.configuration,
+            loaded=loaded,
             base=self.context.base_url(self.request),
             authority=self.context.database.node.authority,
-            root=self.target.path if self.query.doc else None,
-            is_binary=self.query.binary,
-            scope=scope,
+            root=self.target.path if self.flags.doc else None,
+            is_binary=self.flags.binary,
+            visible=visible,
+            has_details=not self.shows_document,
         )
 
     @contextlib.asynccontextmanager
@@ -77,20 +87,20 @@ class ReadPlan:
         ):
             yield snapshot
 
-    async def scope(self, connection: Connection, page: Sequence[str] | None = None) -> Scope:
-        """What the filters leave over; an entity that was just written is always among that.
+    async def visible(self, connection: Connection, page: Sequence[str] | None = None) -> Visible:
+        """The entities that the filters leave over; one that was just written is among them.
 
         Args:
             page: of a collection, the xids of the only entities that matter.
 
         Raises:
-            NotFound: an entity is to be read, and it is not among that.
+            NotFound: an entity is read that the filters exclude.
             SearchTooCostly
         """
-        filters = self.query.filters
+        filters = self.flags.filters
         if filters is None:
-            return UNFILTERED
-        # What was written is done, however long it takes to say what of it is to be shown.
+            return EVERYTHING
+        # A write is done by now, however long it takes to find the part of it to show.
         bound = in_search_time(self.request) if self._is_read else contextlib.nullcontext()
         async with bound:
             visible = await find_visible(
@@ -98,7 +108,7 @@ class ReadPlan:
             )
         if visible.is_empty and self.target.kind != "collection" and self._is_read:
             raise NotFound(self.target.path)
-        return Scope(visible)
+        return visible
 
     async def send(
         self,
@@ -109,23 +119,38 @@ class ReadPlan:
         *,
         status: int = 200,
     ) -> web.StreamResponse:
-        """Answer with what `writer` writes, unless the client has an answer of this state."""
-        tag = self._tag(snapshot)
-        if self._is_read and names_tag(self.request, tag):
-            return not_modified(CIMultiDict(headers, **{hdrs.ETAG: tag}))
-        response = await send(
-            self.request, pieces, headers, status=status, tag=tag if self._is_read else ""
-        )
-        self.is_lasting &= not writer.has_cross_references
+        """Answer with the pieces of `writer`, unless the client has the answer of this state."""
+        if not self._is_read:
+            return await send(self.request, pieces, headers, status=status)
+        etag = self._tag(snapshot)
+        if names_tag(self.request, etag):
+            return not_modified(CIMultiDict(headers, **{hdrs.ETAG: etag}))
+        response = await send(self.request, pieces, headers, status=status, tag=etag)
+        if isinstance(response, web.Response) and response.status == status:
+            self.cache(response, has_cross_references=writer.has_cross_references)
         return response
 
-    def note(self, known: Loaded) -> None:
-        """What is shown through a cross reference changes where nobody looks for it."""
-        if known.has_cross_references:
-            self.is_lasting = False
+    def cache(self, response: web.Response, *, has_cross_references: bool) -> web.Response:
+        """Cache a whole answer.
+
+        One with cross references is not: a write to their targets does not invalidate it.
+        """
+        if self.ticket is None or has_cross_references:
+            return response
+        tag(response)
+        answer = CachedAnswer(
+            place=self.target.place,
+            status=response.status,
+            headers=response.headers.copy(),
+            body=response.body if isinstance(response.body, bytes) else b"",
+        )
+        base = self.context.base_url(self.request)
+        key = (base, self.request.raw_path, self.configuration.revision)
+        self.request.app[ANSWERS].put(key, answer, self.ticket)
+        return response
 
     def _tag(self, snapshot: Snapshot) -> str:
-        """The tag of whatever this request is answered with from a snapshot."""
+        """The tag of the answer to this request from a snapshot."""
         return weak_tag(
             (
                 snapshot.name,

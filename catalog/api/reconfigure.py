@@ -1,94 +1,40 @@
-"""What holds for every request: the configuration in force, and the version of the standard."""
+"""Changes the configuration on request: the model, with its includes, and the capabilities."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from aiohttp import hdrs, web
-from aiohttp.typedefs import Handler
+import aiohttp
+import orjson
+from aiohttp import web
 
-from catalog.api.allowedmethods import KINDS
-from catalog.api.includes import resolve
+from catalog.client.connection import read_limited
+from catalog.config import Settings
 from catalog.configuring.configure import ConfigurationChange
 from catalog.context import CONTEXT, Context
-from catalog.http.etag import READING
-from catalog.http.flags import Flags
-from catalog.model.capabilities import Capabilities
+from catalog.http.body import parse_json
+from catalog.http.outbound import open_session, why_refused
 from catalog.model.configuration import ABSENT, Absent, Configuration, reconfigured
 from catalog.model.errors import (
-    ActionNotSupported,
     CapabilityError,
     InvalidAttribute,
+    ModelError,
     NotAvailable,
-    ServerBusy,
-    UnsupportedSpecVersion,
+    ParsingData,
 )
+from catalog.model.includes import resolve_includes
 from catalog.model.interaction import Interaction, RegistryUpsert
-from catalog.store.locks import ConfigurationChanged
 from catalog.writing.outcome import Outcome
 
-_MOST_ATTEMPTS = 3
-_VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.\d{1,9})?(-[0-9a-z.-]{1,64})?", re.ASCII)
-
-
-@web.middleware
-async def configuration_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Runs a handler anew that wrote under a configuration which is not in force any more."""
-    context = request.app[CONTEXT]
-    for _ in range(_MOST_ATTEMPTS):
-        try:
-            _obey(request, context)
-            return await handler(request)
-        except ConfigurationChanged:
-            await context.reload()
-    raise ServerBusy(request.path, detail="The configuration is changing all the time.")
-
-
-def _obey(request: web.Request, context: Context) -> None:
-    able = context.capabilities
-    if request.query_string:
-        check_specversion(request, able)
-    kind = KINDS.get(request.path)
-    if kind is None or request.method == hdrs.METH_OPTIONS:
-        return
-    if kind not in able.available:
-        raise NotAvailable(kind)
-    if request.method in (hdrs.METH_PUT, hdrs.METH_PATCH) and not able.is_mutable(kind):
-        raise ActionNotSupported(request.path, action=request.method, allow=READING)
-
-
-def check_specversion(request: web.Request, capabilities: Capabilities) -> None:
-    """The `specversion` flag (core/spec.md, "SpecVersion Flag").
-
-    Raises:
-        BadFlag: it is given more than once.
-        UnsupportedSpecVersion
-    """
-    given = Flags(request, capabilities).value("specversion")
-    if given is None:
-        return
-    known = {_comparable(version) for version in capabilities.specversions}
-    version = _comparable(given)
-    if version is None or version not in known:
-        raise UnsupportedSpecVersion(
-            request.path, specversion=given, list=",".join(capabilities.specversions)
-        )
-
-
-def _comparable(version: str) -> tuple[int, int, str] | None:
-    """A version without its patch number, which makes no difference; its suffix does."""
-    found = _VERSION.fullmatch(version.strip().lower())
-    return (int(found[1]), int(found[2]), found[3] or "") if found else None
-
+# A change of the model reads every entity of the types that differ.
+_CHANGE_SECONDS = 600.0
+_LARGEST_INCLUDE_BYTES = 1024 * 1024
+_INCLUDE_SECONDS = 5.0
+_INCLUDES_SECONDS = 20.0
 
 CONFIGURABLE = ("capabilities", "modelsource")
-
-
-# A change of the model looks at every entity of the types that differ.
-_LONGEST_SECONDS = 600.0
 
 
 async def read_reconfiguration(
@@ -100,7 +46,7 @@ async def read_reconfiguration(
     capabilities: Any | Absent = ABSENT,
     patch: bool = False,
 ) -> ConfigurationChange | None:
-    """The configuration that a request asks for, `None` where that is the one in force.
+    """The configuration that a request asks for; `None` if it is in force already.
 
     Args:
         configuration: the one in force.
@@ -110,7 +56,7 @@ async def read_reconfiguration(
             the server offers.
 
     Raises:
-        InvalidAttribute, ModelError and its kin, CapabilityError and its kin.
+        InvalidAttribute, and subclasses of ModelError and CapabilityError.
     """
     if not (modelsource is ABSENT or modelsource is None or isinstance(modelsource, dict)):
         raise InvalidAttribute("/", name="modelsource", error_detail="it needs to be an object")
@@ -118,7 +64,7 @@ async def read_reconfiguration(
         raise CapabilityError("/capabilities", error_detail="they need to be an object")
     resolved = None
     if isinstance(modelsource, dict):
-        resolved = await resolve(context.settings, modelsource, base=f"{base}/modelsource")
+        resolved = await _resolve(context.settings, modelsource, base=f"{base}/modelsource")
     after = reconfigured(
         configuration,
         offered=context.offered,
@@ -142,12 +88,11 @@ async def reconfiguration_in(
     base: str,
     patch: bool,
 ) -> ConfigurationChange | None:
-    """The configuration that an update of the registry entity asks for, if it does.
+    """The configuration that an update of the registry entity asks for, if any.
 
     Raises:
-        NotAvailable: it is not there for clients at all.
-        InvalidAttribute: clients may not change what is there; and whatever `read_reconfiguration`
-            raises.
+        NotAvailable: the capabilities do not offer it.
+        InvalidAttribute: clients may not change it; and the errors of `read_reconfiguration`.
     """
     given = {name: body[name] for name in CONFIGURABLE if name in body}
     for name in given:
@@ -163,7 +108,7 @@ async def reconfiguration_in(
 
 
 async def reconfigure(request: web.Request, **wanted: Any) -> tuple[Configuration, Outcome]:
-    """Change the configuration and nothing else; the registry entity counts as updated.
+    """Change the configuration alone; the registry entity counts as updated.
 
     Args:
         wanted: as `read_reconfiguration` takes it.
@@ -173,7 +118,7 @@ async def reconfigure(request: web.Request, **wanted: Any) -> tuple[Configuratio
     """
     context = request.app[CONTEXT]
     configuration = context.configuration
-    async with asyncio.timeout(_LONGEST_SECONDS):
+    async with asyncio.timeout(_CHANGE_SECONDS):
         base = context.base_url(request)
         reconfiguration = await read_reconfiguration(context, configuration, base=base, **wanted)
         touching = Interaction(registry=RegistryUpsert(body=None, patch=True))
@@ -182,3 +127,55 @@ async def reconfigure(request: web.Request, **wanted: Any) -> tuple[Configuratio
         context.adopt(reconfiguration.configuration)
         configuration = reconfiguration.configuration
     return configuration, outcome
+
+
+async def _resolve(
+    settings: Settings, source: Mapping[str, Any], *, base: str
+) -> Mapping[str, Any] | None:
+    """Resolve the `$include`s of a source (core/model.md, "Includes in ... Model Data").
+
+    Args:
+        base: the URL of the source, to which references are relative.
+
+    Returns:
+        the resolved source; `None` if it has no `$include`.
+
+    Raises:
+        ModelError: an include cannot be fetched, is too large, or takes too long.
+    """
+    if not _includes(source):
+        return None
+    async with open_session(settings, total_seconds=_INCLUDE_SECONDS) as session:
+
+        async def fetch(url: str) -> Any:
+            return await _fetch(session, settings, url)
+
+        try:
+            async with asyncio.timeout(_INCLUDES_SECONDS):
+                return await resolve_includes(source, fetch, base=base)
+        except TimeoutError as error:
+            raise ModelError("/model", error_detail="its includes took too long") from error
+
+
+def _includes(source: Mapping[str, Any]) -> bool:
+    return b'"$include' in orjson.dumps(source)
+
+
+async def _fetch(session: aiohttp.ClientSession, settings: Settings, url: str) -> Any:
+    refusal = why_refused(url, allows_private_addresses=settings.allows_private_addresses)
+    if refusal is not None:
+        raise _unusable(url, refusal)
+    try:
+        async with session.get(url, headers={"Accept": "application/json"}) as response:
+            if response.status != 200:
+                raise _unusable(url, f"the answer is {response.status}")
+            body = await read_limited(response, _LARGEST_INCLUDE_BYTES)
+        return parse_json(body, settings.max_depth)
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise _unusable(url, str(error) or type(error).__name__) from error
+    except ParsingData as error:
+        raise _unusable(url, error.arguments["error_detail"]) from error
+
+
+def _unusable(url: str, why: str) -> ModelError:
+    return ModelError("/model", error_detail=f'"{url}" cannot be included: {why}')

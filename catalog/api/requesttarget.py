@@ -1,4 +1,4 @@
-"""What a request's path addresses: an entity, a meta entity or a collection."""
+"""The target of a request: the entity, meta entity or collection that its path addresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
 
-from catalog.http.segments import segments_of
 from catalog.model.errors import (
     ApiNotFound,
     BadDetails,
@@ -24,10 +23,10 @@ TargetKind = Literal["registry", "group", "resource", "meta", "version", "collec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTarget:
-    """The addressee of a request.
+    """The entity, meta entity or collection that a request addresses.
 
-    For a collection, `xid` is its owner and `plural` its name. `details` says that the
-    metadata of a resource or version is meant, not its document.
+    For a collection, `xid` is its owner and `plural` its name. With `details`, the metadata of
+    a resource or version is addressed, not its document.
     """
 
     kind: TargetKind
@@ -45,7 +44,7 @@ class RequestTarget:
 
     @property
     def place(self) -> str:
-        """Where its answers change: the resource that it is part of, else itself."""
+        """The key of its answers in the cache: the resource that it is part of, else itself."""
         return str(self.xid.resource) if self.xid.rid else self.path
 
     @property
@@ -61,7 +60,7 @@ class RequestTarget:
 
 
 def parse_path(raw_path: str, model: Model) -> RequestTarget:
-    """Find out what a path addresses; whether that exists is not looked at.
+    """Parse a path; whether the entity exists is not checked.
 
     Args:
         raw_path: the path of the URL, still percent-encoded.
@@ -69,9 +68,13 @@ def parse_path(raw_path: str, model: Model) -> RequestTarget:
     Raises:
         UnknownGroupType, UnknownResourceType, MalformedId, BadDetails, ApiNotFound
     """
-    subject = unquote(raw_path)
-    segments = [_decode(segment, subject) for segment in segments_of(raw_path)]
-    details = bool(segments) and segments[-1].endswith(_DETAILS)
+    subject, segments = raw_path, segments_of(raw_path)
+    if "%" in raw_path:
+        subject = unquote(raw_path)
+        segments = [_decode(segment, subject) for segment in segments]
+    if not segments:
+        return RequestTarget(kind="registry", xid=Xid())
+    details = segments[-1].endswith(_DETAILS)
     if details:
         segments[-1] = segments[-1].removesuffix(_DETAILS)
         if not segments[-1]:
@@ -82,6 +85,12 @@ def parse_path(raw_path: str, model: Model) -> RequestTarget:
     return target
 
 
+def segments_of(raw_path: str) -> list[str]:
+    """The segments of a path, still percent-encoded, without an empty one at its end."""
+    inner = raw_path.removeprefix("/")
+    return inner.removesuffix("/").split("/") if inner else []
+
+
 def _decode(segment: str, subject: str) -> str:
     try:
         return unquote(segment, errors="strict")
@@ -90,27 +99,26 @@ def _decode(segment: str, subject: str) -> str:
 
 
 def _target(segments: list[str], model: Model, subject: str, details: bool) -> RequestTarget:
-    if not segments:
-        return RequestTarget(kind="registry", xid=Xid())
-    group_type = model.group_type(segments[0])
-    if segments[0] in RESERVED_GROUP_NAMES:
+    groups, *below = segments
+    if groups in RESERVED_GROUP_NAMES:
         raise ApiNotFound(subject)
+    group_type = model.group_type(groups)
     if group_type is None:
-        raise UnknownGroupType(subject, name=segments[0])
-    if len(segments) == 1:
-        return RequestTarget(kind="collection", xid=Xid(), plural=segments[0])
-    group = Xid(segments[0], _id(segments[1], subject))
-    if len(segments) == 2:
+        raise UnknownGroupType(subject, name=groups)
+    if not below:
+        return RequestTarget(kind="collection", xid=Xid(), plural=groups)
+    group = Xid(groups, _id(below[0], subject))
+    if len(below) == 1:
         return RequestTarget(kind="group", xid=group, details=details)
-    resource_type = group_type.resources.get(segments[2])
+    resource_type = group_type.resources.get(below[1])
     if resource_type is None:
-        raise UnknownResourceType(subject, group=segments[0], name=segments[2])
-    if len(segments) == 3:
+        raise UnknownResourceType(subject, group=groups, name=below[1])
+    if len(below) == 2:
         return RequestTarget(
-            kind="collection", xid=group, plural=segments[2], resource_type=resource_type
+            kind="collection", xid=group, plural=below[1], resource_type=resource_type
         )
-    resource = group.child(segments[2], _id(segments[3], subject))
-    return _below_resource(segments[4:], resource, resource_type, subject, details)
+    resource = Xid(groups, group.gid, below[1], _id(below[2], subject))
+    return _below_resource(below[3:], resource, resource_type, subject, details)
 
 
 def _below_resource(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from catalog.api import capabilities, selfdescription, subscriptions, wellknown
+from catalog.api import selfdescription, subscriptions
 from catalog.api.apply import get_apply, post_apply
 from catalog.api.entitypaths import redirect
 from catalog.api.openapi import get_openapi
@@ -20,12 +20,12 @@ routes: list[web.RouteDef] = [
     web.get("/modelsource", selfdescription.get_modelsource),
     web.put("/modelsource", selfdescription.put_modelsource),
     web.get("/export", selfdescription.get_export),
-    web.get("/capabilities", capabilities.get_capabilities),
-    web.put("/capabilities", capabilities.put_capabilities),
-    web.patch("/capabilities", capabilities.put_capabilities),
-    web.get("/capabilitiesoffered", capabilities.get_offered),
-    web.get("/.well-known/xregistry", wellknown.get_registries),
-    web.get("/.xregistry", wellknown.get_registries),
+    web.get("/capabilities", selfdescription.get_capabilities),
+    web.put("/capabilities", selfdescription.put_capabilities),
+    web.patch("/capabilities", selfdescription.put_capabilities),
+    web.get("/capabilitiesoffered", selfdescription.get_offered),
+    web.get("/.well-known/xregistry", selfdescription.get_registries),
+    web.get("/.xregistry", selfdescription.get_registries),
     web.get("/openapi.json", get_openapi),
     *(web.post(path, post_message) for path in _MESSAGES),
     *(web.post(f"{path}/versions/{{versionid}}", post_message) for path in _MESSAGES),

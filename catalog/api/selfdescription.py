@@ -1,10 +1,10 @@
-"""What the registry is: its model, the source of that, and all of it as a document."""
+"""Handlers of the paths at which the registry describes itself: model, capabilities, export."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from catalog.api.entityread import answer_plan
 from catalog.api.inline import Inline
@@ -14,11 +14,12 @@ from catalog.api.reconfigure import reconfigure
 from catalog.api.requesttarget import RequestTarget
 from catalog.context import CONTEXT
 from catalog.http.body import read_object
-from catalog.http.deadline import in_bounded_time
+from catalog.http.deadline import bounded
 from catalog.http.etag import strong_tag
 from catalog.http.headers import interaction_headers
 from catalog.http.preconditions import check_tag
 from catalog.http.responses import json_response, to_json
+from catalog.model.capabilities import describe
 from catalog.model.xid import Xid
 
 _EXPORTED = ("*", "capabilities", "modelsource")
@@ -43,19 +44,47 @@ async def put_modelsource(request: web.Request) -> web.Response:
     )
 
 
+async def get_capabilities(request: web.Request) -> web.Response:
+    return json_response(request.app[CONTEXT].capabilities.as_json())
+
+
+async def put_capabilities(request: web.Request) -> web.Response:
+    """Replace all capabilities, or some (core/http.md, "PATCH and PUT /capabilities")."""
+    check_tag(request, strong_tag(to_json(request.app[CONTEXT].capabilities.as_json())))
+    given = await read_object(request)
+    configuration, outcome = await reconfigure(
+        request, capabilities=given, patch=request.method == hdrs.METH_PATCH
+    )
+    return json_response(
+        configuration.capabilities.as_json(),
+        headers=interaction_headers(outcome),
+    )
+
+
+async def get_offered(request: web.Request) -> web.Response:
+    return json_response(describe(request.app[CONTEXT].offered))
+
+
+async def get_registries(request: web.Request) -> web.Response:
+    """This registry and those of the setting (core/spec.md, "xRegistry Discovery")."""
+    context = request.app[CONTEXT]
+    urls = [context.base_url(request), *context.settings.registries]
+    return json_response({"registries": list(dict.fromkeys(urls))})
+
+
+@bounded
 async def get_export(request: web.Request) -> web.StreamResponse:
     """The whole registry as one document (core/http.md, "GET /export")."""
     context = request.app[CONTEXT]
     target, configuration = RequestTarget(kind="registry", xid=Xid()), context.configuration
     available = configuration.capabilities.available
     exported: Inline = {name: {} for name in _EXPORTED if name == "*" or name in available}
-    query = read_flags(request, target, configuration, default=exported)
-    view = ReadPlan(
+    flags = read_flags(request, target, configuration, default=exported)
+    plan = ReadPlan(
         request=request,
         context=context,
         configuration=configuration,
         target=target,
-        query=replace(query, doc=True),
+        flags=replace(flags, doc=True),
     )
-    async with in_bounded_time(request, context.settings.request_timeout_seconds):
-        return await answer_plan(view)
+    return await answer_plan(plan)

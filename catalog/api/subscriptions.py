@@ -10,8 +10,8 @@ from aiohttp import web
 from catalog.api.wire import SubscriptionRequest, parse_subscription, show_subscription
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_json
+from catalog.http.flags import read_page
 from catalog.http.outbound import why_refused
-from catalog.http.paging import read_page
 from catalog.http.responses import json_response
 from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.store.subscriptions import Subscription, create, delete, get, page, replace

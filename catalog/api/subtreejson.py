@@ -1,12 +1,14 @@
-"""Writes subtrees as JSON while they are read: depth first, in the order of ids."""
+"""Writes subtrees as JSON text while they are read: depth first, in the order of ids."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from catalog.api.entityjson import EntityRenderer
 from catalog.api.inline import Inline, inlines
-from catalog.http.jsontext import JsonText
+from catalog.http.responses import to_json
 from catalog.model.entity import Entity
 from catalog.model.schema import Model, ResourceType
 from catalog.reading.tree import Branch, Chunks, read_batches, read_listed, read_matches, read_whole
@@ -16,8 +18,49 @@ from catalog.store.database import Connection
 _PIECE = 64 * 1024
 
 
+class JsonText:
+    """A JSON text that is written piece by piece, so that no answer is in memory whole."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._needs_comma = False
+        self.size = 0
+
+    def open(self, id: str = "") -> None:
+        """Begin an object; `id` is its name in the one around it, and needs no escaping."""
+        self._add(b'"%b":{' % id.encode() if id else b"{")
+        self._needs_comma = False
+
+    def close(self) -> None:
+        self._parts.append(b"}")
+        self._needs_comma = True
+
+    def member(self, id: str, value: Any) -> None:
+        """One member; its name needs no escaping."""
+        self._add(b'"%b":%b' % (id.encode(), to_json(value)))
+
+    def members(self, shown: Mapping[str, Any]) -> None:
+        """All members of an object, without its braces."""
+        if shown:
+            self._add(to_json(shown)[1:-1])
+
+    def take(self) -> bytes:
+        """Return the text that was written since the last call."""
+        taken = b"".join(self._parts)
+        self._parts.clear()
+        self.size = 0
+        return taken
+
+    def _add(self, part: bytes) -> None:
+        if self._needs_comma:
+            self._parts.append(b",")
+        self._parts.append(part)
+        self.size += len(part)
+        self._needs_comma = True
+
+
 def branch_of(model: Model, path: str, inline: Inline, *, is_doc: bool) -> Branch:
-    """What to read of the collection of groups or resources at `path` to inline all that."""
+    """The branch to read to inline a tree in a collection of groups or resources."""
     names = path.split("/")[1::2]
     types = model.groups[names[0]].resources
     if len(names) == 2:
@@ -50,10 +93,10 @@ def _with_document(
 
 
 class SubtreeWriter:
-    """Writes what one answer inlines.
+    """Writes the entities that one answer inlines.
 
-    An entity's own attributes come first, then its collections. A resource is written when
-    all that it shows was read.
+    An entity's own attributes come first, then its collections. A resource is written once
+    everything that it shows was read.
     """
 
     def __init__(self, connection: Connection, renderer: EntityRenderer) -> None:
@@ -71,7 +114,7 @@ class SubtreeWriter:
         """The registry or a group.
 
         Args:
-            with_own: show its own attributes, and not just its collections.
+            with_own: show its own attributes beside its collections.
         """
         text, renderer = self._text, self._renderer
         is_group = entity.kind == "group"
@@ -107,7 +150,7 @@ class SubtreeWriter:
         """A collection of groups or resources.
 
         Args:
-            chunks: reads what is to be shown of it.
+            chunks: reads the part of it that is shown.
         """
         branch = self._branch(path, inline)
         self._text.open()
@@ -140,19 +183,19 @@ class SubtreeWriter:
         return branch_of(self._renderer.model, path, inline, is_doc=is_doc)
 
     def _chunks(self, branch: Branch) -> Chunks:
-        """What is shown of a branch."""
+        """Read the part of a branch that is shown."""
         roots = self._roots(branch)
         if roots is None:
             return read_whole(self._connection, branch)
         return read_matches(self._connection, branch, roots)
 
     def _roots(self, branch: Branch) -> Sequence[str] | None:
-        """What was found in a branch; `None` where all of it is shown."""
-        scope = self._renderer.scope
-        return None if scope.ids(branch.path) is None else scope.roots or ()
+        """The filter's matches, if it concerns a branch; `None` if all of the branch is shown."""
+        visible = self._renderer.visible
+        return None if visible.ids(branch.path) is None else visible.roots
 
     async def _count(self, path: str) -> int:
-        count = self._renderer.scope.count(path)
+        count = self._renderer.visible.count(path)
         if count is not None:
             return count
         return (await store.count_collections(self._connection, [path])).get(path, 0)
@@ -163,9 +206,9 @@ class SubtreeWriter:
         text, renderer = self._text, self._renderer
         self._tally = {branch.path: 0}
         batches = read_batches(self._connection, branch, chunks, follows=renderer.root is None)
-        async for heads, known in batches:
-            renderer.known = known
-            self.has_cross_references |= known.has_cross_references
+        async for heads, loaded in batches:
+            self._renderer = renderer = replace(renderer, loaded=loaded)
+            self.has_cross_references |= loaded.has_cross_references
             for head in heads:
                 if head.kind == "group":
                     self._end_group(inline)
@@ -186,8 +229,8 @@ class SubtreeWriter:
         for plural in renderer.model.groups[group.path.groups].resources:
             if inlines(inline, plural) is None:
                 path = f"{group.xid}/{plural}"
-                count = renderer.scope.count(path)
-                count = renderer.known.count(path) if count is None else count
+                count = renderer.visible.count(path)
+                count = renderer.loaded.count(path) if count is None else count
                 text.members(renderer.collection_links(path, plural, count, is_shown=False))
 
     def _resource(self, resource: Entity, inline: Inline) -> None:
@@ -208,7 +251,7 @@ class SubtreeWriter:
             self._plural = ""
 
     def _end_group(self, inline: Inline) -> None:
-        """Write what is known of a group's collections now that they end."""
+        """Write the URLs and counts of a group's collections, after their last members."""
         if self._group is None:
             return
         text, renderer = self._text, self._renderer

@@ -1,4 +1,4 @@
-"""Says whether a message conforms to its definition: `POST /validate/<xid of the definition>`."""
+"""Checks messages against their definitions: `POST /validate/<xid of the definition>`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catalog.api.requesttarget import parse_path
 from catalog.context import CONTEXT, Context
 from catalog.formats import UnusableSchema, is_supported
 from catalog.http.body import parse_json, read_body
-from catalog.http.deadline import in_bounded_time
+from catalog.http.deadline import bounded
 from catalog.http.responses import json_response
 from catalog.messages import (
     BASES,
@@ -40,24 +40,24 @@ _ROOT = "/validate"
 _EVENT = "application/cloudevents+json"
 
 
+@bounded
 async def post_message(request: web.Request) -> web.Response:
-    """Check a message against its definition; both a yes and a no are answered with 200."""
+    """Check a message against its definition; both verdicts are answered with 200."""
     context = request.app[CONTEXT]
-    async with in_bounded_time(request, context.settings.request_timeout_seconds):
-        xid = _target(request, context.model)
-        body = await read_body(request)
-        inherited = Violations()
-        async with context.database.snapshot() as connection:
-            bases = [context.base_url(request), context.public_base]
-            reader = Reader(connection=connection, model=context.model, bases=bases)
-            definition, used = await reader.definition(xid, inherited)
-            schema = await reader.schema(definition, inherited)
-        message = _read_message(request, body, definition)
-        findings = check_metadata(message, definition)
-        findings.unchecked[:0] = inherited.unchecked
-        if schema is not None and not findings.is_full:
-            await _check_payload(context, message, definition, schema, findings)
-        return json_response(_answer(used, findings))
+    xid = _target(request, context.model)
+    body = await read_body(request)
+    inherited = Violations()
+    async with context.database.snapshot() as connection:
+        bases = [context.base_url(request), context.public_base]
+        reader = Reader(connection=connection, model=context.model, bases=bases)
+        definition, used = await reader.definition(xid, inherited)
+        schema = await reader.schema(definition, inherited)
+    message = _read_message(request, body, definition)
+    findings = check_metadata(message, definition)
+    findings.unchecked[:0] = inherited.unchecked
+    if schema is not None and not findings.is_full:
+        await _check_payload(context, message, definition, schema, findings)
+    return json_response(_answer(used, findings))
 
 
 def _target(request: web.Request, model: Model) -> Xid:
@@ -74,7 +74,7 @@ def _target(request: web.Request, model: Model) -> Xid:
 
 
 def _read_message(request: web.Request, body: bytes, definition: MessageDefinition) -> Message:
-    """The message that a request is (binary mode) or has (JSON).
+    """Read a message: the whole request (binary mode), or its body (JSON).
 
     Raises:
         MissingBody
@@ -99,7 +99,7 @@ async def _check_payload(
     schema: Schema,
     findings: Violations,
 ) -> None:
-    """Hold the payload against its schema. A message without one cannot conform to it."""
+    """Check the payload against its schema; a message without payload does not conform."""
     data = message.data
     if not is_supported(schema.format):
         findings.leave("dataschema", f"the format {schema.format or 'unknown'} is not checked here")
@@ -120,7 +120,7 @@ async def _check_payload(
 
 
 def _implied(definition: MessageDefinition, content: Any) -> str:
-    """What a payload is whose message does not say so."""
+    """The media type of a payload whose message does not name it."""
     if definition.datacontenttype and not definition.datacontenttype.lower().startswith(
         "application/cloudevents"
     ):
@@ -152,7 +152,7 @@ MOST_BASES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """The schema of a payload; `part` is what of it describes the payload."""
+    """The schema of a payload; `part` names the definition in it that applies."""
 
     format: str
     document: bytes
@@ -181,9 +181,9 @@ class Reader:
         return combine(chain, group[str(xid.group)].attributes), version.xid
 
     async def _chain(self, version: Entity, findings: Violations) -> list[Mapping[str, Any]]:
-        """Attributes of a message, of its base, of that one's base and so on, as far as it goes.
+        """The attributes of a message and of all its bases, nearest first.
 
-        A base that is not here is no error (message/spec.md, "basemessage").
+        A missing base is no error (message/spec.md, "basemessage").
         """
         chain, seen = [version.attributes], {version.xid}
         while reference := _base_of(chain[-1]):
@@ -204,7 +204,7 @@ class Reader:
         return chain
 
     async def schema(self, definition: MessageDefinition, findings: Violations) -> Schema | None:
-        """The schema of the payload; `None` if there is none, or none that can be used here."""
+        """The schema of the payload; `None` if there is none that can be used."""
         if definition.dataschema is not None:
             document = _inline(definition.dataschema)
             return Schema(format=definition.dataschemaformat, document=document)
@@ -224,7 +224,7 @@ class Reader:
         return None
 
     def _part(self, definition: MessageDefinition) -> str:
-        """An xid has no room for a part, which the URI beside it may have."""
+        """The part that the schema's URI names; its xid cannot."""
         found = places(definition.dataschemauri, self.bases) if definition.dataschemaxid else []
         return next((place.part for place in found if place.part), "")
 
@@ -265,7 +265,7 @@ def _base_of(attributes: Mapping[str, Any]) -> str:
 
 
 def _inline(schema: Any) -> bytes:
-    """Text may be the document itself; a JSON schema that is one string is a type's name."""
+    """The document of an inline schema; a string may be its text, or the name of a type."""
     if isinstance(schema, str) and schema.lstrip().startswith(("{", "[")):
         return schema.encode()
     return orjson.dumps(schema)

@@ -1,4 +1,4 @@
-"""The bodies of the Subscriptions API, checked and turned into what the node works with."""
+"""The bodies of the Subscriptions API, and their conversion to and from subscriptions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class _HttpSettings(_Body):
 
 
 class _Config(_Body):
-    """What this subscription manager can be told (subscriptions-spec.md 3.2.1, "config")."""
+    """The supported settings (subscriptions-spec.md 3.2.1, "config")."""
 
     interval: float | None = Field(default=None, ge=0, le=_LONGEST_INTERVAL_SECONDS)
 
@@ -134,10 +134,9 @@ class SubscriptionRequest(_Body):
     """A subscription as a client proposes it (subscriptions-spec.md 3.2.1).
 
     `protocolsettings.contentmode` is an addition: `binary` (the default) or `structured`. So is
-    `config.interval`: the seconds between two events at least, of those between only the latest.
-    What the server assigns, `id` and `status`, may be sent back and is ignored. An older
-    draft (message catalog, 5.5) has one `filter` and the protocol `HTTPS`, which is HTTP to a
-    sink that is reached so.
+    `config.interval`: the least seconds between two events; only the latest in between is sent.
+    The server assigns `id` and `status`; clients may send them back, and they are ignored. An
+    older draft (message catalog, 5.5) has one `filter` and the protocol `HTTPS`.
     """
 
     id: Any = None
@@ -180,7 +179,7 @@ class SubscriptionRequest(_Body):
     @model_validator(mode="before")
     @classmethod
     def _protocol_is_http(cls, data: Any) -> Any:
-        """Settings of another protocol would hide that it is the protocol that is wrong."""
+        """Ignore the settings of an unsupported protocol, so that the error names the protocol."""
         if isinstance(data, dict) and data.get("protocol", "HTTP") not in _PROTOCOLS:
             return {name: value for name, value in data.items() if name != "protocolsettings"}
         return data
@@ -206,8 +205,8 @@ def parse_subscription(data: Any, subject: str) -> SubscriptionRequest:
     """Check the body of a create or replace request.
 
     Raises:
-        XRegistryError: the first thing that is wrong, with all others as its violations;
-            none of them repeats what was sent as a secret.
+        XRegistryError: the first error, with all others as its violations; none repeats a
+            secret.
     """
     try:
         return SubscriptionRequest.model_validate(data)

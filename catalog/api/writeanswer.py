@@ -1,4 +1,4 @@
-"""Answers writes with what they wrote, as a GET would show it."""
+"""Answers writes with the entities that they wrote, as a GET would show them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from catalog.api.entityread import answer_document, answer_owner, read_one, shown, version_shown
+from catalog.api.entityread import answer_document, answer_owner, load, shown, version_shown
 from catalog.api.notes import notes_on
 from catalog.api.readplan import ReadPlan
 from catalog.api.requesttarget import RequestTarget
-from catalog.api.scope import UNFILTERED, Scope
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import JSON_TYPE, json_response
@@ -23,72 +22,72 @@ from catalog.model.xid import Xid, collection_of
 from catalog.reading import entities
 from catalog.reading.find import find_among, put_in_order
 from catalog.reading.loaded import Loaded
+from catalog.reading.visible import EVERYTHING, Visible
 from catalog.store.database import Connection
 from catalog.writing.outcome import Outcome
 
 
 async def answer_written(
-    view: ReadPlan, interaction: Interaction, outcome: Outcome
+    plan: ReadPlan, interaction: Interaction, outcome: Outcome
 ) -> web.StreamResponse:
-    """The one entity that a request is directed to, or those of a collection in it."""
-    request, target, headers = view.request, view.target, interaction_headers(outcome)
-    headers |= await notes_on(view, interaction, outcome)
+    """Answer with the target of a write, or with the written members of a collection."""
+    request, target, headers = plan.request, plan.target, interaction_headers(outcome)
+    headers |= await notes_on(plan, interaction, outcome)
     if target.kind == "collection" or (
         request.method == hdrs.METH_POST and target.kind in ("registry", "group")
     ):
-        return await _answer_processed(view, interaction, outcome, headers)
+        return await _answer_processed(plan, interaction, outcome, headers)
     target = _entity_written(request, target, interaction, outcome)
-    view = replace(view, target=target)
+    plan = replace(plan, target=target)
     status = 201 if outcome.is_new(target.xid) else 200
-    headers |= _places(view.context.base_url(request), target, outcome, status)
-    if target.kind in ("registry", "group") and view.query.inline:
-        return await answer_owner(view, CIMultiDict(headers), status=status)
-    known = await _known_after(view, outcome)
-    if target.is_document and not view.query.doc:
-        return await _answer_document(view, known, status, headers)
-    body = shown(view.renderer(known, await _scope_of_one(view)), view)
+    headers |= _places(plan.context.base_url(request), target, outcome, status)
+    if target.kind in ("registry", "group") and plan.flags.inline:
+        return await answer_owner(plan, CIMultiDict(headers), status=status)
+    loaded = await _load_written(plan, outcome)
+    if plan.shows_document:
+        return await _answer_document(plan, loaded, status, headers)
+    body = shown(plan.renderer(loaded, await _scope_of_one(plan)), plan)
     return json_response(body, status=status, headers=headers)
 
 
-async def _scope_of_one(view: ReadPlan) -> Scope:
-    """What filters leave over below an entity that was written; below versions nothing is."""
-    if view.query.filters is None or view.target.kind in ("version", "meta"):
-        return UNFILTERED
-    async with view.context.database.pool.acquire() as connection:
-        return await view.scope(connection)
+async def _scope_of_one(plan: ReadPlan) -> Visible:
+    """The entities below a written one that the filters leave over."""
+    if plan.flags.filters is None or plan.target.kind in ("version", "meta"):
+        return EVERYTHING
+    async with plan.context.database.pool.acquire() as connection:
+        return await plan.visible(connection)
 
 
 async def _answer_document(
-    view: ReadPlan, known: Loaded, status: int, headers: dict[str, str]
+    plan: ReadPlan, loaded: Loaded, status: int, headers: dict[str, str]
 ) -> web.Response:
-    version = version_shown(known, view.xid)
-    async with view.context.database.pool.acquire() as connection:
-        await entities.load_documents(connection, known, [version])
-    body = known.document_of(version)
-    return answer_document(view, known, body, status=status, headers=headers)
+    version = version_shown(loaded, plan.xid)
+    async with plan.context.database.pool.acquire() as connection:
+        await entities.load_documents(connection, loaded, [version])
+    return answer_document(plan, loaded, status=status, headers=headers)
 
 
 async def _answer_processed(
-    view: ReadPlan, interaction: Interaction, outcome: Outcome, headers: dict[str, str]
+    plan: ReadPlan, interaction: Interaction, outcome: Outcome, headers: dict[str, str]
 ) -> web.StreamResponse:
-    """The entities that were processed by id, or by type and id."""
-    target, inline = view.target, view.query.inline
+    """Answer with the written entities by id, or by type and id."""
+    target, inline = plan.target, plan.flags.inline
     written = _processed(target, interaction, outcome)
     if inline and target.plural != "versions":
-        async with view.snapshot() as snapshot:
-            listed, scope = await _asked_for(snapshot.connection, view, written)
-            writer = SubtreeWriter(snapshot.connection, view.renderer(Loaded(), scope))
+        async with plan.snapshot() as snapshot:
+            listed, visible = await _asked_for(snapshot.connection, plan, written)
+            writer = SubtreeWriter(snapshot.connection, plan.renderer(Loaded(), visible))
             pieces = writer.listed(target.path, listed, inline)
             headers["Content-Type"] = JSON_TYPE
-            return await view.send(snapshot, writer, pieces, CIMultiDict(headers))
-    async with view.context.database.pool.acquire() as connection:
-        listed, scope = await _asked_for(connection, view, written)
-        known = await entities.read_entities(connection, view.model, written, follows=view.follows)
-        known = _with_own_writes(known, outcome)
+            return await plan.send(snapshot, writer, pieces, CIMultiDict(headers))
+    async with plan.context.database.pool.acquire() as connection:
+        listed, visible = await _asked_for(connection, plan, written)
+        loaded = await entities.read_entities(connection, plan.model, written, follows=plan.follows)
+        loaded = _with_own_writes(loaded, outcome)
         if inline:
-            versions = [known.entities[str(xid)] for xid in written]
-            await entities.load_documents(connection, known, versions)
-    renderer = view.renderer(known, scope)
+            versions = [loaded.entities[str(xid)] for xid in written]
+            await entities.load_documents(connection, loaded, versions)
+    renderer = plan.renderer(loaded, visible)
     by_type: dict[str, Any] = {
         collection.rpartition("/")[2]: renderer.collection(xids, inline)
         for collection, xids in listed.items()
@@ -99,23 +98,23 @@ async def _answer_processed(
 
 
 async def _asked_for(
-    connection: Connection, view: ReadPlan, written: Sequence[Xid]
-) -> tuple[dict[str, list[str]], Scope]:
-    """What a request wants to see of what it wrote, by collection and in order."""
-    target, query, listed = view.target, view.query, _by_collection(written)
-    if query.sort is not None:
+    connection: Connection, plan: ReadPlan, written: Sequence[Xid]
+) -> tuple[dict[str, list[str]], Visible]:
+    """The written entities that the answer shows, by collection and in order."""
+    target, flags, listed = plan.target, plan.flags, _by_collection(written)
+    if flags.sort is not None:
         for xids in listed.values():
-            xids[:] = await put_in_order(connection, view.xid, target.plural, xids, query.sort)
-    if query.filters is None:
-        return listed, UNFILTERED
+            xids[:] = await put_in_order(connection, plan.xid, target.plural, xids, flags.sort)
+    if flags.filters is None:
+        return listed, EVERYTHING
     if target.kind != "collection":
-        scope = await view.scope(connection)
+        visible = await plan.visible(connection)
     else:
         xids = [str(xid) for xid in written]
-        scope = Scope(await find_among(connection, view.xid, query.filters, target.plural, xids))
+        visible = await find_among(connection, plan.xid, flags.filters, target.plural, xids)
     for xids in listed.values():
-        xids[:] = [xid for xid in xids if scope.shows(xid)]
-    return listed, scope
+        xids[:] = [xid for xid in xids if visible.shows(xid)]
+    return listed, visible
 
 
 def _by_collection(written: Iterable[Xid]) -> dict[str, list[str]]:
@@ -130,7 +129,7 @@ def answer_deleted(outcome: Outcome) -> web.Response:
 
 
 def _places(base: str, target: RequestTarget, outcome: Outcome, status: int) -> dict[str, str]:
-    """Where a new entity is, and a new version (core/http.md, "Creating or Updating Entities")."""
+    """The URLs of a new entity and version (core/http.md, "Creating or Updating Entities")."""
     kind = target.resource_type
     suffix = "$details" if target.details and kind is not None and kind.hasdocument else ""
     places = {}
@@ -143,7 +142,7 @@ def _places(base: str, target: RequestTarget, outcome: Outcome, status: int) -> 
 
 
 def _new_version(xid: Xid, outcome: Outcome) -> str | None:
-    """The version that a request created, rather the default one if there are several."""
+    """The version that a request created; of several, preferably the default one."""
     new = [
         each for each in outcome.after if "/versions/" in each and outcome.is_new(Xid.parse(each))
     ]
@@ -158,7 +157,7 @@ def _new_version(xid: Xid, outcome: Outcome) -> str | None:
 def _entity_written(
     request: web.Request, target: RequestTarget, interaction: Interaction, outcome: Outcome
 ) -> RequestTarget:
-    """`POST` to a resource answers with the one version that it wrote."""
+    """The entity to answer with: for `POST` to a resource, the version that was written."""
     if not (request.method == hdrs.METH_POST and target.kind == "resource"):
         return target
     vid = interaction.resources[0].versions[0].vid
@@ -172,17 +171,17 @@ def _entity_written(
     )
 
 
-async def _known_after(view: ReadPlan, outcome: Outcome) -> Loaded:
-    """What a GET would know now; for one resource the interaction has all of it at hand."""
-    xid, inline = view.xid, view.query.inline
+async def _load_written(plan: ReadPlan, outcome: Outcome) -> Loaded:
+    """Load what a GET would show now; for one resource the outcome has all of it."""
+    xid, inline = plan.xid, plan.flags.inline
     if xid.rid and not inline and not _is_reference(xid, outcome):
         states = {**outcome.before, **outcome.after}
         return Loaded.of(state for state in states.values() if isinstance(state, Entity))
-    async with view.context.database.pool.acquire() as connection:
+    async with plan.context.database.pool.acquire() as connection:
         if inline:
-            return await read_one(connection, view)
-        known = await entities.read_entities(connection, view.model, [xid], follows=view.follows)
-        return _with_own_writes(known, outcome)
+            return await load(connection, plan)
+        loaded = await entities.read_entities(connection, plan.model, [xid], follows=plan.follows)
+        return _with_own_writes(loaded, outcome)
 
 
 def _is_reference(xid: Xid, outcome: Outcome) -> bool:
@@ -190,16 +189,18 @@ def _is_reference(xid: Xid, outcome: Outcome) -> bool:
     return isinstance(resource, Entity) and "xref" in resource.attributes
 
 
-def _with_own_writes(known: Loaded, outcome: Outcome) -> Loaded:
-    """Other requests may have changed or deleted since what this one is to show."""
+def _with_own_writes(loaded: Loaded, outcome: Outcome) -> Loaded:
+    """Show this request's own writes, though others may have changed the entities since."""
     for xid, state in {**outcome.before, **outcome.after}.items():
-        if isinstance(state, Entity) and not ("xref" in state.attributes and xid in known.entities):
-            known.entities[xid] = state
-    return known
+        if isinstance(state, Entity) and not (
+            "xref" in state.attributes and xid in loaded.entities
+        ):
+            loaded.entities[xid] = state
+    return loaded
 
 
 def _processed(target: RequestTarget, interaction: Interaction, outcome: Outcome) -> list[Xid]:
-    """What was asked for, without what was overlooked, or was too old to be kept."""
+    """The requested xids, without those that were ignored or pruned."""
     if target.kind == "collection" and target.xid.rid:
         versions = (v for upsert in interaction.resources for v in upsert.versions)
         asked = [target.xid.version(version.vid) for version in versions]

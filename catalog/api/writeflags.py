@@ -1,4 +1,4 @@
-"""Reads the flags that change what a write does: epoch, ignore and setdefaultversionid."""
+"""The flags that change the effect of a write: epoch, ignore and setdefaultversionid."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ _WORDS = (NEWEST, THE_NEW_ONE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFlags:
-    """What a write is asked beside its body.
+    """The flags of a write.
 
-    `epoch` is the one that an entity to be deleted must be at; `ignore` names what to
-    overlook; `default` is the version to make the default one, or a word for it. Each of
-    them may be missing.
+    `epoch` is the required epoch of an entity to be deleted; `ignore` names the parts of the
+    body to ignore; `default` is the version to make the default one, or a word for it.
     """
 
     epoch: int | None = None
@@ -42,7 +41,7 @@ def read_write_flags(
 
     Raises:
         BadFlag: a flag has no meaning here.
-        BadIgnore, BadDefaultVersionId: a flag has a value that it can't have.
+        BadIgnore, BadDefaultVersionId: the value of a flag is invalid.
     """
     if not request.query_string:
         return _NONE
@@ -55,7 +54,7 @@ def read_write_flags(
 
 
 def _read_epoch(request: web.Request, target: RequestTarget, given: Sequence[str]) -> int | None:
-    """core/spec.md, "Epoch Flag". Where it is not looked at, it must not seem to be."""
+    """core/spec.md, "Epoch Flag"; refused where it would have no effect."""
     if not given:
         return None
     if request.method != hdrs.METH_DELETE or target.kind == "collection" or len(given) > 1:

@@ -7,9 +7,9 @@ already. So all that is left is to add headers to whatever is answered.
 
 from __future__ import annotations
 
-from aiohttp import hdrs, web
+from collections.abc import Sequence
 
-from catalog.context import CONTEXT
+from aiohttp import hdrs, web
 
 _EXPOSED = frozenset(
     {"etag", "link", "location", "content-location", "content-disposition"}
@@ -19,9 +19,10 @@ _PREFIX = "xregistry-"
 _REMEMBERED_SECONDS = 600
 
 
-async def share_with_origins(request: web.Request, response: web.StreamResponse) -> None:
-    """Add what lets a page of an allowed origin read this response."""
-    allowed = request.app[CONTEXT].settings.cors_origins
+def share_with_origins(
+    request: web.Request, response: web.StreamResponse, allowed: Sequence[str]
+) -> None:
+    """Add the headers that let a page of an allowed origin read this response."""
     if not allowed:
         return
     origin = request.headers.get(hdrs.ORIGIN)

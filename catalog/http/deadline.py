@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from types import TracebackType
 from typing import TypeAlias
 
 from aiohttp import web
@@ -18,61 +18,65 @@ from catalog.model.ownerrors import SearchTooCostly
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-
-def bounded(handler: Handler) -> Handler:
-    """A handler that is given as much time as a request may take.
-
-    Raises:
-        ServerBusy: it took longer.
-    """
-
-    @functools.wraps(handler)
-    async def handle(request: web.Request) -> web.StreamResponse:
-        seconds = request.app[CONTEXT].settings.request_timeout_seconds
-        async with in_bounded_time(request, seconds):
-            return await handler(request)
-
-    return handle
-
-
 _LEAST_RATE = 64 * 1024  # bytes per second
 
 
-@dataclass(slots=True)
 class Deadline:
-    """When a request ends: it has some time, and as long again after each sign of progress.
+    """Ends what a request takes too long for; a stream may last while its reader keeps up.
 
-    What is sent has to be taken at the least rate, so that nobody holds a snapshot for ever.
-    """
-
-    timeout: asyncio.Timeout
-    seconds: float
-    latest: float
-
-    def postpone(self, sent: int) -> None:
-        self.latest += sent / _LEAST_RATE
-        now = asyncio.get_running_loop().time()
-        self.timeout.reschedule(min(now + self.seconds, self.latest))
-
-
-_DEADLINE: web.RequestKey[Deadline] = web.RequestKey("deadline", Deadline)
-
-
-@contextlib.asynccontextmanager
-async def in_bounded_time(request: web.Request, seconds: float) -> AsyncIterator[None]:
-    """Ends what takes longer; a stream may take longer while its reader keeps up.
+    A stream has `seconds` anew after each piece that was taken, but has to be taken at the
+    least rate altogether, so that no client holds a snapshot for ever.
 
     Raises:
         ServerBusy: it took longer; a write may have been applied.
     """
-    try:
-        async with asyncio.timeout(seconds) as timeout:
-            latest = asyncio.get_running_loop().time() + seconds
-            request[_DEADLINE] = Deadline(timeout, seconds, latest)
-            yield
-    except TimeoutError as error:
-        detail = "" if request.method in READING else "The request may have been applied."
-        raise ServerBusy(request.path, detail=detail) from error
+
+    __slots__ = ("_latest", "_request", "_seconds", "_timeout")
+
+    def __init__(self, request: web.Request, seconds: float) -> None:
+        self._request = request
+        self._seconds = seconds
+        self._timeout = asyncio.timeout(seconds)
+        self._latest = asyncio.get_running_loop().time() + seconds
+
+    def postpone(self, sent: int) -> None:
+        """Go on after so many bytes were taken."""
+        self._latest += sent / _LEAST_RATE
+        now = asyncio.get_running_loop().time()
+        self._timeout.reschedule(min(now + self._seconds, self._latest))
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        self._request[DEADLINE] = self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as timeout:
+            error = timeout
+        if isinstance(error, TimeoutError):
+            is_read = self._request.method in READING
+            detail = "" if is_read else "The request may have been applied."
+            raise ServerBusy(self._request.path, detail=detail) from error
+
+
+DEADLINE: web.RequestKey[Deadline] = web.RequestKey("deadline", Deadline)
+
+
+def bounded(handler: Handler) -> Handler:
+    """A handler that has the time that a request may take (see `Deadline`)."""
+
+    @functools.wraps(handler)
+    async def handle(request: web.Request) -> web.StreamResponse:
+        async with Deadline(request, request.app[CONTEXT].settings.request_timeout_seconds):
+            return await handler(request)
+
+    return handle
 
 
 _ADVICE = (
@@ -84,7 +88,7 @@ _ADVICE = (
 
 @contextlib.asynccontextmanager
 async def in_search_time(request: web.Request) -> AsyncIterator[None]:
-    """Ends a search that takes too long, in the database as well.
+    """End a search that takes too long, in the database as well.
 
     Raises:
         SearchTooCostly

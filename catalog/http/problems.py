@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import structlog
@@ -47,8 +45,8 @@ async def problem_middleware(request: web.Request, handler: Handler) -> web.Stre
         return _answer(request, error)
 
 
-async def note_begun(request: web.Request, _: web.StreamResponse) -> None:
-    """From now on, a request cannot be answered with anything else."""
+def note_begun(request: web.Request) -> None:
+    """From now on, the request cannot be answered with a problem."""
     request[_BEGUN] = True
 
 
@@ -94,16 +92,6 @@ def _unavailable(request: web.Request, error: DatabaseUnavailable) -> DatabaseUn
     """The error of this request: where only its answer was lost, it has been applied."""
     is_unknown = isinstance(error, OutcomeUnknown) or has_committed.get()
     return (OutcomeUnknown if is_unknown else DatabaseUnavailable)(request.path)
-
-
-@contextlib.contextmanager
-def errors_of(request: web.Request) -> Iterator[None]:
-    """Lets errors whose subject is the path of the request name that of this one."""
-    try:
-        yield
-    except XRegistryError as error:
-        error.request_path = request.path
-        raise
 
 
 def problem_response(error: XRegistryError, *, instance: str = "") -> web.Response:

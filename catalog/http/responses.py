@@ -30,7 +30,7 @@ _MARK = "X-Content-Type-Options"
 UNTYPED: Mapping[str, str] = {_MARK: "nosniff"}
 
 
-async def leave_untyped(request: web.Request, response: web.StreamResponse) -> None:
-    """Take away the media type of what has the headers of `UNTYPED`."""
+def leave_untyped(response: web.StreamResponse) -> None:
+    """Remove the media type that aiohttp has given to a response with the headers of `UNTYPED`."""
     if _MARK in response.headers:
         response.headers.popall(hdrs.CONTENT_TYPE, None)

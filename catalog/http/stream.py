@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from aiohttp import hdrs, web
 
 from catalog.context import CONTEXT
-from catalog.http.deadline import _DEADLINE
+from catalog.http.deadline import DEADLINE
 from catalog.http.etag import REVALIDATE, has_tag, not_modified
 from catalog.model.errors import TooLarge
 
@@ -71,5 +71,5 @@ async def send(
 
 async def _write(request: web.Request, response: web.StreamResponse, piece: bytes) -> None:
     await response.write(piece)
-    if _DEADLINE in request:
-        request[_DEADLINE].postpone(len(piece))
+    if DEADLINE in request:
+        request[DEADLINE].postpone(len(piece))

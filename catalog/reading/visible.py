@@ -1,28 +1,37 @@
-"""What a filter shows: what it matches, with all that is below and above.
+"""The part of the catalog that an answer shows: all of it, or what a filter leaves over.
 
-Source: core/spec.md, "Filter Flag".
+A filter shows its matches with everything below and above each. Source: core/spec.md, "Filter
+Flag".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from catalog.model.filter import EXCLUDE_ALL, Clause, text_below
 
+# Characters that a query may hold unencoded (RFC 3986, 3.4), without `+` and `&`.
+_PLAIN = "=,.*!:/'@~()"
 
-@dataclass(slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class Visible:
-    """What a filter shows of an entity or a collection and of what is below.
+    """The entities that an answer shows of its target and of what is below.
 
-    `roots` are the xids of what it matches. `is_empty` says that there is nothing to show at
-    all: an entity that was asked for does not meet what is asked of itself. (One below which
-    nothing matches is there, with empty collections.) `depth` is the number of segments of the
-    paths that the filter's expressions begin at.
+    Attributes:
+        target: the xid of the entity that the request addresses, or of the collection's owner.
+        depth: the number of segments of the paths that the filter's expressions begin at.
+        is_everything: there is no filter.
+        is_empty: the filter excludes the target itself. (A target that meets the filter, with
+            nothing below that does, is shown with empty collections.)
+        roots: the xids of the filter's matches.
     """
 
     target: str
     depth: int
+    is_everything: bool = False
     is_empty: bool = False
     roots: list[str] = field(default_factory=list)
     _roots: set[str] = field(default_factory=set)
@@ -30,7 +39,7 @@ class Visible:
     _reached: list[tuple[Clause, set[str]]] = field(default_factory=list)
 
     def add(self, clause: Clause, matches: Iterable[str]) -> None:
-        """Show what a clause matches."""
+        """Show the matches of a clause."""
         reached: set[str] = set()
         for match in matches:
             if match not in self._roots:
@@ -42,25 +51,41 @@ class Visible:
         self._reached.append((clause, reached))
 
     def shows(self, xid: str) -> bool:
-        """Whether an entity is a match, or above or below one."""
+        """Whether an entity is a match, or above or below a match."""
         path = xid.removesuffix("/meta") or "/"
         if self._is_whole(path) or path == self.target:
             return not self.is_empty
         owner, _, id = path.rpartition("/")
         return id in self._children.get(owner, ())
 
-    def within(self, collection: str) -> set[str] | None:
-        """The ids of what is shown of a collection; `None` stands for all of it."""
+    def ids(self, collection: str) -> set[str] | None:
+        """The ids of the entities that are shown of a collection; `None` for all of them."""
         if self._is_whole(collection.rpartition("/")[0] or "/"):
             return None
         return self._children.get(collection, set())
 
+    def count(self, collection: str) -> int | None:
+        """The number of entities that are shown of a collection; `None` for all of them."""
+        ids = self.ids(collection)
+        return None if ids is None else len(ids)
+
+    def query(self, collection: str, count: int) -> str:
+        """The query with which a collection's URL shows the same `count` entities of it.
+
+        Source: core/spec.md, "Filter Flag".
+        """
+        if self.is_everything:
+            return ""
+        texts = self.filter_of(collection) if count else [EXCLUDE_ALL]
+        filters = "&".join(f"filter={quote(text, safe=_PLAIN)}" for text in texts)
+        return f"?{filters}" if filters else ""
+
     def filter_of(self, collection: str) -> list[str]:
-        """The values of `?filter` with which a collection's URL shows the same of it."""
-        shown = self.within(collection)
-        if shown is None:
+        """The values of `?filter` with which a collection's URL shows the same entities of it."""
+        ids = self.ids(collection)
+        if ids is None:
             return []
-        if not shown:
+        if not ids:
             return [EXCLUDE_ALL]
         depth = (segments_of(collection) - self.depth + 1) // 2
         return [
@@ -68,7 +93,9 @@ class Visible:
         ]
 
     def _is_whole(self, path: str) -> bool:
-        """Whether an entity is a match or below one."""
+        """Whether an entity is shown with everything below it."""
+        if self.is_everything:
+            return True
         while path not in self._roots:
             if path == "/":
                 return False
@@ -76,8 +103,11 @@ class Visible:
         return True
 
 
+EVERYTHING = Visible(target="/", depth=0, is_everything=True)
+
+
 def _steps_up(xid: str, target: str) -> Iterator[tuple[str, str]]:
-    """An entity and its owners up to a target: the collection and the id of each."""
+    """The collection and the id of an entity and of each of its owners below a target."""
     while xid != target and xid != "/":
         collection, _, id = xid.rpartition("/")
         yield collection, id
@@ -85,5 +115,5 @@ def _steps_up(xid: str, target: str) -> Iterator[tuple[str, str]]:
 
 
 def segments_of(path: str) -> int:
-    """How many segments the path of an entity or of a collection has."""
+    """The number of segments of the path of an entity or of a collection."""
     return 0 if path == "/" else path.count("/")

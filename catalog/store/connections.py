@@ -144,12 +144,12 @@ class Connections:
 
     async def _take(self, timeout_seconds: float) -> Connection:
         while self._idle:
-            connection = self._idle.pop()
-            if not is_closed(connection):
-                return connection
-            await self._release(connection)
+            idle = self._idle.pop()
+            if not is_closed(idle):
+                return idle
+            await self._release(idle)
         try:
-            connection = await self._pool.acquire(timeout=timeout_seconds)
+            connection: Connection = await self._pool.acquire(timeout=timeout_seconds)
         except (TimeoutError, TooManyConnectionsError) as error:
             raise ServerBusy("/") from error
         except DatabaseFailure as error:

@@ -117,11 +117,11 @@ async def test_counts_and_urls_of_nested_collections_follow_from_what_is_visible
     asked = filters("dirs.dirid=g2", "dirs.files.fileid=r1,dirs.dirid=g1")
     visible = await find_visible(connection, Xid(), asked)
     assert visible.roots == ["/dirs/g2", "/dirs/g1/files/r1"]
-    assert visible.within("/dirs") == {"g1", "g2"}
-    assert visible.within("/boxs") == set()
-    assert visible.within("/dirs/g1/files") == {"r1"}
-    assert visible.within("/dirs/g2/files") is None
-    assert visible.within("/dirs/g1/files/r1/versions") is None
+    assert visible.ids("/dirs") == {"g1", "g2"}
+    assert visible.ids("/boxs") == set()
+    assert visible.ids("/dirs/g1/files") == {"r1"}
+    assert visible.ids("/dirs/g2/files") is None
+    assert visible.ids("/dirs/g1/files/r1/versions") is None
     assert visible.filter_of("/dirs") == ["dirid=g2", "files.fileid=r1,dirid=g1"]
     assert visible.filter_of("/boxs") == ["excludeall"]
     assert visible.filter_of("/dirs/g1/files") == ["fileid=r1"]
@@ -136,8 +136,8 @@ async def test_a_filter_of_a_collection_tells_about_what_is_in_its_entities(
     await plant(database, SPEC_EXAMPLE)
     asked = filters("files.fileid=r*,dirid=g1", **DIRS)
     visible = await find_visible(connection, Xid(), asked, "dirs")
-    assert visible.within("/dirs") == {"g1"}
-    assert visible.within("/dirs/g1/files") == {"r1", "r2"}
+    assert visible.ids("/dirs") == {"g1"}
+    assert visible.ids("/dirs/g1/files") == {"r1", "r2"}
     assert visible.filter_of("/dirs/g1/files") == ["fileid=r*"]
     of_page = await find_visible(connection, Xid(), asked, "dirs", only=["/dirs/g2"])
     assert of_page.is_empty
@@ -463,7 +463,7 @@ async def test_a_cross_reference_is_found_and_ordered_by_its_target(
     of_versions = await pages(connection, "/dirs/g/files/x", "versions")
     assert of_versions == ["1"]
     visible = await find_visible(connection, Xid(), filters("dirs.files.versions.name=bee"))
-    assert visible.within("/dirs/g/files/x/versions") == {"1"}
+    assert visible.ids("/dirs/g/files/x/versions") == {"1"}
 
 
 async def test_a_version_is_found_among_those_of_its_resource(

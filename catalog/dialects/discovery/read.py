@@ -14,7 +14,7 @@ from catalog.dialects.discovery.load import (
 )
 from catalog.dialects.discovery.translate import is_service_id
 from catalog.dialects.handlers import next_link
-from catalog.http.paging import read_page
+from catalog.http.flags import read_page
 from catalog.http.responses import json_response
 from catalog.model.errors import BadRequest, NotFound
 from catalog.store import services

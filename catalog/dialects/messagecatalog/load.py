@@ -20,7 +20,7 @@ from catalog.dialects.messagecatalog.uris import (
 from catalog.model.entity import Entity, Origin
 from catalog.model.versions import Lineage, newest
 from catalog.model.xid import Xid
-from catalog.reading import read
+from catalog.reading import entities
 from catalog.reading.loaded import Loaded
 from catalog.store import entities as store
 from catalog.store import links
@@ -39,7 +39,7 @@ async def latest_version(
 
 async def all_versions(connection: Connection, context: Context, xid: Xid) -> list[Entity]:
     """All versions of a definition: the newest one, then the others by age."""
-    loaded, xids = await read.read_page(connection, context.model, xid, "versions", "", None)
+    loaded, xids = await entities.read_page(connection, context.model, xid, "versions", "", None)
     kind = context.model.resource_type(MESSAGE_GROUPS, GROUP_MESSAGES)
     versions = [loaded.entities[one] for one in xids]
     latest = newest(map(_lineage, versions), kind.versionmode if kind is not None else "manual")
@@ -75,7 +75,7 @@ async def find_by_uri(
     lookup = _Lookup(context, reference, bases)
     await lookup.add_authorities_of_links(connection)
     for xid in await lookup.candidates(connection):
-        loaded = await read.read_entities(connection, context.model, [xid])
+        loaded = await entities.read_entities(connection, context.model, [xid])
         resource, entity = loaded.entities.get(str(xid.resource)), loaded.entities.get(str(xid))
         if resource is None or entity is None:
             continue

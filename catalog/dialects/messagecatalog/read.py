@@ -17,12 +17,12 @@ from catalog.dialects.messagecatalog.load import find_by_uri, latest_version
 from catalog.dialects.messagecatalog.translate import show_group, show_version
 from catalog.dialects.messagecatalog.uris import GROUP_MESSAGES, MESSAGE_GROUPS
 from catalog.dialects.versionnumbers import is_number
-from catalog.http.paging import read_page
+from catalog.http.flags import read_page
 from catalog.http.responses import json_response
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, NotFound
 from catalog.model.xid import Xid
-from catalog.reading import read
+from catalog.reading import entities
 from catalog.store.database import Connection
 
 _LONGEST_URI = 4096
@@ -49,7 +49,7 @@ async def read_group(request: web.Request, connection: Connection) -> web.Respon
     """
     model = request.app[CONTEXT].model
     xid = group_in(request, model)
-    loaded = await read.read_entity(connection, model, xid)
+    loaded = await entities.read_entity(connection, model, xid)
     return json_response(show_group(loaded.entities[str(xid)]))
 
 
@@ -62,7 +62,9 @@ async def _list(request: web.Request, owner: Xid, plural: str) -> web.Response:
     context = request.app[CONTEXT]
     after, limit = read_page(request)
     async with context.database.pool.acquire() as connection:
-        _, xids = await read.read_page(connection, context.model, owner, plural, after, limit + 1)
+        _, xids = await entities.read_page(
+            connection, context.model, owner, plural, after, limit + 1
+        )
     ids = [Xid.parse(xid).id for xid in xids]
     last = ids[limit - 1] if len(ids) > limit else ""
     return json_response(ids[:limit], headers=next_link(request, last, limit))
@@ -82,7 +84,7 @@ async def read_definition(request: web.Request, connection: Connection) -> web.R
     """
     context = request.app[CONTEXT]
     xid = definition_in(request, context.model)
-    loaded = await read.read_entity(connection, context.model, xid)
+    loaded = await entities.read_entity(connection, context.model, xid)
     resource = loaded.entities[str(xid)]
     latest = await latest_version(connection, context, loaded, resource)
     if latest is None:
@@ -95,7 +97,7 @@ async def list_versions(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     xid = definition_in(request, context.model)
     async with context.database.pool.acquire() as connection:
-        _, xids = await read.read_page(connection, context.model, xid, "versions", "", None)
+        _, xids = await entities.read_page(connection, context.model, xid, "versions", "", None)
     ids = (Xid.parse(version).vid for version in xids)
     return json_response(sorted(int(vid) for vid in ids if is_number(vid)))
 
@@ -114,7 +116,7 @@ async def read_version(request: web.Request, connection: Connection) -> web.Resp
     """
     context = request.app[CONTEXT]
     xid = version_in(request, context.model)
-    loaded = await read.read_entity(connection, context.model, xid)
+    loaded = await entities.read_entity(connection, context.model, xid)
     return _answer(context, loaded.entities[str(xid)], loaded.entities[str(xid.resource)])
 
 

@@ -12,7 +12,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import NotFound, TooLarge
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.reading import read
+from catalog.reading import entities
 from catalog.reading.loaded import Loaded
 from catalog.reading.tree import (
     Branch,
@@ -50,7 +50,7 @@ async def load_resource(connection: Connection, xid: Xid) -> tuple[Loaded, Entit
     Raises:
         NotFound
     """
-    loaded = await read.read_subtree(connection, xid.resource)
+    loaded = await entities.read_subtree(connection, xid.resource)
     return loaded, loaded.entities[str(xid.resource)]
 
 
@@ -80,7 +80,7 @@ def latest_versions(loaded: Loaded, resources: Iterable[Entity]) -> list[Entity]
 
 async def load_document(connection: Connection, loaded: Loaded, version: Entity) -> bytes:
     """A version's document, empty where there is none."""
-    await read.load_documents(connection, loaded, [version])
+    await entities.load_documents(connection, loaded, [version])
     return loaded.document_of(version)
 
 
@@ -92,7 +92,7 @@ async def load_page(
     Raises:
         NotFound: its owner does not exist.
     """
-    loaded, xids = await read.read_page(connection, model, owner, plural, after, limit + 1)
+    loaded, xids = await entities.read_page(connection, model, owner, plural, after, limit + 1)
     path = f"{str(owner).rstrip('/')}/{plural}"
     total = (await store.count_collections(connection, [path])).get(path, 0)
     has_more, xids = len(xids) > limit, xids[:limit]
@@ -105,7 +105,7 @@ async def load_page(
 
 async def _with_versions(connection: Connection, xids: Iterable[str]) -> Loaded:
     loaded = Loaded.of(await store.load_subtrees(connection, xids))
-    await read.follow(connection, loaded, versions=True)
+    await entities.follow(connection, loaded, versions=True)
     return loaded
 
 
@@ -116,7 +116,7 @@ class Inlining:
     connection: Connection
     layout: Layout
     room: int = field(default_factory=lambda: MOST_ENTITIES)
-    bytes: int = read.MOST_DOCUMENT_BYTES
+    bytes: int = entities.MOST_DOCUMENT_BYTES
 
     async def groups(self, types: Types, after: str = "", last: str = "") -> Json:
         """Groups by id with all their resources: all of the type, or those between two ids.
@@ -175,7 +175,7 @@ class Inlining:
             TooLarge
         """
         if types.has_document:
-            await read.load_documents(self.connection, loaded, found)
+            await entities.load_documents(self.connection, loaded, found)
         shown: dict[Xid, Json] = {}
         for version in found:
             document = loaded.document_of(version) if types.has_document else b""

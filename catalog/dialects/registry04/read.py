@@ -13,7 +13,7 @@ from catalog.dialects.registry04.address import types_in
 from catalog.dialects.registry04.exchange import Exchange, has_flag, layout_for
 from catalog.dialects.registry04.load import Inlining, LoadedPage, latest_versions, load_page
 from catalog.dialects.registry04.names import Json
-from catalog.http.paging import read_page
+from catalog.http.flags import read_page
 from catalog.http.responses import json_response
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
