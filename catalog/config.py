@@ -49,15 +49,15 @@ _Urls = tuple[Annotated[str, AfterValidator(_public_url)], ...]
 
 def _default_data_dir() -> Path:
     home = Path(os.environ.get("XDG_DATA_HOME", ""))
-    # A relative path there is invalid and to be ignored (XDG Base Directory, "Basics").
+    # A relative path is invalid, and ignored (XDG Base Directory, "Basics").
     return (home if home.is_absolute() else Path.home() / ".local" / "share") / "concord"
 
 
 class Settings(BaseSettings):
-    """What an operator decides about a node.
+    """The settings of a node.
 
     `Settings()` reads the environment; only the command line does that. An empty variable
-    counts as not set. A field's description is what README's table says about it.
+    counts as not set. README's table shows each field's description.
     """
 
     model_config = SettingsConfigDict(

@@ -1,4 +1,4 @@
-"""What handlers and loops need: database, configuration, settings, and the node's address."""
+"""The state that handlers and loops share: database, configuration, settings and address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from catalog.store.configuration import read_stored
 from catalog.store.database import Connection, Database
 from catalog.writing.writer import Writer
 
-# What this server can do at most.
+# The most capabilities that this server can have.
 OFFERED_HERE = offered_with(FORMATS, COMPATIBILITIES)
 
 
@@ -42,7 +42,7 @@ class EventDialect:
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """One node, as its handlers and loops see it.
+    """The shared state of one node.
 
     `public_base` is the URL that peers and subscribers reach this node at, without a
     trailing slash: the configured one, else the address that it is bound to. A handler takes
@@ -78,21 +78,21 @@ class Context:
         return f"{request.scheme}://{request.host}"
 
     async def reload(self) -> None:
-        """Go on with the configuration that the database has now."""
+        """Adopt the database's configuration."""
         self.adopt(await read_configuration(self.database, self.offered))
 
     def adopt(self, configuration: Configuration) -> None:
-        """Go on with a configuration, unless it is older than the one at hand."""
+        """Use a configuration from now on, unless it is older than the current one."""
         if configuration.revision > self.configuration.revision:
             self.configuration = configuration
-            # What was read with the old one must not be remembered.
+            # Readers that wait must not continue with the old one.
             self.database.signal.hear()
 
 
 async def read_configuration(
     database: Database, offered: Capabilities = OFFERED_HERE
 ) -> Configuration:
-    """The configuration that a database has, as far as this server offers it."""
+    """Read a database's configuration, limited to what this server offers."""
     stored = await read_stored(database)
     return Configuration(
         model=model_of(stored.modelsource, stored.resolved),

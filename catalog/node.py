@@ -25,16 +25,16 @@ from catalog.store.statistics import Statistics
 from catalog.store.watch import Revive, Watch, leave_alone
 
 _log = structlog.get_logger()
-# What requests get to end when the node does.
+# The time for open requests when the node stops.
 _GRACE_SECONDS = 3
-# Requests leave next to no cycles, so each look for some is a waste of a write's time.
+# Requests create few reference cycles; collect rarely.
 _ALLOCATIONS_BEFORE_COLLECTION = 20_000
 
 Loop = Callable[[Context], Awaitable[None]]
 
 
 class AddressInUse(Exception):
-    """Another program listens on the address that this node was given."""
+    """Another program listens on this node's address."""
 
 
 async def run_node(
@@ -50,7 +50,7 @@ async def run_node(
     Args:
         routes: what the node offers beside the native API.
         event_dialects: those whose events subscriptions can ask for.
-        loops: each runs as long as the node does; one that fails stops the node.
+        loops: run as long as the node does; if one fails, the node stops.
         ready: called with the node's URL once it answers.
 
     Raises:
@@ -67,7 +67,6 @@ async def run_node(
         )
         waiting = tasks.create_task(stop.wait())
         await asyncio.wait((node, waiting), return_when=asyncio.FIRST_COMPLETED)
-        # However far it has come: while it starts and while it waits, too.
         node.cancel()
         waiting.cancel()
 
@@ -113,7 +112,7 @@ async def _run_until_cancelled(
 
 
 def _collect_seldom() -> None:
-    """Let the collector of cycles leave alone what lives as long as the node: code and model."""
+    """Exempt code and model, which live as long as the node, from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS_BEFORE_COLLECTION)
@@ -124,7 +123,7 @@ async def _run(body: Loop, context: Context) -> None:
 
 
 async def follow_configuration(context: Context) -> None:
-    """Go on with whatever configuration another process of this node puts in force."""
+    """Adopt each configuration that another process of this node puts in force."""
     changed = context.database.reconfigured
     while True:
         await changed.wait()
@@ -145,7 +144,7 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
 
 @contextlib.asynccontextmanager
 async def _open_database(settings: Settings) -> AsyncIterator[tuple[Database, Revive]]:
-    """The database, and what brings its server back."""
+    """The database, and the function that starts its server again."""
     initial = await initial_model(settings.initial_model)
     async with contextlib.AsyncExitStack() as stack:
         revive = leave_alone
@@ -204,8 +203,8 @@ def configure_logs(level: str) -> None:
     if sys.stderr.isatty():
         renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         exceptions = []
-    # Whoever does not speak HTTP gets a 400; a traceback for each would fill the disk. What
-    # fails in a handler does not come here: the middleware logs that.
+    # aiohttp would log a traceback for each malformed request. Errors of handlers are logged
+    # by the middleware.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[

@@ -1,4 +1,4 @@
-"""Work that goes on when its request has been answered, until it is done or the node stops."""
+"""Tasks that go on after their request was answered, until they are done or the node stops."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from aiohttp import web
 
 
 class BackgroundTasks:
-    """The work of one application that no client waits for."""
+    """The background tasks of one application."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do `work`, which bounds its own time and deals with its own failures."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def begin(self, task: Coroutine[Any, Any, None]) -> None:
+        """Begin a task, which bounds its own time and handles its own errors."""
+        running = asyncio.create_task(task)
+        self._tasks.add(running)
+        running.add_done_callback(self._tasks.discard)
 
     async def end(self, _: web.Application) -> None:
-        """Give up what is not done."""
+        """Cancel the tasks that are not done."""
         tasks = [*self._tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-BACKGROUND_TASKS: web.AppKey[BackgroundTasks] = web.AppKey("afterwards", BackgroundTasks)
+BACKGROUND_TASKS: web.AppKey[BackgroundTasks] = web.AppKey("background", BackgroundTasks)

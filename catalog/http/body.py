@@ -1,4 +1,4 @@
-"""Reads request bodies, which are hostile until shown otherwise."""
+"""Reads request bodies, within bounds of size, time and depth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEXT_OF_JSON = frozenset({"", "application/octet-stream", "text/plain"})
 
 
 async def read_body(request: web.Request) -> bytes:
-    """The whole body, which is empty if there is none.
+    """Read the whole body; it is empty if there is none.
 
     Raises:
         RequestTooLarge: it exceeds `max_body_bytes`.
@@ -41,7 +41,7 @@ async def read_body(request: web.Request) -> bytes:
 
 
 async def read_json(request: web.Request) -> Any:
-    """The body as JSON.
+    """Read the body as JSON.
 
     Raises:
         MissingBody: it is empty.
@@ -58,10 +58,10 @@ async def read_json(request: web.Request) -> Any:
 
 
 async def read_object(request: web.Request) -> dict[str, Any]:
-    """The body as a JSON object.
+    """Read the body as a JSON object.
 
     Raises:
-        ParsingData: it is some other JSON value; and whatever `read_json` raises.
+        ParsingData: it is another JSON value; and the errors of `read_json`.
     """
     value = await read_json(request)
     if not isinstance(value, dict):
@@ -79,7 +79,7 @@ def parse_json(body: bytes, max_depth: int) -> Any:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise ParsingData(error_detail=str(error)) from error
-    # What opens no more often than that cannot be deeper, and most bodies do not.
+    # Most bodies have fewer brackets than levels are allowed, and need no walk.
     if body.count(b"{") + body.count(b"[") > max_depth and _is_deeper(value, max_depth):
         raise ParsingData(error_detail=f"it is nested deeper than {max_depth} levels")
     return value

@@ -1,8 +1,8 @@
 """Lets pages of chosen origins use the API (the Fetch standard, "CORS protocol").
 
-aiohttp-cors adds a handler for OPTIONS to each route that it is told of, and refuses paths
-that have a handler for all methods, as entities' have here; and OPTIONS is answered
-already. So all that is left is to add headers to whatever is answered.
+aiohttp-cors is not used: it adds a handler of OPTIONS to each route, and refuses paths with a
+handler for all methods, as entities' have here. OPTIONS is answered anyway, so only headers are
+added.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def share_with_origins(
         return
     origin = request.headers.get(hdrs.ORIGIN)
     if "*" not in allowed:
-        # Also where the origin is refused: a cache must not give that answer to another one.
+        # Refused origins too: a cache must not give that answer to an allowed one.
         response.headers.add(hdrs.VARY, hdrs.ORIGIN)
     if origin is None or not ({origin, "*"} & {*allowed}):
         return
@@ -44,7 +44,7 @@ def _is_preflight(request: web.Request) -> bool:
 
 
 def _answer_preflight(request: web.Request, response: web.StreamResponse) -> None:
-    # The names of headers with metadata are the model's, so whichever is asked for is allowed.
+    # Headers of metadata have names from the model, so all requested headers are allowed.
     response.headers.add(hdrs.VARY, hdrs.ACCESS_CONTROL_REQUEST_HEADERS)
     if wanted := request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS):
         response.headers[hdrs.ACCESS_CONTROL_ALLOW_HEADERS] = wanted

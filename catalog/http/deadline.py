@@ -22,13 +22,13 @@ _LEAST_RATE = 64 * 1024  # bytes per second
 
 
 class Deadline:
-    """Ends what a request takes too long for; a stream may last while its reader keeps up.
+    """Bounds the time of a request; a stream may last longer while its reader keeps up.
 
-    A stream has `seconds` anew after each piece that was taken, but has to be taken at the
-    least rate altogether, so that no client holds a snapshot for ever.
+    Each sent piece of a stream gives it `seconds` more, but all of it must be read at the least
+    rate, so that no client holds a snapshot for ever.
 
     Raises:
-        ServerBusy: it took longer; a write may have been applied.
+        ServerBusy: the time is over; a write may have been applied.
     """
 
     __slots__ = ("_latest", "_request", "_seconds", "_timeout")
@@ -40,7 +40,7 @@ class Deadline:
         self._latest = asyncio.get_running_loop().time() + seconds
 
     def postpone(self, sent: int) -> None:
-        """Go on after so many bytes were taken."""
+        """Extend the deadline after `sent` bytes."""
         self._latest += sent / _LEAST_RATE
         now = asyncio.get_running_loop().time()
         self._timeout.reschedule(min(now + self._seconds, self._latest))
@@ -69,7 +69,7 @@ DEADLINE: web.RequestKey[Deadline] = web.RequestKey("deadline", Deadline)
 
 
 def bounded(handler: Handler) -> Handler:
-    """A handler that has the time that a request may take (see `Deadline`)."""
+    """Bound the time of a handler to that of a request (see `Deadline`)."""
 
     @functools.wraps(handler)
     async def handle(request: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Conditional requests: every answer to a GET has a tag, and a client that has it gets 304."""
+"""Entity tags: every answer to a GET has one, and a client that sends it back gets 304."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ _TAG = re.compile(r'(W/)?("[^"]*")')
 # Headers with metadata: those of the native API, and those of edition 0.4.
 _METADATA = ("xregistry-", "registry-")
 _OF_THE_BODY = (hdrs.CONTENT_LENGTH, hdrs.CONTENT_TYPE, hdrs.CONTENT_ENCODING)
-# Caches may keep an answer, but ask each time whether it is still good.
+# Caches may keep an answer, but must revalidate it each time.
 REVALIDATE = "no-cache"
 
 
 def strong_tag(body: bytes, headers: Mapping[str, str] | None = None) -> str:
-    """The tag of an answer with this body, and with the metadata that its headers carry."""
+    """The tag of an answer with this body and the metadata in its headers."""
     digest = hashlib.sha256(body).hexdigest()
-    metadata = [one for one in (headers or {}).items() if one[0].lower().startswith(_METADATA)]
+    metadata = [item for item in (headers or {}).items() if item[0].lower().startswith(_METADATA)]
     if metadata:
         digest = hashlib.sha256(f"{digest} {sorted(metadata)}".encode()).hexdigest()
     return f'"{digest[:32]}"'
 
 
 def weak_tag(parts: Iterable[object]) -> str:
-    """The tag of an answer that is made of what these parts name."""
+    """The tag of an answer that these parts identify."""
     text = "\n".join(map(str, parts))
     return f'W/"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
 def has_tag(request: web.Request, tag: str) -> bool:
-    """Whether the client has this answer already (RFC 9110, 13.1.2: weak comparison)."""
+    """Whether `If-None-Match` matches a tag (RFC 9110, 13.1.2: weak comparison)."""
     return names_tag(request, tag) or request.headers.get(hdrs.IF_NONE_MATCH, "").strip() == "*"
 
 
 def names_tag(request: web.Request, tag: str) -> bool:
-    """Whether the client has just this answer, and does not merely ask for any."""
+    """Whether `If-None-Match` names a tag itself, not just `*`."""
     given = request.headers.getall(hdrs.IF_NONE_MATCH, ())
     return tag.removeprefix("W/") in tags_in(given, weak=True)
 
 
 def tags_in(headers: Iterable[str], *, weak: bool = False) -> list[str]:
-    """The tags that a client names, the weak ones among them only if wanted."""
+    """The tags in the values of a header, the weak ones only if wanted."""
     found = _TAG.findall(",".join(headers))
     return [tag for prefix, tag in found if weak or not prefix]
 
 
 def not_modified(headers: CIMultiDict[str] | CIMultiDictProxy[str]) -> web.Response:
-    """Says that the client's copy is good; the headers are those of the whole answer."""
+    """Answer that the client's copy is current; `headers` are those of the whole answer."""
     kept = CIMultiDict(headers)
     for name in _OF_THE_BODY:
         kept.popall(name, None)
@@ -59,7 +59,7 @@ def not_modified(headers: CIMultiDict[str] | CIMultiDictProxy[str]) -> web.Respo
 
 
 def tag(response: web.StreamResponse) -> None:
-    """Give an answer to a read what its clients and caches need to ask for it again."""
+    """Add the tag and the caching rule to an answer to a read."""
     headers = response.headers
     if response.status < 400 and hdrs.CACHE_CONTROL not in headers:
         headers[hdrs.CACHE_CONTROL] = REVALIDATE
@@ -71,7 +71,7 @@ def tag(response: web.StreamResponse) -> None:
 
 @web.middleware
 async def conditional_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Tags what is answered to GET and HEAD, and leaves out what the client has."""
+    """Tag answers to GET and HEAD, and replace those that the client has by a 304."""
     response = await handler(request)
     if request.method not in (hdrs.METH_GET, hdrs.METH_HEAD) or response.prepared:
         return response

@@ -21,11 +21,11 @@ class Flags:
         self._query = request.query
 
     def values(self, flag: str) -> list[str]:
-        """All values of a flag that may have several."""
+        """All values of a flag; none if the flag is off."""
         return self._query.getall(flag, []) if flag in self.capabilities.flags else []
 
     def value(self, flag: str) -> str | None:
-        """The value of a flag that has one.
+        """The value of a flag that has one value.
 
         Raises:
             BadFlag: there are several.
@@ -48,10 +48,10 @@ class Flags:
 
 
 def read_page(request: web.Request) -> tuple[str, int]:
-    """The id after which a page begins, and the most entities that it may have.
+    """The id after which a page begins, and its most entities.
 
     Raises:
-        BadRequest: `limit` is not a number above 0, or the id is none.
+        BadRequest: `limit` is not a number above 0, or `after` is malformed.
     """
     most = request.app[CONTEXT].settings.page_size
     text = request.query.get("limit")

@@ -1,4 +1,4 @@
-"""Header fields of every API: the interaction of a write, and the encoding of values."""
+"""Header fields of all APIs: the interaction of a write, and the encoding of values."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 def interaction_headers(outcome: Outcome) -> dict[str, str]:
-    """What tells of a write which interaction it was, and where the log shows it."""
+    """The id of the interaction of a write, and its position in the change log."""
     return {CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)}
 
 
 def encode_header(value: str) -> str:
-    """Percent-encode what a header can't carry, quotes and spaces among it.
+    """Percent-encode the characters that a header can't carry, and quotes and spaces.
 
-    A text of "null" is encoded, too, so that it does not delete what it came from.
+    The text "null" is encoded, too, as a plain `null` deletes an attribute.
     """
     return "%6Eull" if value == _NULL else _UNSAFE.sub(_percent_encoded, value)
 
@@ -38,19 +38,19 @@ def decode_header(value: str) -> str:
     """Undo double quotes, then percent-encoding.
 
     Raises:
-        ValueError: what comes out is not UTF-8.
+        ValueError: the result is not UTF-8.
     """
     plain = _QUOTED.sub(lambda found: _ESCAPE.sub(r"\1", found[1]), value.strip())
     return unquote_to_bytes(plain).decode()
 
 
 def encode_url(url: str) -> str:
-    """A URL as a header can carry it."""
+    """Percent-encode the characters of a URL that a header can't carry."""
     return _NOT_IN_URL.sub(_percent_encoded, url)
 
 
 def write_item(token: str, parameters: Mapping[str, str | int]) -> str:
-    """A token with parameters. Texts that are not ASCII are Display Strings."""
+    """A structured field's token with parameters; non-ASCII texts are Display Strings."""
     return token + "".join(f";{name}={_value(value)}" for name, value in parameters.items())
 
 

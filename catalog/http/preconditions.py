@@ -1,7 +1,7 @@
-"""Writes on condition that what is there is what the client knows (RFC 9110, 13.1).
+"""Conditional writes of all APIs: `If-Match` and `If-None-Match` (RFC 9110, 13.1).
 
-Every API holds its writes to it in this way. A tag is that of a GET of the same path, and is
-compared under the locks of the write."""
+The tag is that of a GET of the same path, and is compared under the locks of the write.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _READ_AGAIN = "Read it again, and decide anew."
 _NOT_ONE = "Only the write of one entity, at its own path, can be conditional."
 
 
-# What a GET of one entity answers; raises NotFound if it is not there.
+# Answers a GET of one entity; raises NotFound if it does not exist.
 Reading: TypeAlias = Callable[[Connection], Awaitable[web.Response]]
 
 
 def condition_on(request: web.Request, read: Reading | None, subject: str = "") -> Condition | None:
-    """What is to be found out before anything is written, while nobody else can write it.
+    """The condition of a write, to be checked under its locks.
 
     Args:
         read: answers a GET of the same path; `None` where the request writes several entities.
-        subject: the one entity, if it is not named by the request's path.
+        subject: the entity, if the request's path does not name it.
 
     Returns:
-        whoever finds it out, which raises PreconditionFailed; `None` if all is well anyway.
+        a check that raises PreconditionFailed; `None` for an unconditional request.
 
     Raises:
-        PreconditionFailed: nothing can have a tag there.
+        PreconditionFailed: the request writes several entities.
     """
     if hdrs.IF_MATCH not in request.headers and hdrs.IF_NONE_MATCH not in request.headers:
         return None
@@ -49,10 +49,10 @@ def condition_on(request: web.Request, read: Reading | None, subject: str = "") 
 
 
 def check_tag(request: web.Request, tag: str | None, subject: str = "") -> None:
-    """Hold a request to its headers.
+    """Compare a request's conditions with a tag.
 
     Args:
-        tag: of what is there, `None` if nothing is.
+        tag: of the entity; `None` if it does not exist.
         subject: as for `condition_on`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Turns every error into the error document of core/http.md, "Error Processing"."""
+"""Answers errors with error documents (core/http.md, "Error Processing")."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _BEGUN: web.RequestKey[bool] = web.RequestKey("begun", bool)
 
 @web.middleware
 async def problem_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answers with an error document whatever goes wrong in `handler`.
+    """Answer every error of `handler` with an error document.
 
-    An answer that began well can't say that it ends badly, so its connection breaks.
+    If the answer has begun already, its connection is cut.
     """
     has_committed.set(False)
     try:
@@ -81,15 +81,15 @@ def _answer(request: web.Request, error: Exception) -> web.Response:
         case TimeoutError():
             return problem_response(ServerBusy(request.path))
         case _:
-            # The boundary of a request: what nobody foresaw is logged once, under an id
-            # that the client sees too, and must not end the server.
+            # An unexpected error must not end the server; it is logged under an id that the
+            # client gets.
             instance = uuid.uuid4().hex
             _log.error("request failed", instance=instance, path=request.path, exc_info=error)
             return problem_response(ServerError(request.path), instance=instance)
 
 
 def _unavailable(request: web.Request, error: DatabaseUnavailable) -> DatabaseUnavailable:
-    """The error of this request: where only its answer was lost, it has been applied."""
+    """The error of this request, whose write may have been committed."""
     is_unknown = isinstance(error, OutcomeUnknown) or has_committed.get()
     return (OutcomeUnknown if is_unknown else DatabaseUnavailable)(request.path)
 
@@ -112,8 +112,8 @@ def problem_document(error: XRegistryError, path: str = "") -> dict[str, Any]:
     """The members of an error document.
 
     Args:
-        path: the request's, which some errors are about as a whole; in a list of violations
-            each tells where it is.
+        path: the request's, for errors about the request as a whole; empty for a violation,
+            which has a subject of its own.
     """
     subject, detail = error.subject, error.detail
     if path and error.is_about_request and subject != path:
@@ -130,10 +130,10 @@ def problem_document(error: XRegistryError, path: str = "") -> dict[str, Any]:
 
 
 def answer_unparsable_requests() -> None:
-    """Let what aiohttp itself refuses be answered with an error document, too.
+    """Answer requests that aiohttp itself refuses with an error document.
 
-    aiohttp has no setting for how it answers bytes that are not HTTP, so its method is
-    replaced, for every server of this process.
+    aiohttp has no setting for this, so its method is replaced, for every server of this
+    process.
     """
     web.RequestHandler.handle_error = _handle_unparsable  # type: ignore[method-assign, assignment]
 

@@ -25,7 +25,7 @@ def json_response(
     )
 
 
-# No browser must take such a content for a page; nothing else is sent with this header.
+# Browsers must not interpret an untyped document; only these responses have this header.
 _MARK = "X-Content-Type-Options"
 UNTYPED: Mapping[str, str] = {_MARK: "nosniff"}
 

@@ -1,4 +1,4 @@
-"""Sends answers of any size: at once if they are small, else as they are made."""
+"""Sends answers of any size: small ones at once, large ones piece by piece."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from catalog.http.etag import REVALIDATE, has_tag, not_modified
 from catalog.model.errors import TooLarge
 
 _LARGEST_AT_ONCE = 256 * 1024
-# Names the form that an answer gets once it is complete, so that it cannot be streamed.
+# The media type that an answer is converted to once it is whole, so it cannot be streamed.
 WHOLE: web.RequestKey[str] = web.RequestKey("whole", str)
 
 
-# Those who read a snapshot at the pace of a client share half of the connections.
+# Reads of snapshots last as long as their clients take; they share half of the connections.
 SNAPSHOTS: web.AppKey[asyncio.Semaphore] = web.AppKey("snapshots", asyncio.Semaphore)
 
 
@@ -30,13 +30,13 @@ async def send(
     status: int = 200,
     tag: str = "",
 ) -> web.StreamResponse:
-    """Answer with a body that comes in pieces, none of which is made before it can be sent.
+    """Answer with a body in pieces; each is made when the one before it is sent.
 
     Args:
-        tag: of a read that is too large to have its own.
+        tag: of a streamed read, whose body cannot be hashed first.
 
     Raises:
-        TooLarge: the answer is wanted whole, and is larger than a request may be.
+        TooLarge: the answer must be whole, and is larger than a request may be.
     """
     most = _LARGEST_AT_ONCE
     if WHOLE in request:

@@ -1,4 +1,4 @@
-"""Reads for clients: an entity, a page of a collection, or a whole subtree, in few queries."""
+"""Reads entities with all that a GET shows of them: single ones, pages and small subtrees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_DOCUMENT_BYTES = 64 * 1024 * 1024
 
 
 async def read_subtree(connection: Connection, xid: Xid, *, follows: bool = True) -> Loaded:
-    """An entity with everything below it, without documents.
+    """Read an entity with everything below it, without documents.
 
     Raises:
         NotFound
@@ -34,7 +34,7 @@ async def read_subtree(connection: Connection, xid: Xid, *, follows: bool = True
 async def read_entity(
     connection: Connection, model: Model, xid: Xid, *, follows: bool = True
 ) -> Loaded:
-    """An entity with what its own representation needs: counts, or its default version.
+    """Read an entity with its counts, or with its default version.
 
     Args:
         follows: show a cross reference as its target.
@@ -51,7 +51,7 @@ async def read_entity(
 async def read_entities(
     connection: Connection, model: Model, xids: Sequence[Xid], *, follows: bool = True
 ) -> Loaded:
-    """Entities of one kind, each with what its own representation needs."""
+    """Read entities of one kind, each with its counts, or with its default version."""
     kind = xids[0].kind if xids else "registry"
     if kind == "resource":
         return await read_resources(connection, map(str, xids), follows=follows)
@@ -68,7 +68,7 @@ async def read_entities(
 async def read_resources(
     connection: Connection, xids: Iterable[str], *, follows: bool = True
 ) -> Loaded:
-    """Resources, each with its default version and how many versions it has."""
+    """Read resources, each with its default version and its number of versions."""
     known = Loaded.shown(await store.load_shown(connection, xids))
     if follows:
         await follow(connection, known)
@@ -76,7 +76,7 @@ async def read_resources(
 
 
 async def _follow_versions(connection: Connection, known: Loaded, xids: Iterable[Xid]) -> None:
-    """Show versions of cross references, which have none of their own."""
+    """Add the versions that cross references show as their own."""
     wanted: dict[str, Entity] = {}
     for xid in xids:
         resource = known.entities.get(str(xid.resource))
@@ -97,7 +97,7 @@ async def read_page(
     *,
     follows: bool = True,
 ) -> tuple[Loaded, list[str]]:
-    """A page of a collection, and its entities' xids in order.
+    """Read a page of a collection, and its entities' xids in order.
 
     Raises:
         NotFound: the owner does not exist.
@@ -133,7 +133,7 @@ async def _page_of_versions(
 
 
 async def read_owner(connection: Connection, owner: Xid, *, follows: bool = True) -> Loaded:
-    """The resource whose versions are asked for.
+    """Read the resource that owns a collection of versions.
 
     Raises:
         NotFound
@@ -177,12 +177,12 @@ async def follow(connection: Connection, known: Loaded, *, versions: bool = Fals
 
 
 def is_resource(entity: Entity) -> bool:
-    """Only there is an `xref` a cross reference: elsewhere it may be anything."""
+    """Whether `xref` is a cross reference; other entities may have an extension of that name."""
     return entity.kind == "resource"
 
 
 async def load_documents(connection: Connection, known: Loaded, entities: Iterable[Entity]) -> None:
-    """Bring along the documents of those that are versions.
+    """Load the documents of the versions among some entities.
 
     Raises:
         TooLarge: they are too large to be held at once.

@@ -1,4 +1,4 @@
-"""Finds what `?filter`, `?sort` and pages of collections ask for."""
+"""Finds the entities that `?filter`, `?sort` and pages of collections select."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from catalog.store.database import Connection
 from catalog.store.find import Row
 from catalog.store.jsonpath import Condition, any_of, condition_of
 
-# Up to here, matches are put in order one by one; a collection with more of them is read in
-# its order instead.
+# Up to this number, matches are found first and then sorted; with more, the collection is read in
+# its order.
 _FEW = 1000
 
-# How many entities all pages have together, to be asked where it matters.
+# Counts the entities of all pages together.
 Total: TypeAlias = Callable[[], Awaitable[int]]
-# How many entities a whole collection has, by its path.
+# Counts the entities of a whole collection, by its path.
 Count: TypeAlias = Callable[[Connection, str], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPage:
-    """A page: its entities in order, and where the next one begins; nothing at the end.
+    """A page: its entities in order, and the token of the next page; empty at the end.
 
-    `total` is how many entities all pages have together.
+    `total` is the number of entities on all pages.
     """
 
     xids: list[str]
@@ -49,12 +49,12 @@ async def find_page(
     limit: int,
     count_whole: Count = store.count_all,
 ) -> FoundPage:
-    """A page of what a filter shows of a collection, or of all of it.
+    """Find a page of a collection, or of the entities that a filter leaves over.
 
     Args:
         filters, sort: parsed for the collection; without a sort, the order is that of ids.
-        after: where the page begins, as the one before it said.
-        count_whole: is asked where the page is one of many of the whole collection.
+        after: the token of the page, from the page before it.
+        count_whole: called if the page is one of several of the whole collection.
 
     Raises:
         BadRequest: `after` is not from a page in this order.
@@ -73,7 +73,7 @@ async def find_page(
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """One page: each way to get it answers with its rows and with how to count all pages'."""
+    """A page to find: each method returns its rows, and a function that counts all pages'."""
 
     connection: Connection
     listing: str
@@ -111,7 +111,7 @@ class _Page:
         return await self._by_walking(condition)
 
     async def _owners(self, clauses: Iterable[Clause]) -> dict[str, str]:
-        """What is a match here, or has one below: xids by ids in lower case."""
+        """The members that match, or have a match below: xids by ids in lower case."""
         start = len(self.listing) + 1
         ids = {
             match.xid[start:].partition("/")[0]
@@ -149,12 +149,12 @@ async def find_visible(
     *,
     only: Sequence[str] | None = None,
 ) -> Visible:
-    """What a filter shows of an entity, or of one of its collections.
+    """Find the part of an entity, or of one of its collections, that a filter leaves over.
 
     Args:
         filters: parsed for the entity; for the collection `plural`, if that is given.
-        only: for a page of the collection, the xids of what it has: all of them matches, or
-            with one below.
+        only: the xids of the page, if only a page of the collection is shown: each is a match
+            or has one below.
     """
     if not plural:
         return await _visible_of_entity(connection, target, filters)
@@ -173,7 +173,7 @@ async def find_among(
     plural: str,
     xids: Sequence[str] | None = None,
 ) -> Visible:
-    """What a filter shows of a collection, or of some of its entities, matches or not."""
+    """Find the part of a collection, or of some of its entities, that a filter leaves over."""
     visible = _nothing_of(target, plural)
     ids = None if xids is None else {_id_in(xid) for xid in xids}
     for clause in filters.clauses:
@@ -189,7 +189,7 @@ async def find_among(
 async def put_in_order(
     connection: Connection, owner: Xid, plural: str, xids: Sequence[str], sort: Sort
 ) -> list[str]:
-    """Some entities of a collection, as `sort` has them; without those that are gone."""
+    """Sort some entities of a collection; deleted ones are left out."""
     ids = {_id_in(xid): xid for xid in xids}
     listing = _listing(owner, plural)
     page = _Page(connection, listing, sort, store.start_of(sort), len(ids), store.count_all)
@@ -206,7 +206,7 @@ def _nothing_of(owner: Xid, plural: str) -> Visible:
 
 
 def _id_in(xid: str) -> str:
-    """The id by which an entity is unique in its collection."""
+    """An entity's id in lower case, which is unique in its collection."""
     return xid.rpartition("/")[2].lower()
 
 

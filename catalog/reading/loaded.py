@@ -1,4 +1,4 @@
-"""What one answer can show: entities, their children, their documents and collections' sizes."""
+"""The loaded entities of one answer, with their children, documents and counts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from catalog.store.entities import Shown
 class Loaded:
     """Entities as they are shown, by the xid that they are shown at.
 
-    What is shown through a cross reference is `stored` under another xid, and
-    `has_cross_references` says whether there is any.
+    `stored` has the real xids of versions that are shown through a cross reference;
+    `has_cross_references` says whether any entity is one.
     """
 
     entities: dict[str, Entity] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Loaded:
 
     @classmethod
     def of(cls, entities: Iterable[Entity]) -> Loaded:
-        """Everything about these entities, which include all that is below each of them."""
+        """Load entities, which include everything below each of them."""
         known = cls()
         for entity in entities:
             known.entities[entity.xid] = entity
@@ -41,7 +41,7 @@ class Loaded:
 
     @classmethod
     def shown(cls, resources: Iterable[Shown]) -> Loaded:
-        """Resources with their default versions only."""
+        """Load resources with their default versions only."""
         known = cls()
         for shown in resources:
             known.add_shown(shown)
@@ -54,7 +54,7 @@ class Loaded:
             self.entities[shown.default.xid] = shown.default
 
     def add_children(self, collection: str, children: Sequence[Entity]) -> None:
-        """All members of a collection, in order."""
+        """Add all members of a collection, in order."""
         self._children[collection] = [*children]
         self.counts[collection] = len(children)
         for child in children:
@@ -67,7 +67,7 @@ class Loaded:
         return self.counts.get(collection, 0)
 
     def default_of(self, resource: Entity) -> Entity | None:
-        """The default version of a resource; for a moment a replica may lack it."""
+        """The default version of a resource, which may not have been replicated yet."""
         vid = resource.attributes.get("defaultversionid")
         return self.entities.get(f"{resource.xid}/versions/{vid}")
 
@@ -75,7 +75,7 @@ class Loaded:
         """The document of a version, empty if it has none.
 
         Raises:
-            DataRetrievalError: it has one, but not its bytes.
+            DataRetrievalError: its bytes are missing.
         """
         if version.document is not None:
             return version.document
@@ -85,7 +85,7 @@ class Loaded:
         return body or b""
 
     def see_through(self, source: Entity, target: Entity) -> Entity:
-        """Show a cross reference as its target, at its own place.
+        """Show a cross reference as its target, under its own xid.
 
         Source: core/spec.md, "Cross Referencing Resources".
         """

@@ -1,4 +1,4 @@
-"""Matches the conditions of a chain of collections, through the search index where it can."""
+"""Matches conditions down a chain of collections, with the search index if possible."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ async def match_chain(
     conditions: Sequence[Condition],
     only: set[str] | None = None,
 ) -> list[Match]:
-    """What meets the last condition, in a collection or down a chain of them from there,
-    and whose owners meet those before it; `only` are the ids in the collection to look at.
+    """The entities at the end of a chain that meet the last condition, and whose owners meet the
+    conditions before it. `only` limits the members of the first collection, by id.
 
-    It begins at the lowest level of which the search index knows something, else at the
-    top; what is below is looked through.
+    Starts at the lowest level whose condition the search index supports, else at the top, and
+    reads everything below the matches there.
     """
     indexed = [level for level, condition in enumerate(conditions) if condition.lookup]
     level = indexed[-1] if indexed else 0
@@ -45,7 +45,7 @@ async def _look_up(
     conditions: Sequence[Condition],
     only: set[str] | None,
 ) -> list[Match]:
-    """What the search index finds at the end of a chain, whose owners meet their conditions."""
+    """The matches of the search index at the end of a chain whose owners meet their conditions."""
     kind = kind_below(listing, chain)
     matches = await store.look_up(connection, kind, conditions[len(chain)], None)
     if only is not None:
@@ -60,8 +60,8 @@ async def _look_up(
 
 
 def kind_below(listing: str, chain: Sequence[str]) -> Kind:
-    """The collections that a chain leads to from any entity of a collection."""
-    # Everything is in or below one collection of resources, or of groups and nothing else is.
+    """The collections at the end of a chain that starts at any member of a collection."""
+    # The index can limit a search to one collection of resources, or to one of groups itself.
     is_one_place = segments_of(listing) > 1 or not chain
     return Kind(
         within=listing if is_one_place else "",
@@ -72,7 +72,7 @@ def kind_below(listing: str, chain: Sequence[str]) -> Kind:
 
 
 def _owner(match: Match, listing: str, level: int) -> tuple[str, str]:
-    """Where the owner of a match is, so many levels below a collection: listing and id."""
+    """The listing and id of a match's owner at a level below a collection."""
     parts = match.xid.split("/")
     end = 1 + segments_of(listing) + 2 * level
     return "/".join(parts[:end]), parts[end].lower()

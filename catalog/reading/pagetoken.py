@@ -1,4 +1,4 @@
-"""Where the next page of a collection begins, as clients carry it: opaque to them."""
+"""Page tokens: the start of the next page, opaque to clients."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def write_token(key: SortKey) -> str:
 
 
 def read_token(token: str, sort: Sort | None) -> SortKey:
-    """What `write_token` wrote for a page in the same order.
+    """Parse a token that `write_token` wrote for a page in the same order.
 
     Raises:
-        BadRequest: it is something else.
+        BadRequest: it is another text.
     """
     try:
         key = _key_of(_content(token))

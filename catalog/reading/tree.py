@@ -1,4 +1,4 @@
-"""Reads subtrees of any size for clients, a few resources at a time, with all that each shows."""
+"""Reads subtrees of any size in batches of resources, each with all that a GET shows of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Chunks: TypeAlias = AsyncIterator[list[Entity]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """What to read of a collection of groups or resources.
+    """The part of a collection of groups or resources to read.
 
     Args:
         path: of the collection.
@@ -46,7 +46,7 @@ class Branch:
 
     @property
     def is_flat(self) -> bool:
-        """Whether nothing below the collection's own entities is read."""
+        """Whether only the collection's own entities are read."""
         return not self.versions and (self._has_resources or not self.resources)
 
     @property
@@ -63,7 +63,7 @@ class Branch:
 
 
 def read_whole(connection: Connection, branch: Branch) -> Chunks:
-    """Everything in a branch. Needs a transaction."""
+    """Read a whole branch. Needs a transaction."""
     if branch.is_flat:
         return subtrees.read_collection(connection, branch.path)
     key = tree_key(branch.path)
@@ -71,7 +71,7 @@ def read_whole(connection: Connection, branch: Branch) -> Chunks:
 
 
 def read_between(connection: Connection, branch: Branch, after: str, last: str) -> Chunks:
-    """The part of a branch from behind the id `after` up to and including the id `last`."""
+    """Read the part of a branch after the id `after`, up to and including the id `last`."""
     key = tree_key(branch.path)
     begin = f"{key}\x01{after.lower()}\x02" if after else f"{key}\x01"
     end = f"{key}\x01{last.lower()}\x02"
@@ -79,7 +79,7 @@ def read_between(connection: Connection, branch: Branch, after: str, last: str) 
 
 
 def read_matches(connection: Connection, branch: Branch, roots: Iterable[str]) -> Chunks:
-    """Of a branch, the roots with all below them, and what lies above them."""
+    """Read the roots in a branch with everything below and above each."""
     inside = sorted((root for root in roots if root.startswith(f"{branch.path}/")), key=tree_key)
     whole: list[str] = []
     for root in inside:
@@ -93,10 +93,10 @@ def read_matches(connection: Connection, branch: Branch, roots: Iterable[str]) -
 async def read_listed(
     connection: Connection, branch: Branch, xids: Sequence[str], roots: Sequence[str] | None
 ) -> Chunks:
-    """Entities of a branch's own collection in this order, with what is below them.
+    """Read members of a branch's collection in this order, with the entities below.
 
     Args:
-        roots: what of that to read (see `read_matches`); `None` for everything.
+        roots: the matches to read below them (see `read_matches`); `None` for everything.
     """
     if branch.is_flat:
         for first in range(0, len(xids), _LISTED_AT_ONCE):
@@ -112,13 +112,13 @@ async def read_listed(
 
 
 async def read_nothing() -> Chunks:
-    """No entities at all."""
+    """Read no entities."""
     for chunk in list[list[Entity]]():
         yield chunk
 
 
 def _by_member(branch: Branch, roots: Iterable[str]) -> dict[str, list[str]]:
-    """Roots by the entity of the branch's own collection that they are, or are below."""
+    """Group roots by the member of the branch's collection that they are, or lie below."""
     depth = branch.path.count("/") + 2
     found: dict[str, list[str]] = {}
     for root in roots:
@@ -136,7 +136,7 @@ def _above(xid: str) -> list[str]:
 async def read_batches(
     connection: Connection, branch: Branch, chunks: Chunks, *, follows: bool
 ) -> AsyncIterator[tuple[list[Entity], Loaded]]:
-    """Groups and resources in order, with what each shows; each resource has all its versions.
+    """Complete groups and resources, in order, with all that each shows.
 
     Args:
         follows: show cross references as their targets.
@@ -160,7 +160,7 @@ async def read_batches(
 
 
 def _end_of_complete(rows: Sequence[Entity]) -> int:
-    """Up to where no resource can have more versions than these rows have."""
+    """The end of the rows that have all versions of their resources."""
     for position in range(len(rows) - 1, -1, -1):
         if rows[position].kind == "group":
             return len(rows)
@@ -211,7 +211,7 @@ async def _add_defaults(connection: Connection, known: Loaded, resources: Sequen
 async def _with_documents(
     connection: Connection, branch: Branch, heads: list[Entity], known: Loaded
 ) -> AsyncIterator[list[Entity]]:
-    """The same in parts, of which each has its documents in `known` while it is looked at."""
+    """Split into batches; `known` has the documents of one batch at a time."""
     if not (branch.documents or branch.default_documents):
         yield heads
         return
@@ -239,7 +239,7 @@ async def _load_documents(connection: Connection, known: Loaded, xids: Iterable[
 
 
 def _documents_of(branch: Branch, head: Entity, known: Loaded) -> list[str]:
-    """Under which xids the documents are stored that `head` shows."""
+    """The xids under which the documents that `head` shows are stored."""
     if head.kind != "resource":
         return []
     plural = head.path.resources

@@ -1,4 +1,4 @@
-"""Finds entities: pages of collections in an order, and what meets conditions."""
+"""Finds entities: pages of collections in an order, and matches of conditions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from catalog.store.queries import Queries
 
 _queries = Queries("find")
 
-# Ids are ASCII, and texts that things are ordered by have at most 256 characters.
+# Ids are ASCII; texts to sort by have at most 256 characters.
 _BEYOND_IDS = "\x7f"
 _BEYOND_TEXTS = "\U0010ffff" * 257
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortKey:
-    """Where something is in an order: what has no value has rank 0, and is lowest."""
+    """The position of an entity in an order; without a value it has rank 0, the lowest."""
 
     rank: int
     number: Decimal
@@ -33,13 +33,13 @@ BEFORE_ALL = SortKey(rank=-1, number=Decimal(0), text="", id="")
 AFTER_ALL = SortKey(rank=9, number=Decimal(0), text=_BEYOND_TEXTS, id=_BEYOND_IDS)
 
 
-# One entity of a page: its `xid`, and what `key_of` tells its place in the order by.
+# One entity of a page: its `xid`, and the columns that `key_of` reads.
 Row: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An entity that meets a condition, and the collection and id (lower case) it has there."""
+    """An entity that meets a condition, with its collection and its id (lower case)."""
 
     xid: str
     listing: str
@@ -60,7 +60,7 @@ class Kind:
 
 
 def key_of(row: Row) -> SortKey:
-    """The place of a row; where only texts and ids are in order, these are all it tells."""
+    """The sort key of a row, which may have only a text and an id."""
     text = row["text"]
     return SortKey(
         rank=row.get("rank", 2 if text else 0),
@@ -71,12 +71,12 @@ def key_of(row: Row) -> SortKey:
 
 
 def start_of(sort: Sort | None) -> SortKey:
-    """The place before the first entity of an order."""
+    """The sort key before the first entity of an order."""
     return AFTER_ALL if sort is not None and sort.is_descending else BEFORE_ALL
 
 
 async def page_plain(connection: Connection, listing: str, after: SortKey, limit: int) -> list[Row]:
-    """A page of everything that is stored in a collection, in the order of ids."""
+    """A page of a collection, in the order of ids."""
     rows: list[Row] = await connection.fetch(_queries.plain, listing, after.id, limit)
     return rows
 
@@ -89,10 +89,10 @@ async def page_by_walking(
     after: SortKey,
     limit: int,
 ) -> list[Row]:
-    """A page of what meets a condition, for a condition that much of the collection meets.
+    """A page of the matches of a condition that much of the collection meets.
 
-    Groups and resources are read in the order of an index where `sort` has one. Other
-    orders are those of everything that meets the condition.
+    Groups and resources are read in the order of an index if `sort` has one. Otherwise all
+    matches are sorted.
     """
     is_indexed = sort is None or sort.is_by_id or sort.key in ("name", "modifiedat")
     if listing.endswith("/versions") or not is_indexed:
@@ -105,7 +105,7 @@ async def page_by_walking(
 
 
 def _walk(sort: Sort | None, after: SortKey) -> tuple[str, tuple[str, ...]]:
-    """The statement that reads in an order, and where it is to go on."""
+    """The statement that reads in an order, and the arguments where it starts."""
     backwards = sort is not None and sort.is_descending
     if sort is None or sort.is_by_id:
         return (_queries.walk_by_id_desc if backwards else _queries.walk_by_id), (after.id,)
@@ -148,7 +148,7 @@ async def page_of_some(
     after: SortKey,
     limit: int,
 ) -> list[Row]:
-    """A page of entities whose ids (in lower case) are known."""
+    """A page of the entities with these ids (lower case)."""
     is_descending = sort is not None and sort.is_descending
     rows: list[Row] = await connection.fetch(
         _queries.rank_some_desc if is_descending else _queries.rank_some,
@@ -172,7 +172,7 @@ def _columns(part: PathPart) -> tuple[list[str] | None, bool, bool]:
 async def look_up(
     connection: Connection, kind: Kind, condition: Condition, limit: int | None
 ) -> list[Match]:
-    """The first matches of a condition, in all collections of a kind, by its `lookup`."""
+    """The first matches of a condition with a `lookup`, in all collections of a kind."""
     rows = await connection.fetch(
         _queries.look_up,
         within(condition.lookup, kind.within) if kind.within else condition.lookup,
@@ -189,7 +189,7 @@ async def look_up(
 async def match_in(
     connection: Connection, listings: Sequence[str], condition: Condition
 ) -> list[Match]:
-    """Everything in these collections that meets a condition."""
+    """All matches of a condition in these collections."""
     rows = await connection.fetch(
         _queries.match, condition.path, *_columns(condition.part), listings
     )
@@ -199,7 +199,7 @@ async def match_in(
 async def hold(
     connection: Connection, places: Sequence[tuple[str, str]], condition: Condition
 ) -> list[Match]:
-    """Which of the entities with these collections and ids (lower case) meet a condition."""
+    """The matches of a condition among entities, given by collection and id (lower case)."""
     rows = await connection.fetch(
         _queries.hold,
         condition.path,

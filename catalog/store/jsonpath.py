@@ -1,9 +1,9 @@
-"""Writes expressions of filters and sorts as jsonpath over what the view `shown` has.
+"""Writes filters and sorts as jsonpath over the documents of the view `shown`.
 
-A condition is one text, bound as a parameter: what users write is in its literals only. The
-statement puts it into lower case, as the documents are, so strings compare without case.
-Strict mode keeps `jsonpath` from looking into arrays unasked; a path that leads nowhere is
-then an error, which counts as false where it occurs: each predicate is true or false alone.
+A condition is one text, bound as a parameter; clients' values are in its literals only. The
+statement lowers its case, like that of the documents, so strings compare without case. In strict
+mode, jsonpath does not unwrap arrays; a missing path is an error there, which makes its predicate
+false.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 
 class JsonSource(Enum):
-    """Where something is said of an entity."""
+    """The part of a document that holds an attribute."""
 
     IDS = "ids"
     ATTRIBUTES = "attributes"
@@ -41,8 +41,8 @@ class JsonSource(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathPart:
-    """As much of entities as is needed: the attributes of these names (`None`: all of them),
-    what their rows' columns say, and their meta entities."""
+    """The parts of documents that a condition needs: the attributes of these names (`None`: all),
+    the columns of rows, and meta entities."""
 
     names: tuple[str, ...] | None = ()
     facts: bool = False
@@ -61,10 +61,10 @@ class PathPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """What entities of one collection have to meet; without a `path` all of them do.
+    """A condition on the entities of one collection; without a `path` all meet it.
 
-    `part` is what it is about. `lookup` is a condition that the search index finds the
-    candidates by; nothing if it can find none.
+    `part` is the part of their documents that it needs. `lookup` is a condition by which the
+    search index finds candidates; empty if it cannot.
     """
 
     path: str | None = None
@@ -77,7 +77,7 @@ class Condition:
 
 
 def condition_of(expressions: Iterable[Expression]) -> Condition:
-    """All of these hold."""
+    """The condition that all of these expressions hold."""
     written = list(expressions)
     if not written:
         return Condition()
@@ -91,7 +91,7 @@ def condition_of(expressions: Iterable[Expression]) -> Condition:
 
 
 def any_of(conditions: Sequence[Condition]) -> Condition:
-    """One of these is met."""
+    """The condition that one of these is met."""
     if len(conditions) == 1:
         return conditions[0]
     paths = [condition.path.removeprefix("strict ") for condition in conditions if condition.path]
@@ -106,7 +106,7 @@ def any_of(conditions: Sequence[Condition]) -> Condition:
 
 
 def within(lookup: str, collection: str) -> str:
-    """A `lookup` of what is in a collection, or below it.
+    """Limit a `lookup` to a collection and everything below it.
 
     Args:
         collection: of groups or resources, or the versions of one resource.
@@ -119,7 +119,7 @@ def within(lookup: str, collection: str) -> str:
 
 
 def sort_path(sort: Sort) -> tuple[str, PathPart]:
-    """Where a sort's values are, and what that is part of."""
+    """The path of a sort's values, and the part of the document that has it."""
     steps, _ = _place(sort.reference)
     return f"strict ${''.join(map(_accessor, steps))}", _part(sort.reference)
 
@@ -129,7 +129,7 @@ def _joined(predicates: Sequence[str], operator: str) -> str:
 
 
 def _place(reference: AttributeReference) -> tuple[list[Step], JsonSource]:
-    """The path of an attribute in what is searched."""
+    """The path of an attribute in a document, and its source."""
     first, *rest = reference.steps
     assert isinstance(first, Key), "attributes are named"
     place = reference.place
@@ -158,7 +158,7 @@ def _part(reference: AttributeReference) -> PathPart:
 
 
 def _is_in_index(expression: Expression) -> bool:
-    """Whether the search index has the places of its matches: equalities at plain paths."""
+    """Whether the search index finds its matches: equalities at plain paths."""
     steps, source = _place(expression.reference)
     is_minus = is_number(expression.pieces[0]) and expression.pieces[0].startswith("-")
     return (
@@ -190,14 +190,14 @@ _POSITIVE: dict[Operator, Operator] = {"absent": "present", "!=": "="}
 
 
 def _readonly(expression: Expression) -> str:
-    """What has an epoch is read-only or not; a cross reference that dangles shows neither."""
+    """The predicate for `readonly`, which a dangling cross reference (no epoch) does not show."""
     if expression.operator in ("absent", "!="):
         return f"!({_HAS_EPOCH}) || ({_is_readonly(expression)})"
     return f"{_HAS_EPOCH} && ({_is_readonly(expression)})"
 
 
 def _is_readonly(expression: Expression) -> str:
-    """Replicas are read-only: those whose authority is another one."""
+    """The predicate for the value of `readonly`: true for another authority than this node's."""
     names = {True: "true", False: "false"}
     fitting = {value for value, name in names.items() if _fits(expression, value, name)}
     match sorted(fitting):
@@ -233,8 +233,8 @@ def _fits(expression: Expression, value: bool, name: str) -> bool:
 
 
 def _exists(root: str, steps: Sequence[Step], test: str) -> str:
-    """Something at a path passes a test. What lies beyond a wildcard is looked for in each
-    item alone: one that has no such thing must not spoil the others."""
+    """The predicate that a value at a path passes a test. Below a wildcard, each item is tested
+    alone, so that an item without the path is no error for the others."""
     path = root
     for number, step in enumerate(steps, 1):
         path += _accessor(step)
@@ -280,10 +280,10 @@ def _like(pieces: tuple[str, ...]) -> str:
 
 
 def _time(operator: Operator, value: str) -> str:
-    """Times are kept in UTC without trailing zeros, as texts that end with a Z.
+    """The test of a time. Times are stored as texts in UTC, without trailing zeros, ending in Z.
 
-    So texts are in the order of time but where one has more digits than the other: of the
-    times in the same second, those that are cut shorter are named one by one.
+    Texts have the order of times unless one has more digits than the other: so the shorter
+    times within the same second are compared one by one.
     """
     try:
         exact = read_time(value)

@@ -1,4 +1,4 @@
-"""Says what was written since a moment, whichever process did it."""
+"""Reads the writes of all processes since a snapshot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentWrites:
-    """That an entity was written, and how."""
+    """A write of one entity."""
 
     xid: str
     kind: str
@@ -23,16 +23,16 @@ class RecentWrites:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent:
-    """What was `written` before `snapshot`; `None` stands for more than can be listed."""
+    """The writes before `snapshot`; `None` if there are too many to list."""
 
     snapshot: str
     written: Sequence[RecentWrites] | None
 
 
 async def read_written(connection: Connection, since: str | None) -> Recent:
-    """What was committed between the snapshot `since` and now.
+    """Read the writes that were committed between the snapshot `since` and now.
 
-    A transaction that was still open then is found whatever its place in the log is.
+    Those of transactions that were open at `since` are included, wherever the log has them.
     """
     first = int(since.partition(":")[0]) if since is not None else 0
     rows = await connection.fetch(_queries.written, since, first, _MOST_ROWS + 1)

@@ -18,7 +18,7 @@ _CHUNK = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What of a subtree to read: entities of these kinds, of these types of resources.
+    """The entities of a subtree to read, by kind and by type of resource.
 
     `resources` has their plural names; `None` stands for all.
     """
@@ -29,9 +29,9 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A connection on which every statement sees the same state; `name` tells which one.
+    """A connection on which every statement sees the same state, named `name`.
 
-    States with the same name are the same, in one database.
+    In one database, equal names mean equal states.
     """
 
     connection: Connection
@@ -40,19 +40,19 @@ class Snapshot:
 
 @contextlib.asynccontextmanager
 async def open_snapshot(database: Database) -> AsyncIterator[Snapshot]:
-    """A snapshot of the catalog whose long reads begin to answer at once."""
+    """Open a snapshot, planned for long reads whose first rows come at once."""
     async with database.snapshot() as connection:
         row = await connection.fetchrow(_queries.begin)
         yield Snapshot(connection=connection, name=f"{row['txid']}{row['missing']}")
 
 
 def tree_key(path: str) -> str:
-    """What the tree is ordered by: `path` of an entity or a collection."""
+    """The key that orders the tree, for the path of an entity or a collection."""
     return path.lower().replace("/", "\x01")
 
 
 async def read_collection(connection: Connection, path: str) -> AsyncIterator[list[Entity]]:
-    """A collection without what is below its entities. Needs a transaction."""
+    """Read a collection without the entities below its own. Needs a transaction."""
     async for chunk in _chunks(connection, _queries.collection, path):
         yield chunk
 
@@ -60,7 +60,7 @@ async def read_collection(connection: Connection, path: str) -> AsyncIterator[li
 async def read_range(
     connection: Connection, after: str, before: str, selection: Selection
 ) -> AsyncIterator[list[Entity]]:
-    """What lies between two keys of the tree (see `tree_key`). Needs a transaction."""
+    """Read the entities between two keys (see `tree_key`). Needs a transaction."""
     arguments = (after, before, selection.kinds, selection.resources)
     async for chunk in _chunks(connection, _queries.range, *arguments):
         yield chunk
@@ -69,9 +69,9 @@ async def read_range(
 async def read_parts(
     connection: Connection, alone: Sequence[str], whole: Sequence[str], selection: Selection
 ) -> AsyncIterator[list[Entity]]:
-    """Entities `alone`, and others as a `whole` with all below. Needs a transaction.
+    """Read some entities `alone`, and others `whole`, with all below. Needs a transaction.
 
-    No entity may be named twice, nor below one that is a whole.
+    No entity may be named twice, nor lie below a whole one.
     """
     arguments = (alone, whole, selection.kinds, selection.resources)
     async for chunk in _chunks(connection, _queries.parts, *arguments):
@@ -79,7 +79,7 @@ async def read_parts(
 
 
 async def load_sizes(connection: Connection, xids: Iterable[str]) -> dict[str, int]:
-    """How many bytes the documents of these versions have; those that are gone are missing."""
+    """The sizes in bytes of the documents of these versions, without deleted ones."""
     rows = await connection.fetch(_queries.sizes, list(xids))
     return {row["xid"]: row["size"] for row in rows}
 

@@ -98,9 +98,9 @@ async def load_page(
     has_more, xids = len(xids) > limit, xids[:limit]
     if owner.gid and not owner.rid:
         loaded = await _with_versions(connection, xids)
-    entities = [loaded.entities[xid] for xid in xids if xid in loaded.entities]
+    found = [loaded.entities[xid] for xid in xids if xid in loaded.entities]
     following = Xid.parse(xids[-1]).id if has_more else ""
-    return LoadedPage(entities=entities, following=following, total=total, loaded=loaded)
+    return LoadedPage(entities=found, following=following, total=total, loaded=loaded)
 
 
 async def _with_versions(connection: Connection, xids: Iterable[str]) -> Loaded:
