@@ -48,8 +48,8 @@ async def run_node(
     """Serve until SIGINT or SIGTERM, then stop cleanly.
 
     Args:
-        routes: what the node offers beside the native API.
-        event_dialects: those whose events subscriptions can ask for.
+        routes: those of the dialects and of replication.
+        event_dialects: the dialects of events that subscriptions can ask for.
         loops: run as long as the node does; if one fails, the node stops.
         ready: called with the node's URL once it answers.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
@@ -19,7 +18,7 @@ from catalog.http.responses import JSON_TYPE, to_json
 from catalog.model.errors import CannotDocXref, NotFound
 from catalog.model.xid import Xid
 from catalog.reading import entities
-from catalog.reading.find import Count, find_page
+from catalog.reading.find import Count, FoundPage, find_page
 from catalog.reading.loaded import Loaded
 from catalog.reading.tree import Branch, Chunks, read_between, read_listed, read_nothing, read_whole
 from catalog.reading.visible import EVERYTHING, Visible
@@ -29,16 +28,6 @@ from catalog.store.find import count_all
 from catalog.store.subtrees import Snapshot
 
 _ALL = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownPage:
-    """A page: its entities in order, the start of the next page, and the size of the collection."""
-
-    xids: Sequence[str] = ()
-    following: str = ""
-    total: int = 0
-    loaded: Loaded = field(default_factory=Loaded)
 
 
 async def answer_collection(plan: ReadPlan) -> web.StreamResponse:
@@ -52,22 +41,20 @@ async def answer_collection(plan: ReadPlan) -> web.StreamResponse:
     async with _connection(plan) as connection:
         if _is_found(plan):
             page, visible = await _find(connection, plan, limit, count)
-            page = await _with_entities(connection, plan, page)
+            page, loaded = await _with_entities(connection, plan, page)
         else:
-            page, visible = await _read(connection, plan, limit, count), EVERYTHING
-        return await _answer_page(connection, plan, page, visible)
+            (page, loaded), visible = await _read(connection, plan, limit, count), EVERYTHING
+        return await _answer_page(connection, plan, page, loaded, visible)
 
 
-@contextlib.asynccontextmanager
-async def _connection(plan: ReadPlan) -> AsyncIterator[Connection]:
+def _connection(plan: ReadPlan) -> contextlib.AbstractAsyncContextManager[Connection]:
     """The connection to read a page on: a snapshot, if more than one query selects its entities.
 
     Otherwise the page shows the selected entities as they are a moment later.
     """
     database, filters = plan.context.database, plan.flags.filters
     is_one_query = filters is None or filters.is_plain
-    async with database.pool.acquire() if is_one_query else database.snapshot() as connection:
-        yield connection
+    return database.pool.acquire() if is_one_query else database.snapshot()
 
 
 def _is_found(plan: ReadPlan) -> bool:
@@ -84,9 +71,9 @@ def _limit(plan: ReadPlan) -> int | None:
 
 
 async def _answer_page(
-    connection: Connection, plan: ReadPlan, page: ShownPage, visible: Visible
+    connection: Connection, plan: ReadPlan, page: FoundPage, loaded: Loaded, visible: Visible
 ) -> web.Response:
-    kind, loaded = plan.target.resource_type, page.loaded
+    kind = plan.target.resource_type
     if plan.xid.rid and plan.flags.doc and "xref" in loaded.entities[str(plan.xid)].attributes:
         raise CannotDocXref(str(plan.xid))
     if (
@@ -104,11 +91,11 @@ async def _answer_page(
 
 async def _answer_tree(plan: ReadPlan, snapshot: Snapshot, limit: int | None) -> web.StreamResponse:
     """Groups or resources with what is below them, or more than a page could have."""
-    connection, page, visible = snapshot.connection, ShownPage(), EVERYTHING
+    connection, page, visible = snapshot.connection, FoundPage(xids=[]), EVERYTHING
     if _is_found(plan):
         page, visible = await _find(connection, plan, limit)
     elif limit is not None:
-        page = await _read(connection, plan, limit)
+        page, _ = await _read(connection, plan, limit)
     else:
         await _check_owner(connection, plan)
 
@@ -123,14 +110,14 @@ async def _answer_tree(plan: ReadPlan, snapshot: Snapshot, limit: int | None) ->
             return read_nothing()
         return read_between(connection, branch, plan.flags.after, Xid.parse(page.xids[-1]).id)
 
-    writer = SubtreeWriter(connection, plan.renderer(page.loaded, visible))
+    writer = SubtreeWriter(connection, plan.renderer(Loaded(), visible))
     pieces = writer.collection(plan.target.path, plan.flags.inline, chunks)
     return await plan.send(snapshot, writer, pieces, _headers(plan, page))
 
 
 async def _read(
     connection: Connection, plan: ReadPlan, limit: int | None, count: Count = count_all
-) -> ShownPage:
+) -> tuple[FoundPage, Loaded]:
     """Read the next page in the order of ids."""
     after, target = plan.flags.after, plan.target
     loaded, xids = await entities.read_page(
@@ -144,19 +131,18 @@ async def _read(
     )
     has_more = limit is not None and len(xids) > limit
     if not (has_more or after):
-        return ShownPage(xids=xids, total=len(xids), loaded=loaded)
+        return FoundPage(xids=xids, total=len(xids)), loaded
     total = loaded.counts.get(target.path)
     if total is None:
         total = await count(connection, target.path)
     xids = xids[:limit]
-    return ShownPage(
-        xids=xids, following=Xid.parse(xids[-1]).id if has_more else "", total=total, loaded=loaded
-    )
+    following = Xid.parse(xids[-1]).id if has_more else ""
+    return FoundPage(xids=xids, following=following, total=total), loaded
 
 
 async def _find(
     connection: Connection, plan: ReadPlan, limit: int | None, count: Count = count_all
-) -> tuple[ShownPage, Visible]:
+) -> tuple[FoundPage, Visible]:
     """Find the next page of the entities that the filters leave over, in the requested order."""
     flags = plan.flags
     async with in_search_time(plan.request):
@@ -173,10 +159,12 @@ async def _find(
     if not found.xids:
         await _check_owner(connection, plan)
     visible = await plan.visible(connection, None if limit is None else found.xids)
-    return ShownPage(xids=found.xids, following=found.following, total=found.total), visible
+    return found, visible
 
 
-async def _with_entities(connection: Connection, plan: ReadPlan, page: ShownPage) -> ShownPage:
+async def _with_entities(
+    connection: Connection, plan: ReadPlan, page: FoundPage
+) -> tuple[FoundPage, Loaded]:
     if plan.xid.gid and not plan.xid.rid:
         loaded = await entities.read_resources(connection, page.xids, follows=plan.follows)
     else:
@@ -184,7 +172,7 @@ async def _with_entities(connection: Connection, plan: ReadPlan, page: ShownPage
         loaded = await entities.read_entities(connection, plan.model, xids, follows=plan.follows)
     if plan.xid.rid:
         loaded.entities |= (await entities.read_owner(connection, plan.xid)).entities
-    return replace(page, xids=[xid for xid in page.xids if xid in loaded.entities], loaded=loaded)
+    return replace(page, xids=[xid for xid in page.xids if xid in loaded.entities]), loaded
 
 
 async def _check_owner(connection: Connection, plan: ReadPlan) -> None:
@@ -192,7 +180,7 @@ async def _check_owner(connection: Connection, plan: ReadPlan) -> None:
         raise NotFound(str(plan.xid))
 
 
-def _headers(plan: ReadPlan, page: ShownPage) -> CIMultiDict[str]:
+def _headers(plan: ReadPlan, page: FoundPage) -> CIMultiDict[str]:
     """The media type, and links to other pages (pagination/spec.md, "link")."""
     headers = CIMultiDict({hdrs.CONTENT_TYPE: JSON_TYPE})
     if plan.flags.after:
@@ -202,7 +190,7 @@ def _headers(plan: ReadPlan, page: ShownPage) -> CIMultiDict[str]:
     return headers
 
 
-def _link(plan: ReadPlan, page: ShownPage, rel: str, after: str | None) -> str:
+def _link(plan: ReadPlan, page: FoundPage, rel: str, after: str | None) -> str:
     url = plan.request.rel_url.without_query_params("after")
     if after is not None:
         url = url.update_query({"limit": str(_limit(plan)), "after": after})

@@ -36,15 +36,11 @@ async def answer_read(
 ) -> web.StreamResponse:
     """Answer a GET or HEAD; an answer to GET is cached."""
     configuration = context.configuration
-    plan = ReadPlan(
-        request=request,
-        context=context,
-        configuration=configuration,
-        target=target,
-        flags=read_flags(request, target, configuration),
-        ticket=request.app[ANSWERS].ticket() if request.method == hdrs.METH_GET else None,
+    flags = read_flags(request, target, configuration)
+    ticket = request.app[ANSWERS].ticket() if request.method == hdrs.METH_GET else None
+    return await answer_plan(
+        ReadPlan(request, context, configuration, target, flags, ticket=ticket)
     )
-    return await answer_plan(plan)
 
 
 async def answer_plan(plan: ReadPlan) -> web.StreamResponse:

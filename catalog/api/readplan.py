@@ -29,7 +29,7 @@ from catalog.store.database import Connection
 from catalog.store.subtrees import Snapshot, open_snapshot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ReadPlan:
     """A read, or the answer to a write.
 

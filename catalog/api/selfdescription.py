@@ -38,10 +38,7 @@ async def put_modelsource(request: web.Request) -> web.Response:
     check_tag(request, strong_tag(to_json(request.app[CONTEXT].model.source)))
     source = await read_object(request)
     configuration, outcome = await reconfigure(request, modelsource=source)
-    return json_response(
-        configuration.model.source,
-        headers=interaction_headers(outcome),
-    )
+    return json_response(configuration.model.source, headers=interaction_headers(outcome))
 
 
 async def get_capabilities(request: web.Request) -> web.Response:
@@ -55,10 +52,8 @@ async def put_capabilities(request: web.Request) -> web.Response:
     configuration, outcome = await reconfigure(
         request, capabilities=given, patch=request.method == hdrs.METH_PATCH
     )
-    return json_response(
-        configuration.capabilities.as_json(),
-        headers=interaction_headers(outcome),
-    )
+    shown = configuration.capabilities.as_json()
+    return json_response(shown, headers=interaction_headers(outcome))
 
 
 async def get_offered(request: web.Request) -> web.Response:
@@ -80,11 +75,5 @@ async def get_export(request: web.Request) -> web.StreamResponse:
     available = configuration.capabilities.available
     exported: Inline = {name: {} for name in _EXPORTED if name == "*" or name in available}
     flags = read_flags(request, target, configuration, default=exported)
-    plan = ReadPlan(
-        request=request,
-        context=context,
-        configuration=configuration,
-        target=target,
-        flags=replace(flags, doc=True),
-    )
+    plan = ReadPlan(request, context, configuration, target, replace(flags, doc=True))
     return await answer_plan(plan)
