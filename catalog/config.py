@@ -106,13 +106,13 @@ class Settings(BaseSettings):
         500, description="Entities in a page; `limit` may ask for less, not for more"
     )
     cache_staleness_seconds: NonNegativeFloat = Field(
-        0.1, description="Longest time that a read may miss what another process has written"
+        0.1, description="Longest time that a read may miss a write of another process"
     )
     request_timeout_seconds: PositiveFloat = Field(
         30.0, description="Longest time that a request may take"
     )
     search_timeout_seconds: PositiveFloat = Field(
-        5.0, description="Longest time that finding what a filter or an order asks for may take"
+        5.0, description="Longest time that a search by a filter or an order may take"
     )
     body_timeout_seconds: PositiveFloat = Field(
         20.0, description="Longest time that a client may take to send a request's body"

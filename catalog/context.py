@@ -92,7 +92,7 @@ class Context:
 async def read_configuration(
     database: Database, offered: Capabilities = OFFERED_HERE
 ) -> Configuration:
-    """Read a database's configuration, limited to what this server offers."""
+    """Read a database's configuration, limited to the capabilities that this server offers."""
     stored = await read_stored(database)
     return Configuration(
         model=model_of(stored.modelsource, stored.resolved),

@@ -37,11 +37,11 @@ async def get_apply(request: web.Request) -> web.Response:
 
 @bounded
 async def post_apply(request: web.Request) -> web.Response:
-    """Create and change what differs from the groups in the body, and leave the rest unwritten.
+    """Create and change the entities that differ from the body, and leave the rest unwritten.
 
-    The body is as that of `POST /`. With `prune`, what is owned and not in the body is deleted:
-    see `Ownership`; `$keep` lists the xids of further entities to keep. With `dryrun`, all
-    is planned and checked, and nothing is written.
+    The body is as that of `POST /`. With `prune`, owned entities that are not in the body are
+    deleted: see `Ownership`; `$keep` lists the xids of further entities to keep. With `dryrun`,
+    all is planned and checked, and nothing is written.
     """
     context = request.app[CONTEXT]
     if not context.capabilities.is_mutable("entities"):

@@ -90,7 +90,7 @@ async def _answer_page(
 
 
 async def _answer_tree(plan: ReadPlan, snapshot: Snapshot, limit: int | None) -> web.StreamResponse:
-    """Groups or resources with what is below them, or more than a page could have."""
+    """Answer with whole subtrees, or with more entities than a page may have."""
     connection, page, visible = snapshot.connection, FoundPage(xids=[]), EVERYTHING
     if _is_found(plan):
         page, visible = await _find(connection, plan, limit)

@@ -111,7 +111,7 @@ class _Range:
     edition: str
 
     def precision(self, media_type: str) -> int:
-        """How precisely it names a media type: 0 not at all, 3 in full."""
+        """The precision with which it names a media type: 0 not at all, 3 in full."""
         main = media_type.partition("/")[0]
         return {media_type: 3, f"{main}/*": 2, "*/*": 1}.get(self.name, 0)
 

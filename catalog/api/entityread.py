@@ -63,7 +63,7 @@ async def answer_plan(plan: ReadPlan) -> web.StreamResponse:
 async def answer_owner(
     plan: ReadPlan, headers: CIMultiDict[str], *, status: int = 200
 ) -> web.StreamResponse:
-    """Answer with the registry or a group and all that it inlines, of whatever size."""
+    """Answer with the registry or a group and all that it inlines, of any size."""
     async with plan.snapshot() as snapshot:
         connection, xid = snapshot.connection, str(plan.xid)
         visible = await plan.visible(connection)
@@ -78,7 +78,7 @@ async def answer_owner(
 
 
 async def load(connection: Connection, plan: ReadPlan) -> Loaded:
-    """Load one entity with all that an answer shows of it: what it inlines, or its document.
+    """Load one entity with all that an answer shows of it, including inlined parts.
 
     Raises:
         NotFound
@@ -125,7 +125,7 @@ def version_shown(loaded: Loaded, xid: Xid) -> Entity:
 
 
 def answer_loaded(plan: ReadPlan, loaded: Loaded, visible: Visible = EVERYTHING) -> web.Response:
-    """Answer a GET with what `load` has loaded."""
+    """Answer a GET with the result of `load`."""
     if plan.shows_document:
         return answer_document(plan, loaded)
     renderer = plan.renderer(loaded, visible)

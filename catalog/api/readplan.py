@@ -1,4 +1,4 @@
-"""One read of the native API: what it addresses, and how its answer is made and sent."""
+"""The plan of a read of the native API: its target, its flags, and the way to its answer."""
 
 from __future__ import annotations
 

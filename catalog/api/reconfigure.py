@@ -52,8 +52,8 @@ async def read_reconfiguration(
         configuration: the one in force.
         base: the registry's URL, without a trailing slash.
         modelsource: the new source, as given; `None` is an empty one.
-        capabilities: those to change, or with `patch` unset, all of them; `None` is what
-            the server offers.
+        capabilities: those to change, or with `patch` unset, all of them; `None` is all
+            that the server offers.
 
     Raises:
         InvalidAttribute, and subclasses of ModelError and CapabilityError.

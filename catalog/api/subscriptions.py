@@ -31,7 +31,7 @@ async def list_subscriptions(request: web.Request) -> web.Response:
 
 
 async def create_subscription(request: web.Request) -> web.Response:
-    """`POST /subscriptions`: it receives what changes from now on."""
+    """`POST /subscriptions`: the subscription receives changes from now on."""
     context = request.app[CONTEXT]
     wanted = await _read_request(request, context)
     async with context.database.transaction() as connection:
@@ -70,7 +70,7 @@ async def replace_subscription(request: web.Request) -> web.Response:
 
 
 async def delete_subscription(request: web.Request) -> web.Response:
-    """`DELETE /subscriptions/{id}`: answers with what it was."""
+    """`DELETE /subscriptions/{id}`: answers with the deleted subscription."""
     context = request.app[CONTEXT]
     async with context.database.transaction() as connection:
         return _answer(request, await delete(connection, request.match_info["id"]))

@@ -172,7 +172,7 @@ def _entity_written(
 
 
 async def _load_written(plan: ReadPlan, outcome: Outcome) -> Loaded:
-    """Load what a GET would show now; for one resource the outcome has all of it."""
+    """Load the entities that a GET would show; for one resource the outcome has them."""
     xid, inline = plan.xid, plan.flags.inline
     if xid.rid and not inline and not _is_reference(xid, outcome):
         states = {**outcome.before, **outcome.after}

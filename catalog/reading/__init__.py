@@ -1,1 +1,1 @@
-"""The read path: what clients ask for, found and loaded in few queries."""
+"""The read path: finds and loads the entities that clients ask for, in few queries."""

@@ -25,10 +25,10 @@ async def read_subtree(connection: Connection, xid: Xid, *, follows: bool = True
     rows = await store.load_subtrees(connection, [str(xid)])
     if not rows or rows[0].xid != str(xid):
         raise NotFound(str(xid))
-    known = Loaded.of(rows)
+    loaded = Loaded.of(rows)
     if follows:
-        await follow(connection, known, versions=True)
-    return known
+        await follow(connection, loaded, versions=True)
+    return loaded
 
 
 async def read_entity(
@@ -42,10 +42,10 @@ async def read_entity(
     Raises:
         NotFound
     """
-    known = await read_entities(connection, model, [xid], follows=follows)
-    if str(xid) not in known.entities:
+    loaded = await read_entities(connection, model, [xid], follows=follows)
+    if str(xid) not in loaded.entities:
         raise NotFound(str(xid))
-    return known
+    return loaded
 
 
 async def read_entities(
@@ -56,35 +56,35 @@ async def read_entities(
     if kind == "resource":
         return await read_resources(connection, map(str, xids), follows=follows)
     resources = {str(xid.resource) for xid in xids} if kind == "version" else set()
-    known = Loaded(entities=await store.load(connection, [*map(str, xids), *resources]))
+    loaded = Loaded(entities=await store.load(connection, [*map(str, xids), *resources]))
     if kind != "version":
-        known.counts = await store.count_collections(connection, collections_of(model, xids))
+        loaded.counts = await store.count_collections(connection, collections_of(model, xids))
     elif follows:
-        await follow(connection, known)
-        await _follow_versions(connection, known, xids)
-    return known
+        await follow(connection, loaded)
+        await _follow_versions(connection, loaded, xids)
+    return loaded
 
 
 async def read_resources(
     connection: Connection, xids: Iterable[str], *, follows: bool = True
 ) -> Loaded:
     """Read resources, each with its default version and its number of versions."""
-    known = Loaded.shown(await store.load_shown(connection, xids))
+    loaded = Loaded.shown(await store.load_shown(connection, xids))
     if follows:
-        await follow(connection, known)
-    return known
+        await follow(connection, loaded)
+    return loaded
 
 
-async def _follow_versions(connection: Connection, known: Loaded, xids: Iterable[Xid]) -> None:
+async def _follow_versions(connection: Connection, loaded: Loaded, xids: Iterable[Xid]) -> None:
     """Add the versions that cross references show as their own."""
     wanted: dict[str, Entity] = {}
     for xid in xids:
-        resource = known.entities.get(str(xid.resource))
+        resource = loaded.entities.get(str(xid.resource))
         if resource is not None and "xref" in resource.attributes:
             wanted[f"{resource.attributes['xref']}/versions/{xid.vid}"] = resource
     for stored, version in (await store.load(connection, wanted)).items() if wanted else ():
         if "defaultversionid" in wanted[stored].attributes:
-            known.see_version_through(wanted[stored], version)
+            loaded.see_version_through(wanted[stored], version)
 
 
 async def read_page(
@@ -107,29 +107,29 @@ async def read_page(
         return await _page_of_versions(connection, owner, after, limit, follows)
     if owner.gid:
         shown = await store.page_resources(connection, collection, after, limit)
-        known, entities = Loaded.shown(shown), [s.resource for s in shown]
+        loaded, entities = Loaded.shown(shown), [s.resource for s in shown]
         if follows:
-            await follow(connection, known)
+            await follow(connection, loaded)
     else:
         entities = await store.page(connection, collection, after, limit)
-        known = await read_entities(connection, model, [entity.path for entity in entities])
+        loaded = await read_entities(connection, model, [entity.path for entity in entities])
     if not entities and not await store.load(connection, [str(owner)]):
         raise NotFound(str(owner))
-    return known, [entity.xid for entity in entities]
+    return loaded, [entity.xid for entity in entities]
 
 
 async def _page_of_versions(
     connection: Connection, owner: Xid, after: str, limit: int | None, follows: bool
 ) -> tuple[Loaded, list[str]]:
-    known = await read_owner(connection, owner, follows=follows)
-    resource = known.entities[str(owner)]
+    loaded = await read_owner(connection, owner, follows=follows)
+    resource = loaded.entities[str(owner)]
     stored = resource.attributes.get("xref", resource.xid)
     versions = await store.page(connection, f"{stored}/versions", after, limit)
     if stored != resource.xid:
         is_followed = "defaultversionid" in resource.attributes
-        versions = [known.see_version_through(resource, v) for v in versions if is_followed]
-    known.entities |= {version.xid: version for version in versions}
-    return known, [version.xid for version in versions]
+        versions = [loaded.see_version_through(resource, v) for v in versions if is_followed]
+    loaded.entities |= {version.xid: version for version in versions}
+    return loaded, [version.xid for version in versions]
 
 
 async def read_owner(connection: Connection, owner: Xid, *, follows: bool = True) -> Loaded:
@@ -138,26 +138,26 @@ async def read_owner(connection: Connection, owner: Xid, *, follows: bool = True
     Raises:
         NotFound
     """
-    known = Loaded(entities=await store.load(connection, [str(owner)]))
-    if str(owner) not in known.entities:
+    loaded = Loaded(entities=await store.load(connection, [str(owner)]))
+    if str(owner) not in loaded.entities:
         raise NotFound(str(owner))
     if follows:
-        await follow(connection, known)
-    return known
+        await follow(connection, loaded)
+    return loaded
 
 
-async def follow(connection: Connection, known: Loaded, *, versions: bool = False) -> None:
-    """Show every known cross reference as its target, one level deep.
+async def follow(connection: Connection, loaded: Loaded, *, versions: bool = False) -> None:
+    """Show every loaded cross reference as its target, one level deep.
 
     Args:
         versions: with all versions, not just the default one.
 
     Source: core/spec.md, "Cross Referencing Resources".
     """
-    sources = [e for e in known.entities.values() if "xref" in e.attributes and is_resource(e)]
+    sources = [e for e in loaded.entities.values() if "xref" in e.attributes and is_resource(e)]
     if not sources:
         return
-    known.has_cross_references = True
+    loaded.has_cross_references = True
     xids = {source.attributes["xref"] for source in sources}
     found = await store.load_shown(connection, xids)
     targets = {shown.resource.xid: shown for shown in found}
@@ -166,14 +166,14 @@ async def follow(connection: Connection, known: Loaded, *, versions: bool = Fals
         target = targets.get(source.attributes["xref"])
         if target is None or "xref" in target.resource.attributes:
             continue
-        seen = known.see_through(source, target.resource)
-        known.counts[f"{seen.xid}/versions"] = target.versionscount
+        seen = loaded.see_through(source, target.resource)
+        loaded.counts[f"{seen.xid}/versions"] = target.versionscount
         if versions:
             children = below.children(f"{target.resource.xid}/versions")
-            shown = [known.see_version_through(seen, version) for version in children]
-            known.add_children(f"{seen.xid}/versions", shown)
+            shown = [loaded.see_version_through(seen, version) for version in children]
+            loaded.add_children(f"{seen.xid}/versions", shown)
         elif target.default is not None:
-            known.see_version_through(seen, target.default)
+            loaded.see_version_through(seen, target.default)
 
 
 def is_resource(entity: Entity) -> bool:
@@ -181,14 +181,16 @@ def is_resource(entity: Entity) -> bool:
     return entity.kind == "resource"
 
 
-async def load_documents(connection: Connection, known: Loaded, entities: Iterable[Entity]) -> None:
+async def load_documents(
+    connection: Connection, loaded: Loaded, entities: Iterable[Entity]
+) -> None:
     """Load the documents of the versions among some entities.
 
     Raises:
         TooLarge: they are too large to be held at once.
     """
     stored = {
-        known.stored.get(entity.xid, entity.xid)
+        loaded.stored.get(entity.xid, entity.xid)
         for entity in entities
         if entity.document_sha256 is not None
     }
@@ -197,7 +199,7 @@ async def load_documents(connection: Connection, known: Loaded, entities: Iterab
     sizes = await subtrees.load_sizes(connection, stored)
     if sum(sizes.values()) > MOST_DOCUMENT_BYTES:
         raise TooLarge(min(stored), detail="Ask for its documents one by one.")
-    known.documents |= await store.load_documents(connection, stored)
+    loaded.documents |= await store.load_documents(connection, stored)
 
 
 def collections_of(model: Model, owners: Iterable[Xid]) -> list[str]:

@@ -30,22 +30,22 @@ class Loaded:
     @classmethod
     def of(cls, entities: Iterable[Entity]) -> Loaded:
         """Load entities, which include everything below each of them."""
-        known = cls()
+        loaded = cls()
         for entity in entities:
-            known.entities[entity.xid] = entity
-            known._children[collection_of(entity.path)].append(entity)
-        for collection, children in known._children.items():
+            loaded.entities[entity.xid] = entity
+            loaded._children[collection_of(entity.path)].append(entity)
+        for collection, children in loaded._children.items():
             children.sort(key=lambda child: child.path.id.lower())
-            known.counts[collection] = len(children)
-        return known
+            loaded.counts[collection] = len(children)
+        return loaded
 
     @classmethod
     def shown(cls, resources: Iterable[Shown]) -> Loaded:
         """Load resources with their default versions only."""
-        known = cls()
+        loaded = cls()
         for shown in resources:
-            known.add_shown(shown)
-        return known
+            loaded.add_shown(shown)
+        return loaded
 
     def add_shown(self, shown: Shown) -> None:
         self.entities[shown.resource.xid] = shown.resource

@@ -150,13 +150,13 @@ async def read_batches(
         cut = _end_of_complete(rows) if branch.versions else len(rows)
         held = rows[cut:]
         if cut:
-            heads, known = await _complete(connection, branch, rows[:cut], follows)
-            async for batch in _with_documents(connection, branch, heads, known):
-                yield batch, known
+            heads, loaded = await _complete(connection, branch, rows[:cut], follows)
+            async for batch in _with_documents(connection, branch, heads, loaded):
+                yield batch, loaded
     if held:
-        heads, known = await _complete(connection, branch, held, follows)
-        async for batch in _with_documents(connection, branch, heads, known):
-            yield batch, known
+        heads, loaded = await _complete(connection, branch, held, follows)
+        async for batch in _with_documents(connection, branch, heads, loaded):
+            yield batch, loaded
 
 
 def _end_of_complete(rows: Sequence[Entity]) -> int:
@@ -172,50 +172,52 @@ def _end_of_complete(rows: Sequence[Entity]) -> int:
 async def _complete(
     connection: Connection, branch: Branch, rows: Sequence[Entity], follows: bool
 ) -> tuple[list[Entity], Loaded]:
-    known = Loaded(entities={row.xid: row for row in rows})
+    loaded = Loaded(entities={row.xid: row for row in rows})
     groups = [row for row in rows if row.kind == "group"]
     resources = [row for row in rows if row.kind == "resource"]
     if branch.versions:
-        _add_versions(known, rows, resources)
+        _add_versions(loaded, rows, resources)
     collections = [f"{group.xid}/{plural}" for group in groups for plural in branch.counted]
     if not branch.versions:
         collections += [f"{resource.xid}/versions" for resource in resources]
     if collections:
-        known.counts |= await store.count_collections(connection, collections)
+        loaded.counts |= await store.count_collections(connection, collections)
     if follows:
-        await follow(connection, known, versions=branch.versions)
+        await follow(connection, loaded, versions=branch.versions)
     if branch.defaults:
-        await _add_defaults(connection, known, resources)
-    return [known.entities[row.xid] for row in rows if row.kind != "version"], known
+        await _add_defaults(connection, loaded, resources)
+    return [loaded.entities[row.xid] for row in rows if row.kind != "version"], loaded
 
 
-def _add_versions(known: Loaded, rows: Sequence[Entity], resources: Sequence[Entity]) -> None:
+def _add_versions(loaded: Loaded, rows: Sequence[Entity], resources: Sequence[Entity]) -> None:
     versions: dict[str, list[Entity]] = {f"{resource.xid}/versions": [] for resource in resources}
     for row in rows:
         if row.kind == "version":
             versions[row.xid.rpartition("/")[0]].append(row)
     for collection, children in versions.items():
-        known.add_children(collection, children)
+        loaded.add_children(collection, children)
 
 
-async def _add_defaults(connection: Connection, known: Loaded, resources: Sequence[Entity]) -> None:
+async def _add_defaults(
+    connection: Connection, loaded: Loaded, resources: Sequence[Entity]
+) -> None:
     wanted = [
         f"{resource.xid}/versions/{resource.attributes['defaultversionid']}"
         for resource in resources
         if "defaultversionid" in resource.attributes
     ]
-    if missing := [xid for xid in wanted if xid not in known.entities]:
-        known.entities |= await store.load(connection, missing)
+    if missing := [xid for xid in wanted if xid not in loaded.entities]:
+        loaded.entities |= await store.load(connection, missing)
 
 
 async def _with_documents(
-    connection: Connection, branch: Branch, heads: list[Entity], known: Loaded
+    connection: Connection, branch: Branch, heads: list[Entity], loaded: Loaded
 ) -> AsyncIterator[list[Entity]]:
-    """Split into batches; `known` has the documents of one batch at a time."""
+    """Split into batches; `loaded` has the documents of one batch at a time."""
     if not (branch.documents or branch.default_documents):
         yield heads
         return
-    needed = {head.xid: _documents_of(branch, head, known) for head in heads}
+    needed = {head.xid: _documents_of(branch, head, loaded) for head in heads}
     every = [xid for xids in needed.values() for xid in xids]
     sizes = await subtrees.load_sizes(connection, every)
     batch: list[Entity] = []
@@ -225,31 +227,31 @@ async def _with_documents(
         if own > MOST_DOCUMENT_BYTES:
             raise TooLarge(head.xid, detail="Ask for its documents one by one.")
         if batch and size + own > _DOCUMENT_BYTES_AT_ONCE:
-            await _load_documents(connection, known, (x for h in batch for x in needed[h.xid]))
+            await _load_documents(connection, loaded, (x for h in batch for x in needed[h.xid]))
             yield batch
             batch, size = [], 0
         batch.append(head)
         size += own
-    await _load_documents(connection, known, (x for h in batch for x in needed[h.xid]))
+    await _load_documents(connection, loaded, (x for h in batch for x in needed[h.xid]))
     yield batch
 
 
-async def _load_documents(connection: Connection, known: Loaded, xids: Iterable[str]) -> None:
-    known.documents = await store.load_documents(connection, set(xids))
+async def _load_documents(connection: Connection, loaded: Loaded, xids: Iterable[str]) -> None:
+    loaded.documents = await store.load_documents(connection, set(xids))
 
 
-def _documents_of(branch: Branch, head: Entity, known: Loaded) -> list[str]:
+def _documents_of(branch: Branch, head: Entity, loaded: Loaded) -> list[str]:
     """The xids under which the documents that `head` shows are stored."""
     if head.kind != "resource":
         return []
     plural = head.path.resources
     versions: list[Entity | None] = []
     if plural in branch.documents:
-        versions += known.children(f"{head.xid}/versions")
+        versions += loaded.children(f"{head.xid}/versions")
     if plural in branch.default_documents and branch.defaults:
-        versions.append(known.default_of(head))
+        versions.append(loaded.default_of(head))
     return [
-        known.stored.get(version.xid, version.xid)
+        loaded.stored.get(version.xid, version.xid)
         for version in versions
         if version is not None and version.document_sha256 is not None
     ]

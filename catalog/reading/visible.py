@@ -1,4 +1,4 @@
-"""The part of the catalog that an answer shows: all of it, or what a filter leaves over.
+"""The part of the catalog that an answer shows: all of it, or the part that a filter leaves over.
 
 A filter shows its matches with everything below and above each. Source: core/spec.md, "Filter
 Flag".
@@ -18,7 +18,7 @@ _PLAIN = "=,.*!:/'@~()"
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Visible:
-    """The entities that an answer shows of its target and of what is below.
+    """The entities that an answer shows, at and below its target.
 
     Attributes:
         target: the xid of the entity that the request addresses, or of the collection's owner.
