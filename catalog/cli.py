@@ -18,17 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.commands import (
-    apply,
-    delete,
-    export,
-    import_,
-    links,
-    lint,
-    model,
-    subscriptions,
-    validate,
-)
+from catalog.commands import delete, export, get, links, model, subscriptions, validate
+from catalog.commands.apply.command import app as apply_app
 from catalog.commands.console import (
     EXIT_CODES,
     NO,
@@ -40,6 +31,8 @@ from catalog.commands.console import (
     print_json,
     table,
 )
+from catalog.commands.import_.command import app as import_app
+from catalog.commands.lint.command import app as lint_app
 
 if TYPE_CHECKING:
     from catalog.config import Settings
@@ -58,11 +51,12 @@ app = typer.Typer(
         f"`concord serve` starts a node, `concord demo` shows a federation. {EXIT_CODES}"
     ),
 )
-app.add_typer(import_.app)
-app.add_typer(apply.app)
+app.add_typer(import_app)
+app.add_typer(apply_app)
 app.add_typer(export.app)
+app.add_typer(get.app)
 app.add_typer(delete.app)
-app.add_typer(lint.app)
+app.add_typer(lint_app)
 app.add_typer(validate.app)
 app.add_typer(links.app, name="link", short_help="Follow other catalogs.")
 app.add_typer(model.model_app, name="model", short_help="Which entities a catalog accepts.")

@@ -15,8 +15,8 @@ from aiohttp.typedefs import Handler
 
 from catalog.context import CONTEXT
 from catalog.documents.downgrade import downgrade
-from catalog.documents.editions import NEWEST, SCHEMA, SPECVERSIONS, stated_edition
-from catalog.documents.migrate import migrate, root_of
+from catalog.documents.editions import DOCUMENT_SCHEMA, NEWEST_EDITION, SPECVERSIONS, stated_edition
+from catalog.documents.migration import migrate, root_of
 from catalog.documents.serialization import NotParsable, parse_json, parse_yaml, to_yaml
 from catalog.http.body import read_body, read_object
 from catalog.http.stream import WHOLE
@@ -77,7 +77,7 @@ async def document_middleware(request: web.Request, handler: Handler) -> web.Str
 
 
 def _represented(body: bytes, wanted: Representation) -> bytes:
-    document = {"$schema": SCHEMA, **downgrade(orjson.loads(body), wanted.edition)}
+    document = {"$schema": DOCUMENT_SCHEMA, **downgrade(orjson.loads(body), wanted.edition)}
     return to_yaml(document) if wanted.media_type == DOCUMENT_YAML else orjson.dumps(document)
 
 
@@ -95,7 +95,7 @@ class Representation:
     """The media type of a document, and the edition in it."""
 
     media_type: str
-    edition: str = NEWEST
+    edition: str = NEWEST_EDITION
 
     @property
     def content_type(self) -> str:
@@ -162,4 +162,4 @@ def _read(item: str) -> _Range | None:
 
 def _edition(parameters: Mapping[str, str]) -> str | None:
     stated = parameters.get("specversion")
-    return NEWEST if stated is None else stated_edition({"specversion": stated})
+    return NEWEST_EDITION if stated is None else stated_edition({"specversion": stated})

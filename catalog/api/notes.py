@@ -16,13 +16,13 @@ from typing import Any, TypeAlias
 from catalog.api.readplan import ReadPlan
 from catalog.context import Context
 from catalog.http.headers import write_item
-from catalog.messages import BASES, places
+from catalog.messages import BASES, reference_targets
 from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading.entities import read_entities
-from catalog.rules import Fault, Rules, Subject
+from catalog.rules import DomainRules, Fault, Subject
 from catalog.writing.outcome import Outcome
 
 NOTES = "Concord-Notes"
@@ -79,7 +79,7 @@ async def find_notes(
         base_url: the registry's root as the client knows it, which references may begin with.
     """
     touched = _Touched(outcome=outcome, bases=(base_url,))
-    rules, found = Rules(model), list[Note]()
+    rules, found = DomainRules(model), list[Note]()
     for subject in islice(_subjects(interaction, outcome), _MOST_EXAMINED):
         if any(subject.text(name) for name in BASES):
             await _load_bases(context, model, subject, touched)
@@ -142,7 +142,7 @@ async def _load_bases(context: Context, model: Model, subject: Subject, touched:
         base: Subject | None = subject
         for _ in range(_MOST_BASES):
             named = (base.text(name) for name in BASES) if base is not None else ()
-            found = places(next(filter(None, named), ""), touched.bases)
+            found = reference_targets(next(filter(None, named), ""), touched.bases)
             if not found:
                 return
             xid = found[0].xid

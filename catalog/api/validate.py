@@ -23,9 +23,9 @@ from catalog.messages import (
     check_metadata,
     combine,
     is_binary_event,
-    places,
     read_binary_event,
     read_json_message,
+    reference_targets,
 )
 from catalog.model.entity import Entity
 from catalog.model.errors import MissingBody, NotFound
@@ -187,7 +187,7 @@ class Reader:
         """
         chain, seen = [version.attributes], {version.xid}
         while reference := _base_of(chain[-1]):
-            found = places(reference, self.bases)
+            found = reference_targets(reference, self.bases)
             if not found:
                 findings.leave("basemessage", "it is kept elsewhere", reference)
                 return chain
@@ -211,7 +211,7 @@ class Reader:
         reference = definition.dataschemaxid or definition.dataschemauri
         if not reference:
             return None
-        found = places(reference, self.bases)
+        found = reference_targets(reference, self.bases)
         if not found:
             findings.leave("dataschema", "it is kept elsewhere", reference)
         for place in found:
@@ -225,7 +225,11 @@ class Reader:
 
     def _part(self, definition: MessageDefinition) -> str:
         """The part that the schema's URI names; its xid cannot."""
-        found = places(definition.dataschemauri, self.bases) if definition.dataschemaxid else []
+        found = (
+            reference_targets(definition.dataschemauri, self.bases)
+            if definition.dataschemaxid
+            else []
+        )
         return next((place.part for place in found if place.part), "")
 
     async def _schema(

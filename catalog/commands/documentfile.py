@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catalog.documents import migrate as migrations
+import orjson
+
+from catalog.documents import migration as migrations
+from catalog.documents.downgrade import downgrade
+from catalog.documents.editions import DOCUMENT_SCHEMA
 from catalog.documents.losses import Loss, find_losses
-from catalog.documents.migrate import Migrated
-from catalog.documents.rewrites import Rewrite
-from catalog.documents.serialization import SourceFileError, read_object_file
+from catalog.documents.migration import Migrated
+from catalog.documents.rewriter import Rewrite
+from catalog.documents.serialization import SourceFileError, read_object_file, to_yaml
 
 # What a Registry has besides its groups (core/spec.md, "Registry Entity"): what a document
 # says of itself, and what its catalog assigned. Some have objects where text should be.
@@ -98,3 +102,37 @@ def _is_groups(name: str, value: Any) -> bool:
 def _is_assigned(name: str) -> bool:
     name = name.lower()
     return name in ASSIGNED or name.endswith(("url", "count"))
+
+
+FORMATS = ("xreg.json", "xreg.yaml", "cereg", "cereg.yaml")
+
+
+_SUFFIXES = {".xreg.yml": "xreg.yaml", ".cereg.yml": "cereg.yaml", ".cereg.json": "cereg"} | {
+    ".yaml": "xreg.yaml",
+    ".yml": "xreg.yaml",
+}
+
+
+def format_of(path: Path | None) -> str:
+    """The format that a file is named after."""
+    name = "" if path is None else path.name.lower()
+    for suffix, format in {**{f".{format}": format for format in FORMATS}, **_SUFFIXES}.items():
+        if name.endswith(suffix):
+            return format
+    return FORMATS[0]
+
+
+def write_document(document: Mapping[str, Any], format: str, edition: str) -> bytes:
+    """A document of the newest edition as the text of a file.
+
+    Args:
+        document: an export.
+        format: one of `FORMATS`; those of CloudEvents name their schema.
+        edition: one of `EDITIONS`.
+    """
+    written = downgrade(document, edition)
+    if format.startswith("cereg"):
+        written = {"$schema": DOCUMENT_SCHEMA, **written}
+    if format.endswith("yaml"):
+        return to_yaml(written)
+    return orjson.dumps(written, option=orjson.OPT_INDENT_2) + b"\n"

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from catalog.commands.console import DEFAULT_URL, Url, cell, err, fail, out, print_json, run
-from catalog.commands.documentformats import FORMATS, format_of, write_document
-from catalog.documents.editions import EDITIONS, NEWEST
+from catalog.commands.documentfile import FORMATS, format_of, write_document
+from catalog.documents.editions import EDITIONS, NEWEST_EDITION
 
 app = typer.Typer()
 
@@ -40,7 +40,7 @@ def export(
     ] = None,
     edition: Annotated[
         str, typer.Option(help="rc4, rc3, rc2, rc1, 0.5 or 0.4: what its readers understand.")
-    ] = NEWEST,
+    ] = NEWEST_EDITION,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Export a catalog, or parts of it, as a document that `concord import` reads.
@@ -66,7 +66,7 @@ def export(
     if edition not in EDITIONS:
         fail(f"{edition} is no edition.", f"Name one of {', '.join(EDITIONS)}.")
     document = run(lambda: _export(paths or [], url, mine=mine))
-    if output is None and out.is_terminal and (written, edition) == ("xreg.json", NEWEST):
+    if output is None and out.is_terminal and (written, edition) == ("xreg.json", NEWEST_EDITION):
         print_json(document)
         return
     text = write_document(document, written, edition)

@@ -24,10 +24,10 @@ app = typer.Typer(
     help=f"Follow other catalogs: their entities become read-only replicas. {EXIT_CODES}",
 )
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The link's id; `concord link list`.")]
+LinkId = Annotated[str, typer.Argument(metavar="ID", help="The link's id; `concord link list`.")]
 
 
-class Mode(StrEnum):
+class LinkMode(StrEnum):
     """How a link learns that there is something to bring."""
 
     events = "events"
@@ -38,8 +38,8 @@ class Mode(StrEnum):
 def add(
     source: Annotated[str, typer.Argument(help="URL of the catalog to follow.")],
     mode: Annotated[
-        Mode, typer.Option(help="Be woken by the source's events, or ask now and then.")
-    ] = Mode.events,
+        LinkMode, typer.Option(help="Be woken by the source's events, or ask now and then.")
+    ] = LinkMode.events,
     id: Annotated[str | None, typer.Option("--id", help="A name for the link.")] = None,
     relay: Annotated[
         bool, typer.Option("--relay", help="Bring what the source has from others, too.")
@@ -117,7 +117,7 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 
 @app.command()
-def show(id: Id, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Show one link, and what it could not apply.
 
     Example: concord link show eu
@@ -137,7 +137,7 @@ def show(id: Id, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 
 @app.command()
-def remove(id: Id, url: Url = DEFAULT_URL) -> None:
+def remove(id: LinkId, url: Url = DEFAULT_URL) -> None:
     """Stop following. What the link has brought stays.
 
     Example: concord link remove eu

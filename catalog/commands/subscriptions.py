@@ -30,14 +30,14 @@ app = typer.Typer(
     no_args_is_help=True, help=f"Be told of every change as a CloudEvent. {EXIT_CODES}"
 )
 
-Id = Annotated[
+SubscriptionId = Annotated[
     str, typer.Argument(metavar="ID", help="The subscription's id; `concord subscription list`.")
 ]
-Types = Annotated[
+EventTypes = Annotated[
     list[str] | None,
     typer.Option("--type", help="Only events of this type. Repeatable.", metavar="TYPE"),
 ]
-Filters = Annotated[
+EventFilters = Annotated[
     list[str] | None,
     typer.Option(
         "--filter",
@@ -63,8 +63,8 @@ Interval = Annotated[
 @app.command()
 def add(
     sink: Annotated[str, typer.Option(help="Where the events go.", metavar="URL")],
-    types: Types = None,
-    filters: Filters = None,
+    types: EventTypes = None,
+    filters: EventFilters = None,
     structured: Structured = False,
     interval: Interval = None,
     as_json: AsJson = False,
@@ -105,7 +105,7 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 
 @app.command()
-def show(id: Id, url: Url = DEFAULT_URL) -> None:
+def show(id: SubscriptionId, url: Url = DEFAULT_URL) -> None:
     """Show one subscription as the API has it.
 
     Example: concord subscription show 8f2c
@@ -114,7 +114,7 @@ def show(id: Id, url: Url = DEFAULT_URL) -> None:
 
 
 @app.command()
-def remove(id: Id, url: Url = DEFAULT_URL) -> None:
+def remove(id: SubscriptionId, url: Url = DEFAULT_URL) -> None:
     """End a subscription.
 
     Example: concord subscription remove 8f2c
@@ -125,8 +125,8 @@ def remove(id: Id, url: Url = DEFAULT_URL) -> None:
 
 @app.command()
 def listen(
-    types: Types = None,
-    filters: Filters = None,
+    types: EventTypes = None,
+    filters: EventFilters = None,
     port: Annotated[
         int, typer.Option(help="The port to listen on; any free one if 0.", min=0, max=65535)
     ] = 0,

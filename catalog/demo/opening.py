@@ -10,7 +10,7 @@ from pathlib import Path
 
 from catalog.client import DigestRow
 from catalog.commands.documentfile import read_document
-from catalog.commands.importrun import import_document
+from catalog.commands.import_.importing import import_document
 from catalog.commands.subscriptions import event_line
 from catalog.demo.convergence import Holdings, holdings, measure_arrival, wait_until_equal
 from catalog.demo.federation import NAMES, Federation

@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from catalog.documents.editions import NEWEST, SPECVERSIONS
-from catalog.documents.messages import rewrite_message
-from catalog.documents.migrate import rewrite_group_itself
+from catalog.documents.editions import NEWEST_EDITION, SPECVERSIONS
+from catalog.documents.migration import rewrite_group_itself
 from catalog.documents.olderforms import older_endpoint, older_entity, older_message
-from catalog.documents.rewrites import EXACT, DocumentPart, Rewriter
-from catalog.documents.schemas import rewrite_schema
+from catalog.documents.rewriter import RC4_ATTRIBUTES, DocumentPart, Rewriter
+from catalog.documents.rewrites.messages import rewrite_message
+from catalog.documents.rewrites.schemas import rewrite_schema
 
 _RESOURCES = {"endpoints": "messages", "messagegroups": "messages", "schemagroups": "schemas"}
 _CAMEL = {"messagegroups": "definitionGroups", "schemagroups": "schemaGroups"}
@@ -50,7 +50,7 @@ def downgrade(document: Mapping[str, Any], edition: str) -> Members:
         document: one of the newest edition.
         edition: one of `EDITIONS`.
     """
-    if edition == NEWEST:
+    if edition == NEWEST_EDITION:
         return dict(document)
     written: Members = {"specversion": SPECVERSIONS[edition]}
     left_out = _ROOT_DERIVED | (_CONFIGURATION if edition in ("0.4", "0.5") else frozenset())
@@ -146,7 +146,7 @@ def _part(members: Members) -> DocumentPart:
 
 def _keep_exact(written: Members, back: Members, own: Members) -> None:
     """Note where migrating what was written would not bring back what there was."""
-    written.pop(EXACT, None)
-    names = {name for name in {*own, *back} if own.get(name) != back.get(name)} - {EXACT}
+    written.pop(RC4_ATTRIBUTES, None)
+    names = {name for name in {*own, *back} if own.get(name) != back.get(name)} - {RC4_ATTRIBUTES}
     if names:
-        written[EXACT] = {name: own.get(name) for name in sorted(names)}
+        written[RC4_ATTRIBUTES] = {name: own.get(name) for name in sorted(names)}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 EDITIONS = ("0.4", "0.5", "rc1", "rc2", "rc3", "rc4")
-NEWEST = "rc4"
-SCHEMA = "https://cloudevents.io/schemas/registry"
+NEWEST_EDITION = "rc4"
+DOCUMENT_SCHEMA = "https://cloudevents.io/schemas/registry"
 
 SPECVERSIONS = {
     "0.4": "0.4-wip",
@@ -44,7 +44,7 @@ def is_certainly_newest(document: Mapping[str, Any]) -> bool:
     Only there both are at the root: older editions have other version numbers, and hand-written
     documents no `xid`.
     """
-    return document.get("xid") == "/" and stated_edition(document) == NEWEST
+    return document.get("xid") == "/" and stated_edition(document) == NEWEST_EDITION
 
 
 def oldest(editions: list[str]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.documents.rewrites import escaped
+from catalog.documents.rewriter import escaped
 
 # What the server assigns, or what the place of a resource tells.
 _ASSIGNED = frozenset(

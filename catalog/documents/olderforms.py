@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from catalog.documents.editions import EDITIONS
-from catalog.documents.formats import family
-from catalog.documents.references import older_reference
+from catalog.documents.rewrites.protocols import family
+from catalog.documents.rewrites.references import older_reference
 
 Members = dict[str, Any]
 _ENTITY = {

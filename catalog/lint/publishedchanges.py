@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import orjson
 
 from catalog.lint.finding import Finding
-from catalog.lint.memory import Memory
+from catalog.lint.memorycatalog import MemoryCatalog
 from catalog.model.capabilities import Capabilities
 from catalog.model.entity import Entity
 from catalog.model.schema import Model, ResourceType
@@ -32,8 +32,8 @@ class PublishedChanges:
         gone: the xids of what the documents had before, and have no more.
     """
 
-    before: Memory
-    after: Memory
+    before: MemoryCatalog
+    after: MemoryCatalog
     model: Model
     capabilities: Capabilities
     checker: DocumentChecker

@@ -5,8 +5,8 @@ from __future__ import annotations
 from catalog.messages.conformance import check_metadata
 from catalog.messages.definition import BASES, MessageDefinition, combine
 from catalog.messages.message import Message
-from catalog.messages.parse import is_binary_event, read_binary_event, read_json_message
-from catalog.messages.referencetargets import ReferenceTarget, places
+from catalog.messages.messageparser import is_binary_event, read_binary_event, read_json_message
+from catalog.messages.referencetargets import ReferenceTarget, reference_targets
 from catalog.messages.violations import RuleViolation, Unchecked, Violations
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "check_metadata",
     "combine",
     "is_binary_event",
-    "places",
     "read_binary_event",
     "read_json_message",
+    "reference_targets",
 ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from catalog.messages.cloudevents import check_event
-from catalog.messages.definition import CLOUDEVENTS, MessageDefinition, Property
+from catalog.messages.cloudeventcheck import check_event
+from catalog.messages.definition import CLOUDEVENTS_ENVELOPE, MessageDefinition, Property
 from catalog.messages.message import Entry, Message, pointer
-from catalog.messages.protocols import Protocol, protocol_of
+from catalog.messages.protocols import MessageProtocol, protocol_of
 from catalog.messages.values import media_type_fits
 from catalog.messages.violations import RuleViolation, TooMuch, Violations
 
@@ -38,7 +38,7 @@ def _check_envelope(message: Message, definition: MessageDefinition, findings: V
         findings.leave("envelope", f"{definition.envelope} is not known here")
     if message.event is not None:
         check_event(message.event, definition, findings)
-    elif definition.is_cloudevent or declared == CLOUDEVENTS:
+    elif definition.is_cloudevent or declared == CLOUDEVENTS_ENVELOPE:
         findings.object("", "envelope", message.fault)
 
 
@@ -57,7 +57,7 @@ def _check_protocol(message: Message, definition: MessageDefinition, findings: V
 
 
 def _check_options(
-    message: Message, definition: MessageDefinition, protocol: Protocol, findings: Violations
+    message: Message, definition: MessageDefinition, protocol: MessageProtocol, findings: Violations
 ) -> None:
     given = message.options or {}
     together = [given[name] for name in protocol.exclusive if name in given]
@@ -76,7 +76,7 @@ def _check_options(
 
 
 def _check_section(
-    message: Message, protocol: Protocol, section: str, source: Any, findings: Violations
+    message: Message, protocol: MessageProtocol, section: str, source: Any, findings: Violations
 ) -> None:
     types = protocol.sections[section]
     entries: dict[str, list[Entry]] = {}
@@ -117,7 +117,7 @@ def _check_entry(
     )
 
 
-def _default(protocol: Protocol, path: tuple[str, ...]) -> Entry | None:
+def _default(protocol: MessageProtocol, path: tuple[str, ...]) -> Entry | None:
     if path not in protocol.defaults:
         return None
     return Entry(name=path[-1], value=protocol.defaults[path], pointer=pointer(*path))

@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog.messages.oldertypes import with_older_types
 
-CLOUDEVENTS = "cloudevents/1.0"
+CLOUDEVENTS_ENVELOPE = "cloudevents/1.0"
 
 # The names that the reference to a base message has had.
 BASES = ("basemessage", "basemessageuri", "basemessageurl")
@@ -64,7 +64,7 @@ class MessageDefinition:
 
     @property
     def is_cloudevent(self) -> bool:
-        return self.envelope.lower() == CLOUDEVENTS
+        return self.envelope.lower() == CLOUDEVENTS_ENVELOPE
 
 
 def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> MessageDefinition:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-JSON = "application/json"
+JSON_TYPE = "application/json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Payload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class CarriedEvent:
     """The CloudEvent that a message is.
 
     Args:
@@ -78,7 +78,7 @@ class Message:
     sections: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     contenttype: str = ""
     payload: Payload | None = None
-    event: Event | None = None
+    event: CarriedEvent | None = None
     fault: str = ""
 
     @property

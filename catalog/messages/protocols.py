@@ -20,7 +20,7 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Protocol:
+class MessageProtocol:
     """One protocol's message.
 
     `options` are its single values with their types, `sections` those of its parts that have
@@ -57,7 +57,7 @@ _MQTT_DEFAULTS: Mapping[tuple[str, ...], object] = {("qos",): 0, ("retain",): Fa
 _MQTT_ALIASES = {"payload_format_indicator": "payload_format"}
 _CONTENT_TYPE = ("headers", "content-type")
 
-HTTP = Protocol(
+HTTP = MessageProtocol(
     name="HTTP",
     options={"method": "string", "path": "uritemplate", "status": "string"},
     sections={"headers": {}, "query": {}},
@@ -65,7 +65,7 @@ HTTP = Protocol(
     is_caseless=True,
     binding=Binding(section="headers", prefixes=("ce-",), contenttype=_CONTENT_TYPE),
 )
-AMQP = Protocol(
+AMQP = MessageProtocol(
     name="AMQP/1.0",
     sections={
         "properties": {
@@ -105,10 +105,10 @@ AMQP = Protocol(
         contenttype=("properties", "content-type"),
     ),
 )
-MQTT_3 = Protocol(
+MQTT_3 = MessageProtocol(
     name="MQTT/3.1.1", options=_MQTT_3, defaults=_MQTT_DEFAULTS, separator="_", textual=False
 )
-MQTT_5 = Protocol(
+MQTT_5 = MessageProtocol(
     name="MQTT/5.0",
     options={
         **_MQTT_3,
@@ -124,7 +124,7 @@ MQTT_5 = Protocol(
     separator="_",
     binding=Binding(section="user_properties", prefixes=("",), contenttype=("content_type",)),
 )
-KAFKA = Protocol(
+KAFKA = MessageProtocol(
     name="KAFKA",
     options={
         "topic": "string",
@@ -136,7 +136,7 @@ KAFKA = Protocol(
     exclusive=("key", "key_base64"),
     binding=Binding(section="headers", prefixes=("ce_",), contenttype=_CONTENT_TYPE),
 )
-NATS = Protocol(
+NATS = MessageProtocol(
     name="NATS",
     options={"subject": "uritemplate", "reply-to": "uritemplate"},
     sections={"headers": {}},
@@ -147,7 +147,7 @@ NATS = Protocol(
 _BY_NAME = {"amqp": AMQP, "http": HTTP, "kafka": KAFKA, "mqtt": MQTT_5, "nats": NATS}
 
 
-def protocol_of(name: str) -> Protocol | None:
+def protocol_of(name: str) -> MessageProtocol | None:
     """The protocol that a selector names, if it is known here.
 
     The versions of MQTT have messages of their own; those of the others are alike.

@@ -22,7 +22,7 @@ class ReferenceTarget:
     part: str = ""
 
 
-def places(reference: str, bases: Iterable[str]) -> list[ReferenceTarget]:
+def reference_targets(reference: str, bases: Iterable[str]) -> list[ReferenceTarget]:
     """What a reference may mean, likeliest first; nothing if it leads elsewhere.
 
     Args:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from catalog.rules.examine import Rules
-from catalog.rules.fault import Fault, Rule, Subject, Surroundings
+from catalog.rules.domainrules import DomainRules
+from catalog.rules.fault import EntityLookup, Fault, Rule, Subject
 from catalog.rules.referencerules import DomainReference, references_of
 
 __all__ = [
     "DomainReference",
+    "DomainRules",
+    "EntityLookup",
     "Fault",
     "Rule",
-    "Rules",
     "Subject",
-    "Surroundings",
     "references_of",
 ]

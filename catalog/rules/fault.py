@@ -48,7 +48,7 @@ class Subject:
         return as_object(self.attributes.get(name))
 
 
-class Surroundings(Protocol):
+class EntityLookup(Protocol):
     """The other entities, as far as somebody knows them."""
 
     @property

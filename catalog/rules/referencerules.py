@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.messages.definition import BASES
-from catalog.messages.referencetargets import places
+from catalog.messages.referencetargets import reference_targets
 from catalog.model.xid import Xid
-from catalog.rules.fault import Fault, Rule, Subject, Surroundings, pointer, text
-from catalog.rules.protocols import OPTIONS
+from catalog.rules.fault import EntityLookup, Fault, Rule, Subject, pointer, text
+from catalog.rules.protocolrules import OPTIONS
 
 BASEMESSAGE_CIRCULAR = Rule("basemessage_circular", 'message/spec.md, "basemessage"')
 REFERENCE_DANGLING = Rule(
@@ -29,7 +29,7 @@ class DomainReference:
     targets: tuple[Xid, ...]
 
 
-def references_of(subject: Subject, around: Surroundings) -> list[DomainReference]:
+def references_of(subject: Subject, around: EntityLookup) -> list[DomainReference]:
     """The references of an entity that lead into its own catalog."""
     return [
         DomainReference(pointer=at, text=value, targets=targets)
@@ -51,8 +51,8 @@ def _values(subject: Subject) -> Iterator[tuple[str, str]]:
             yield pointer(name), subject.text(name)
 
 
-def _targets(value: str, around: Surroundings) -> tuple[Xid, ...]:
-    found = [place.xid for place in places(value, around.bases)] if value else []
+def _targets(value: str, around: EntityLookup) -> tuple[Xid, ...]:
+    found = [place.xid for place in reference_targets(value, around.bases)] if value else []
     # What follows a colon may be a part of the document, in a notation that nobody knows here.
     shorter = [_without_part(xid) for xid in found]
     found += [xid for xid in shorter if xid is not None and xid not in found]
@@ -66,7 +66,7 @@ def _without_part(xid: Xid) -> Xid | None:
         return None
 
 
-def _group(value: str, around: Surroundings) -> tuple[Xid, ...]:
+def _group(value: str, around: EntityLookup) -> tuple[Xid, ...]:
     """A reference to a group, which `places` knows nothing of."""
     for base in around.bases:
         value = value.removeprefix(base) if value.startswith(f"{base}/") else value
@@ -77,7 +77,7 @@ def _group(value: str, around: Surroundings) -> tuple[Xid, ...]:
     return (xid,) if xid.kind == "group" else ()
 
 
-def check_references(subject: Subject, around: Surroundings) -> Iterator[Fault]:
+def check_references(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
     """References lead somewhere, as far as is known what there is."""
     for reference in references_of(subject, around):
         if all(around.is_absent(target) for target in reference.targets):
@@ -87,7 +87,7 @@ def check_references(subject: Subject, around: Surroundings) -> Iterator[Fault]:
             )
 
 
-def check_bases(subject: Subject, around: Surroundings) -> Iterator[Fault]:
+def check_bases(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
     """No message is among its own bases."""
     line = [subject.xid]
     base = _base_of(subject, around)
@@ -106,17 +106,17 @@ def _name_of_base(subject: Subject) -> str:
     return next(name for name in BASES if subject.text(name))
 
 
-def _base_of(subject: Subject, around: Surroundings) -> Subject | None:
+def _base_of(subject: Subject, around: EntityLookup) -> Subject | None:
     value = next((subject.text(name) for name in BASES if subject.text(name)), "")
-    found = (around.find(place.xid) for place in places(value, around.bases))
+    found = (around.find(place.xid) for place in reference_targets(value, around.bases))
     return next((base for base in found if base is not None and base.xid.vid), None)
 
 
-def check_format(subject: Subject, around: Surroundings) -> Iterator[Fault]:
+def check_format(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
     """What `dataschemaformat` says is what the schema that is referred to is written in."""
     own = subject.text("dataschemaformat")
     for name in ("dataschemauri", "dataschemaxid"):
-        found = (around.find(p.xid) for p in places(subject.text(name), around.bases))
+        found = (around.find(p.xid) for p in reference_targets(subject.text(name), around.bases))
         schema = next((each for each in found if each is not None), None)
         wanted: Any = schema.text("format") if schema is not None else ""
         if own and wanted and _name(own) != _name(wanted):

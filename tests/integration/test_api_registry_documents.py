@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from catalog.documents.editions import SCHEMA
+from catalog.documents.editions import DOCUMENT_SCHEMA
 from catalog.documents.serialization import parse_yaml, to_yaml
 from tests.integration.conftest import Node, assert_problem, start_node
 
@@ -16,7 +16,7 @@ JSON = "application/cloudevents-registry+json"
 YAML = "application/cloudevents-registry+yaml"
 CRM = Path(__file__).parent.parent / "documents" / "spec" / "contoso-crm.cereg.yaml"
 TELEMETRY: dict[str, Any] = {
-    "$schema": SCHEMA,
+    "$schema": DOCUMENT_SCHEMA,
     "specversion": "0.4-wip",
     "id": "urn:uuid:3978344f-8596-4c3a-a978-8fc9a6a469f7",
     "name": "Telemetry",
@@ -100,7 +100,7 @@ async def test_a_document_is_given_in_the_edition_that_a_client_understands(node
     assert answer.headers["Content-Type"] == f"{YAML}; specversion=0.4-wip; charset=utf-8"
     assert "Accept" in answer.headers["Vary"]
     document = parse_yaml(answer.body)
-    assert document["$schema"] == SCHEMA
+    assert document["$schema"] == DOCUMENT_SCHEMA
     definition = document["definitionGroups"]["Contoso.CRM.Events"]["definitions"][
         "Contoso.CRM.Events.CustomerCreated"
     ]
@@ -143,7 +143,7 @@ async def test_each_representation_has_its_own_tag(node: Node) -> None:
 
 async def test_the_root_is_a_document_and_head_tells_of_it(node: Node) -> None:
     shown = await node.send("GET", "/", Accept=JSON)
-    assert shown.json["$schema"] == SCHEMA
+    assert shown.json["$schema"] == DOCUMENT_SCHEMA
     assert shown.json["registryid"] == "test"
     told = await node.send("HEAD", "/", Accept=JSON)
     assert told.headers["Content-Type"] == shown.headers["Content-Type"]

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from catalog.client import Client
-from catalog.commands.applyrun import Asked, desired_by, requests_for, send_all
+from catalog.commands.apply.sending import ApplyOptions, desired_by, requests_for, send_all
 from catalog.commands.documentfile import read_document
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_documents import DOCUMENTS, GROUPS
@@ -31,7 +31,7 @@ async def test_a_document_that_was_applied_has_nothing_to_do(node: Node, path: P
     document = read_document(path, migrate=True, keep_unknown=True)
     async with Client.open(node.url) as client:
         desired = await desired_by(client, [(path.name, dict(document.groups))])
-        requests = requests_for(desired, Asked(prune=True), LIMIT)
+        requests = requests_for(desired, ApplyOptions(prune=True), LIMIT)
         first = await send_all(client, requests, dry_run=False)
         assert first.failure is None
         assert first.changes

@@ -13,10 +13,8 @@ import pytest_asyncio
 
 import catalog.demo
 from catalog.client import Client
-from catalog.commands.documentfile import read_document
-from catalog.commands.documentformats import FORMATS, write_document
-from catalog.commands.importresult import Imported
-from catalog.commands.importrun import import_document
+from catalog.commands.documentfile import FORMATS, read_document, write_document
+from catalog.commands.import_.importing import ImportResult, import_document
 from catalog.documents.downgrade import own_attributes
 from catalog.documents.editions import EDITIONS
 from tests.integration.conftest import Node, new_database, start_node
@@ -40,7 +38,7 @@ LEFT_OUT = {
 ids = [f"{path.parent.name}/{path.name}" for path in DOCUMENTS]
 
 
-async def imported(node: Node, path: Path, **reading: Any) -> Imported:
+async def imported(node: Node, path: Path, **reading: Any) -> ImportResult:
     async with Client.open(node.url) as client:
         document = read_document(path, **reading)
         return await import_document(client, document, keep_going=False)

@@ -8,7 +8,7 @@ import orjson
 
 from catalog.client import Client
 from catalog.commands.documentfile import read_document
-from catalog.commands.importrun import import_document
+from catalog.commands.import_.importing import import_document
 from tests.integration.conftest import Node
 
 

@@ -9,9 +9,8 @@ import pytest
 import pytest_asyncio
 
 from catalog.client import Client
-from catalog.commands.documentfile import read_document
-from catalog.commands.documentformats import write_document
-from catalog.commands.importrun import import_document
+from catalog.commands.documentfile import read_document, write_document
+from catalog.commands.import_.importing import import_document
 from catalog.documents.editions import EDITIONS
 from tests.integration.conftest import Node
 from tests.integration.federation import (

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from catalog.documents.editions import SCHEMA
-from catalog.documents.migrate import migrate
+from catalog.documents.editions import DOCUMENT_SCHEMA
+from catalog.documents.migration import migrate
 
 EVENT = {"envelope": "CloudEvents/1.0"}
 NAMES = {"amqp": "AMQP/1.0", "mqtt": "MQTT/5.0", "kafka": "KAFKA", "http": "HTTP", "nats": "NATS"}
@@ -423,7 +423,11 @@ def test_a_will_that_is_no_message_of_a_group_is_left_out(will: str) -> None:
             "it says so: 1.0-rc4",
         ),
         (message(basemessageurl="/x"), "rc2", "/messagegroups/g/messages/m/basemessageurl: "),
-        ({"$schema": SCHEMA, **options("amqp", footer={}, application_properties={})}, "rc3", "/m"),
+        (
+            {"$schema": DOCUMENT_SCHEMA, **options("amqp", footer={}, application_properties={})},
+            "rc3",
+            "/m",
+        ),
     ],
 )
 def test_the_edition_is_found_by_what_is_in_the_document(

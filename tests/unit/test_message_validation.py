@@ -14,9 +14,9 @@ from catalog.messages import (
     MessageDefinition,
     check_metadata,
     combine,
-    places,
     read_binary_event,
     read_json_message,
+    reference_targets,
 )
 from catalog.model.errors import ParsingData
 
@@ -510,7 +510,9 @@ PLACES: list[tuple[str, list[tuple[str, str]]]] = [
 def test_a_reference_leads_into_the_registry_or_elsewhere(
     reference: str, expected: list[tuple[str, str]]
 ) -> None:
-    assert [(str(place.xid), place.part) for place in places(reference, HERE)] == expected
+    assert [
+        (str(place.xid), place.part) for place in reference_targets(reference, HERE)
+    ] == expected
 
 
 @pytest.mark.parametrize("value", [1, None, [], "x", {"topic": "t"}, {"protocol": []}])

@@ -10,8 +10,14 @@ import orjson
 import pytest
 
 import catalog.demo
-from catalog.messages import MessageDefinition, check_metadata, combine, places, read_json_message
-from catalog.messages.protocols import Protocol, protocol_of
+from catalog.messages import (
+    MessageDefinition,
+    check_metadata,
+    combine,
+    read_json_message,
+    reference_targets,
+)
+from catalog.messages.protocols import MessageProtocol, protocol_of
 from catalog.messages.uritemplates import Gap, Template
 
 DEMO = Path(catalog.demo.__file__).parent / "data"
@@ -33,7 +39,9 @@ def _chain(document: Mapping[str, Any], message: Mapping[str, Any]) -> Iterator[
     if "versions" in message:
         message = {**message, **next(iter(message["versions"].values()))}
     yield message
-    for place in places(next((message[name] for name in BASES if name in message), ""), []):
+    for place in reference_targets(
+        next((message[name] for name in BASES if name in message), ""), []
+    ):
         group = document["messagegroups"].get(place.xid.gid, {})
         if place.xid.rid in group.get("messages", {}):
             yield from _chain(document, group["messages"][place.xid.rid])
@@ -81,7 +89,7 @@ def _section(source: Any) -> Any:
     }
 
 
-def _put(protocol: Protocol, attributes: Mapping[str, str], message: dict[str, Any]) -> None:
+def _put(protocol: MessageProtocol, attributes: Mapping[str, str], message: dict[str, Any]) -> None:
     """Carry an event as the protocol's binding says."""
     if protocol.binding is None:
         message["payload"] = attributes

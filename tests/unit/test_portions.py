@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.commands.desired import Desired
-from catalog.commands.portions import PortionTooLarge, portions
+from catalog.commands.apply.desiredstate import DesiredState
+from catalog.commands.apply.portions import PortionTooLarge, portions
 
 MODEL = {
     "groups": {
@@ -42,7 +42,7 @@ states = st.fixed_dictionaries(
 def test_every_request_fits_and_together_they_say_everything(groups: dict[str, Any]) -> None:
     bodies = portions(groups, MODEL, LIMIT)
     assert all(len(orjson.dumps(body)) <= LIMIT for body in bodies)
-    desired = Desired(model=MODEL)
+    desired = DesiredState(model=MODEL)
     for body in bodies:
         desired.add("", body)
     assert desired.contradictions == []

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from catalog.model.modelsource import default_model, load_model
 from catalog.model.xid import Xid
-from catalog.rules import Fault, Rules, Subject
+from catalog.rules import DomainRules, Fault, Subject
 
-RULES = Rules(default_model())
+RULES = DomainRules(default_model())
 MESSAGE = "/messagegroups/g/messages/m/versions/1"
 ENDPOINT = "/endpoints/e"
 
@@ -314,7 +314,7 @@ def test_types_of_another_model_that_only_share_a_name_are_left_alone() -> None:
     source = {
         "groups": {"endpoints": {"singular": "endpoint", "attributes": {"*": {"type": "any"}}}}
     }
-    rules = Rules(load_model(source))
+    rules = DomainRules(load_model(source))
     subject = Subject(xid=Xid.parse(ENDPOINT), attributes={"usage": []})
     assert rules.examine(subject, World()) == []
 

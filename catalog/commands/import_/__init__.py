@@ -1,0 +1,1 @@
+"""`concord import`: document by document, with a report of each."""

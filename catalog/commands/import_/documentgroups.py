@@ -1,0 +1,175 @@
+"""The groups of a document while what a node refuses is taken out of them."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.client import Violation
+from catalog.documents.losses import default_version
+from catalog.documents.rewriter import OLDER, RC4_ATTRIBUTES, escaped
+from catalog.model.dotpath import Key, read_path
+from catalog.model.xid import Xid
+
+_LARGEST = 2**53 - 1
+Members = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """An attribute that the node refused, and that is kept in the extension `older` now.
+
+    `pointer` leads to where it was in what was sent.
+    """
+
+    pointer: str
+    reason: str
+
+
+class DocumentGroups:
+    """A copy of a document's groups, of the types of a node's model.
+
+    Args:
+        groups: by their plural, as `POST /` takes them.
+        model: as the node shows it.
+    """
+
+    def __init__(self, groups: Mapping[str, Any], model: Mapping[str, Any]) -> None:
+        self.members: Members = copy.deepcopy(dict(groups))
+        types = model.get("groups") or {}
+        self._kinds = {plural: [*(kind.get("resources") or {})] for plural, kind in types.items()}
+
+    def counts(self) -> dict[str, int]:
+        """How many groups and resources there are of each type."""
+        counted: Counter[str] = Counter()
+        for plural, members in self.members.items():
+            counted[plural] += len(members)
+            for kind in self._kinds.get(plural, ()):
+                found = sum(len(group.get(kind) or {}) for group in members.values())
+                counted.update({kind: found} if found else {})
+        return dict(counted)
+
+    def are_replicas(self, subject: str) -> bool:
+        """Whether the document shows a resource, or every resource of a group, as read-only."""
+        xid = _xid_of(subject)
+        if xid is None:
+            return False
+        group = self._group(xid)
+        kinds = [xid.resources] if xid.rid else self._kinds.get(xid.groups, [])
+        found = [
+            (resource.get("meta") or {}).get("readonly") is True
+            for kind in kinds
+            for id, resource in (group.get(kind) or {}).items()
+            if xid.rid in ("", id)
+        ]
+        return bool(found) and all(found)
+
+    def remove(self, violations: Iterable[Violation]) -> list[str]:
+        """Take what violations are about out of the groups; the xids that went."""
+        removed = [self._remove(violation.subject) for violation in violations]
+        return [xid for xid in dict.fromkeys(removed) if xid]
+
+    def set_aside(self, violations: Iterable[Violation]) -> list[SetAside]:
+        """Move the attributes that violations are about to extensions; those that moved."""
+        moved = [self._move(violation) for violation in violations]
+        return [each for each in moved if each is not None]
+
+    def _group(self, xid: Xid) -> Members:
+        group = (self.members.get(xid.groups) or {}).get(xid.gid)
+        return group if isinstance(group, dict) else {}
+
+    def _remove(self, subject: str) -> str:
+        """Take one entity out; a version takes its resource along if it is the only one."""
+        xid = _xid_of(subject)
+        if xid is None:
+            return ""
+        if not xid.rid:
+            found = self.members.get(xid.groups) or {}
+            return str(xid) if found.pop(xid.gid, None) is not None else ""
+        resources = self._group(xid).get(xid.resources) or {}
+        versions = (resources.get(xid.rid) or {}).get("versions") or {}
+        if xid.vid and xid.vid in versions and len(versions) > 1:
+            del versions[xid.vid]
+            return str(xid)
+        return str(xid.resource) if resources.pop(xid.rid, None) is not None else ""
+
+    def _move(self, violation: Violation) -> SetAside | None:
+        xid = _xid_of(violation.subject)
+        path = _path(str(violation.args.get("name", "")))
+        if xid is None or not path or path[0] in (OLDER, RC4_ATTRIBUTES):
+            return None
+        place, entity, keeper = self._entity(xid)
+        if violation.subject.endswith("/meta"):
+            path = ["meta", *path]
+        if not _move(entity, path, keeper):
+            return None
+        pointer = "".join(f"/{escaped(step)}" for step in (*place, *path))
+        return SetAside(pointer=pointer, reason=violation.title)
+
+    def _entity(self, xid: Xid) -> tuple[list[str], Members, Members]:
+        """Where an entity is, what is said of it, and who keeps what is refused of that."""
+        place, entity = [xid.groups, xid.gid], self._group(xid)
+        if not xid.rid:
+            return place, entity, entity
+        place += [xid.resources, xid.rid]
+        entity = (entity.get(xid.resources) or {}).get(xid.rid) or {}
+        versions = entity.get("versions") or {}
+        if xid.vid in versions:
+            version = versions[xid.vid]
+            return [*place, "versions", xid.vid], version, version
+        if not versions:
+            return place, entity, entity
+        stated = (entity.get("meta") or {}).get("defaultversionid")
+        return place, entity, versions[default_version(versions, stated)]
+
+
+def _xid_of(subject: str) -> Xid | None:
+    """The entity that an error is about, if it is about one."""
+    try:
+        xid = Xid.parse(subject.partition("$")[0].removesuffix("/meta"))
+    except ValueError:
+        return None
+    return xid if xid.gid else None
+
+
+def _path(name: str) -> list[str]:
+    """The names that lead to an attribute; to the whole array of what is in one."""
+    try:
+        steps, end = read_path(name)
+    except ValueError:
+        return []
+    names: list[str] = []
+    for step in steps:
+        if not isinstance(step, Key):
+            return names
+        names.append(step.name)
+    return names if end == len(name) else []
+
+
+def _move(entity: Members, path: list[str], keeper: Members) -> bool:
+    *outer, name = path
+    holder: Any = entity
+    for step in outer:
+        holder = holder.get(step) if isinstance(holder, dict) else None
+    if not isinstance(holder, dict) or name not in holder:
+        return False
+    place: Any = keeper.setdefault(OLDER, {})
+    for step in outer:
+        place = place.setdefault(step, {}) if isinstance(place, dict) else None
+    if not isinstance(place, dict) or name in place:
+        return False
+    place[name] = _exact(holder.pop(name))
+    return True
+
+
+def _exact(value: Any) -> Any:
+    """A value whose integers every reader of JSON reads the same: too large ones are text."""
+    if isinstance(value, dict):
+        return {name: _exact(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_exact(item) for item in value]
+    is_large = isinstance(value, int) and abs(value) > _LARGEST
+    return str(value) if is_large else value

@@ -1,0 +1,1 @@
+"""`concord lint`: check documents without a node."""

@@ -1,0 +1,188 @@
+"""Rewrites a document of any edition to the newest, and says what it rewrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from catalog.documents.editions import (
+    NEWEST_EDITION,
+    SPECVERSIONS,
+    StatedEdition,
+    is_certainly_newest,
+    oldest,
+    stated_edition,
+)
+from catalog.documents.rewriter import (
+    RC4_ATTRIBUTES,
+    DocumentPart,
+    LeftOut,
+    Rewrite,
+    Rewriter,
+    RewriteRule,
+)
+from catalog.documents.rewrites.attributes import (
+    lower_names,
+    rewrite_description,
+    rewrite_entity,
+    trim_urls,
+)
+from catalog.documents.rewrites.endpoints import rewrite_endpoint
+from catalog.documents.rewrites.messages import rewrite_message
+from catalog.documents.rewrites.protocols import rewrite_format
+from catalog.documents.rewrites.schemas import rewrite_schema
+
+_COLLECTIONS = {
+    "definitiongroups": "messagegroups",
+    "messagegroups": "messagegroups",
+    "schemagroups": "schemagroups",
+    "endpoints": "endpoints",
+}
+_RESOURCES = {"endpoints": "messages", "messagegroups": "messages", "schemagroups": "schemas"}
+_RENAMED = RewriteRule("collections have other names now", "0.5")
+_DERIVED = RewriteRule("what a collection's address is called comes from its name", "0.5")
+_FILE = RewriteRule("a registry has no schema, edition and id of a file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migrated:
+    """A document in the newest edition, and everything that makes it differ from its source."""
+
+    document: dict[str, Any]
+    found: StatedEdition
+    rewrites: tuple[Rewrite, ...]
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def older(self) -> tuple[Rewrite, ...]:
+        """The rewrites of what an older edition has in another way."""
+        return tuple(rewrite for rewrite in self.rewrites if rewrite.rule.edition)
+
+
+def migrate(document: Mapping[str, Any], *, keep_unknown: bool = False) -> Migrated:
+    """Rewrite a document to the newest edition; one of that edition stays as it is.
+
+    Args:
+        document: what a JSON or YAML file holds.
+        keep_unknown: keep what cannot be rewritten in the extension attribute `older` of its
+            entity, as the tree of names that it was in.
+    """
+    copy: dict[str, Any] = orjson.loads(orjson.dumps(document))
+    trail = Rewriter(keep_unknown=keep_unknown, stated=stated_edition(document))
+    root = DocumentPart(copy, "", trail)
+    if not is_certainly_newest(document):
+        _rewrite_groups(root)
+    return Migrated(
+        document=copy,
+        found=_found(document, trail.rewrites),
+        rewrites=tuple(trail.rewrites),
+        left_out=tuple(trail.left_out),
+    )
+
+
+def root_of(document: dict[str, Any]) -> dict[str, Any]:
+    """A migrated document as a registry, without what only a file can say.
+
+    The `id` of an early edition is the document's own, not that of the registry it goes to.
+    """
+    part = DocumentPart(dict(document), "", Rewriter())
+    for name in ("$schema", "id", "specVersion", "specversion"):
+        part.drop(name, _FILE)
+    rewrite_description(part)
+    _rename_derived(part)
+    return part.members
+
+
+def _found(document: Mapping[str, Any], rewrites: list[Rewrite]) -> StatedEdition:
+    stated = stated_edition(document)
+    rules = [rewrite.rule for rewrite in rewrites if rewrite.rule.is_evidence]
+    named = oldest([rule.edition for rule in rules if rule.edition])
+    if named is None:
+        reason = f"it says so: {SPECVERSIONS[stated]}" if stated else "it has no older names"
+        return StatedEdition(edition=stated or NEWEST_EDITION, reason=reason)
+    evidence = next(r for r in rewrites if r.rule.edition == named and r.rule.is_evidence)
+    edition = stated if stated in ("0.4", "0.5") and named == "0.5" else named
+    return StatedEdition(edition=edition, reason=f"{evidence.pointer}: {evidence.rule.text}")
+
+
+def _rewrite_groups(root: DocumentPart) -> None:
+    for name in list(root.members):
+        plural = _COLLECTIONS.get(name.lower())
+        if plural is not None and name != plural:
+            _rename_collection(root, name, plural)
+    for plural, resources in _RESOURCES.items():
+        for key, group in root.entities(plural):
+            _rewrite_group(plural, resources, key, group)
+    _rename_derived(root)
+
+
+def _rename_collection(owner: DocumentPart, name: str, plural: str) -> None:
+    """A collection that is there by both of its names becomes one."""
+    older, newer = owner.inside(name), owner.inside(plural)
+    if older is None or newer is None:
+        owner.rename(name, plural, _RENAMED)
+        return
+    for key in list(older.members):
+        older.move(key, newer, key, _RENAMED)
+    if not older.members:
+        owner.drop(name, _RENAMED)
+    else:
+        owner.leave_out(name, f'some of it is in "{plural}", and differs')
+
+
+def _rewrite_group(plural: str, resources: str, key: str, group: DocumentPart) -> None:
+    _rename_derived(group)
+    lower_names(group)
+    if resources == "messages" and "definitions" in group.members:
+        _rename_collection(group, "definitions", "messages")
+    rewrite_group_itself(plural, key, group)
+    rewrite = rewrite_schema if resources == "schemas" else rewrite_message
+    for id, resource in group.entities(resources):
+        _rename_derived(resource)
+        rewrite(resource, id)
+        restore_exact(resource)
+        for _, version in resource.entities("versions"):
+            restore_exact(version)
+    restore_exact(group)
+
+
+def rewrite_group_itself(plural: str, key: str, group: DocumentPart) -> None:
+    """Rewrite a group without its resources."""
+    if plural == "endpoints":
+        rewrite_endpoint(group, key)
+    else:
+        trim_urls(group)
+        if plural == "messagegroups":
+            rewrite_format(group)
+        rewrite_entity(group, key, plural.removesuffix("s"))
+
+
+def _rename_derived(owner: DocumentPart) -> None:
+    """Addresses and sizes of collections, which are named after them."""
+    for name in list(owner.members):
+        for suffix in ("Url", "URL", "Count"):
+            if name.endswith(suffix):
+                collection = name.removesuffix(suffix).lower()
+                collection = _COLLECTIONS.get(collection, collection)
+                collection = "messages" if collection == "definitions" else collection
+                owner.rename(name, collection + suffix.lower(), _DERIVED)
+
+
+_RULE = RewriteRule("what the older edition cannot express is what its extension says")
+
+
+def restore_exact(entity: DocumentPart) -> None:
+    """Give an entity the attributes that a document was written to preserve."""
+    exact = entity.members.get(RC4_ATTRIBUTES)
+    if not isinstance(exact, dict):
+        return
+    entity.drop(RC4_ATTRIBUTES, _RULE)
+    for name, value in exact.items():
+        if value is None:
+            entity.drop(name, _RULE)
+        elif name != RC4_ATTRIBUTES:
+            entity.set(name, value, _RULE)
+    entity.trail.forget_left_out(f"{entity.pointer}/")

@@ -1,0 +1,128 @@
+"""Older names and shapes of endpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catalog.documents.rewriter import DocumentPart, RewriteRule
+from catalog.documents.rewrites.attributes import rewrite_entity, trim_urls
+from catalog.documents.rewrites.protocols import family, rewrite_format, rewrite_protocol
+from catalog.documents.rewrites.references import is_message_xid, message_xid, rewrite_references
+
+_AMQP_DASHES = frozenset(
+    {"link-properties", "connection-properties", "distribution-mode", "connection-capabilities"}
+    | {"node-capabilities", "source-filters", "terminus-durability", "expiry-policy"}
+    | {"sender-settle-mode", "receiver-settle-mode"}
+)
+_OPTIONS = {
+    "amqp": {
+        old: name
+        for name in _AMQP_DASHES
+        for old in (name.replace("-", ""), name.replace("-", "_"))
+    },
+    "mqtt": {
+        "clean-session": "cleansession",
+        "will-topic": "willtopic",
+        "will-message": "willmessage",
+    },
+    "kafka": {"consumer-group": "consumergroup"},
+}
+
+_USAGE = RewriteRule("usage is an array", "rc1")
+_GROUPS = RewriteRule("definition groups are called message groups", "0.5")
+_CONFIG = RewriteRule("the configuration of an endpoint is its protocol and protocoloptions", "0.5")
+_STRICT = RewriteRule("strict is called deployed", "0.5")
+_DEPLOYED = RewriteRule("an endpoint is deployed unless it says otherwise; it was not", "0.5")
+_ADDRESS = RewriteRule("each address of an endpoint is an object with a uri", "0.5")
+_INSIDE = RewriteRule("addresses, options and deployed belong to protocoloptions", "rc3")
+_NESTED = RewriteRule("options are members of protocoloptions", "rc3")
+_AUTHORIZATION = RewriteRule("authorization is an array", "rc3")
+_NAMES = RewriteRule("protocol options have the names of the standard", "rc3")
+_WILL = RewriteRule("a will is a message of this catalog, named by its xid", "0.5")
+_CLEAN = RewriteRule("what MQTT 5 calls clean start is called cleanstart", "rc3")
+
+
+def rewrite_endpoint(part: DocumentPart, key: str) -> None:
+    """Rewrite an endpoint without its messages."""
+    trim_urls(part)
+    if isinstance(usage := part.members.get("usage"), str):
+        part.set("usage", [usage], _USAGE)
+    _rewrite_config(part)
+    rewrite_format(part)
+    for name in ("definitionGroups", "definitiongroups"):
+        part.rename(name, "messagegroups", _GROUPS)
+    rewrite_references(part, "messagegroups")
+    _rewrite_outside(part)
+    if (options := part.inside("protocoloptions")) is not None:
+        _rewrite_options(options, part.members.get("protocol"))
+    rewrite_entity(part, key, "endpoint")
+
+
+def _rewrite_config(part: DocumentPart) -> None:
+    config = part.inside("config")
+    options = part.opened("protocoloptions") if config is not None else None
+    if config is None or options is None:
+        part.leave_out("config", "it is no object, or protocoloptions is none")
+        return
+    config.move("protocol", part, "protocol", _CONFIG)
+    rewrite_protocol(part)
+    if not isinstance(config.members.get("strict", False), bool):
+        config.leave_out("strict", "it is neither true nor false")
+    config.move("strict", options, "deployed", _STRICT)
+    if "deployed" not in options.members:
+        options.set("deployed", False, _DEPLOYED)
+    _flatten(config, options, _CONFIG)
+    for name in list(config.members):
+        config.move(name, options, name, _CONFIG)
+    if not config.members:
+        part.drop("config", _CONFIG)
+    else:
+        part.leave_out("config", "something in it is at its new place already")
+
+
+def _rewrite_outside(part: DocumentPart) -> None:
+    """Some wrote what belongs to the protocol into the endpoint itself."""
+    found = {"endpoints": list, "deployed": bool}
+    names = [name for name, kind in found.items() if isinstance(part.members.get(name), kind)]
+    if names and (options := part.opened("protocoloptions")) is not None:
+        for name in names:
+            part.move(name, options, name, _INSIDE)
+
+
+def _rewrite_options(options: DocumentPart, protocol: Any) -> None:
+    _flatten(options, options, _NESTED)
+    if isinstance(addresses := options.members.get("endpoints"), list):
+        options.set("endpoints", [_address(item) for item in addresses], _ADDRESS)
+    if isinstance(authorization := options.members.get("authorization"), dict):
+        options.set("authorization", [authorization], _AUTHORIZATION)
+    for old, new in _OPTIONS.get(family(protocol), {}).items():
+        options.rename(old, new, _NAMES)
+    if isinstance(protocol, str) and protocol.lower() in ("mqtt", "mqtt/5.0"):
+        options.rename("cleansession", "cleanstart", _CLEAN)
+    if family(protocol) == "mqtt" and isinstance(options.members.get("willmessage"), str):
+        _rewrite_will(options)
+
+
+def _rewrite_will(options: DocumentPart) -> None:
+    """Early editions have a JSON pointer, or a URI of anywhere."""
+    options.set("willmessage", message_xid(options.members["willmessage"]), _WILL)
+    if not is_message_xid(options.members["willmessage"]):
+        options.leave_out("willmessage", "a will has to be a message of this catalog")
+
+
+def _flatten(holder: DocumentPart, options: DocumentPart, rule: RewriteRule) -> None:
+    nested = holder.inside("options")
+    if nested is None:
+        return
+    for name in list(nested.members):
+        nested.move(name, options, name, rule)
+    if not nested.members:
+        holder.drop("options", rule)
+
+
+def _address(item: Any) -> Any:
+    if isinstance(item, str):
+        return {"uri": item}
+    if isinstance(item, dict) and "url" in item and "uri" not in item:
+        return {("uri" if name == "url" else name): value for name, value in item.items()}
+    return item

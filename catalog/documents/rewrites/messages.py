@@ -1,0 +1,116 @@
+"""Older names and shapes of message definitions."""
+
+from __future__ import annotations
+
+from catalog.documents.rewriter import DocumentPart, RewriteRule
+from catalog.documents.rewrites.attributes import (
+    leave_out_other_id,
+    lower_names,
+    rewrite_entity,
+    trim_urls,
+)
+from catalog.documents.rewrites.defaultversion import rewrite_default_version
+from catalog.documents.rewrites.protocols import rewrite_format, rewrite_message_options
+from catalog.documents.rewrites.references import newer_reference, rewrite_references
+from catalog.documents.rewrites.valuetypes import rewrite_envelope_types
+
+_RENAMED = {
+    "basemessageurl": RewriteRule("the base message is called basemessage", "rc2"),
+    "schemaformat": RewriteRule("the schema of a message is its dataschema", "0.5"),
+    "schema": RewriteRule("the schema of a message is its dataschema", "0.5"),
+    "schemauri": RewriteRule("the schema of a message is its dataschema", "0.5"),
+    "schemaurl": RewriteRule("the schema of a message is its dataschema", "0.5"),
+    "dataschemaurl": RewriteRule("the address of a schema is its dataschemauri", "rc2"),
+}
+_NEW_NAMES = {
+    "basemessageurl": "basemessage",
+    "schemaformat": "dataschemaformat",
+    "schema": "dataschema",
+    "schemauri": "dataschemauri",
+    "schemaurl": "dataschemauri",
+    "dataschemaurl": "dataschemauri",
+}
+_REFERENCES = ("basemessage", "basemessageuri", "dataschemauri")
+_METADATA = RewriteRule("metadata is that of the envelope, or the options of the protocol", "0.5")
+_WRAPPED = RewriteRule("the attributes of an event are members of envelopemetadata", "0.5")
+_PROTOCOL_METADATA = RewriteRule("the metadata of a protocol is called protocoloptions", "rc2")
+_NAME = RewriteRule("the name of an attribute of an event is its key", "0.5")
+_XREF = RewriteRule("a message that is defined elsewhere is a cross reference", "0.5")
+
+
+def rewrite_message(part: DocumentPart, key: str) -> None:
+    """Rewrite a message definition with its versions."""
+    lower_names(part)
+    _rewrite_content(part)
+    rewrite_entity(part, key, "message")
+    if (meta := part.inside("meta")) is not None:
+        leave_out_other_id(meta, key, "messageid")
+    for id, version in part.entities("versions"):
+        lower_names(version)
+        leave_out_other_id(version, key, "messageid")
+        _rewrite_content(version)
+        rewrite_entity(version, id, "version")
+    rewrite_default_version(part)
+    _rewrite_xref(part)
+
+
+def _rewrite_content(part: DocumentPart) -> None:
+    trim_urls(part)
+    rewrite_format(part)
+    _rewrite_metadata(part)
+    for old, new in _NEW_NAMES.items():
+        part.rename(old, new, _RENAMED[old])
+    rewrite_references(part, *_REFERENCES)
+    if (metadata := part.inside("envelopemetadata")) is not None:
+        for name, attribute in metadata.parts():
+            _rewrite_name(attribute, name)
+        rewrite_envelope_types(metadata)
+    rewrite_message_options(part)
+
+
+def _rewrite_metadata(part: DocumentPart) -> None:
+    metadata = part.inside("metadata")
+    if metadata is not None:
+        is_event = "attributes" in metadata.members or "protocol" not in part.members
+        is_event |= "envelope" in part.members
+        name = "envelopemetadata" if is_event else "protocoloptions"
+        part.rename("metadata", name, _METADATA)
+    part.rename("protocolmetadata", "protocoloptions", _PROTOCOL_METADATA)
+    envelope = part.inside("envelopemetadata")
+    if envelope is not None and (wrapped := _wrapped(envelope)) is not None:
+        for name in list(wrapped.members):
+            wrapped.move(name, envelope, name, _WRAPPED)
+        envelope.drop("attributes", _WRAPPED)
+
+
+def _wrapped(envelope: DocumentPart) -> DocumentPart | None:
+    """The attributes of an event, unless there is an attribute of that name."""
+    attributes = envelope.inside("attributes")
+    if attributes is None or not attributes.members or len(envelope.members) > 1:
+        return None
+    is_wrapper = all(isinstance(value, dict) for value in attributes.members.values())
+    return attributes if is_wrapper else None
+
+
+def _rewrite_name(attribute: DocumentPart, key: str) -> None:
+    """The name beside a key says nothing, or something that has no place."""
+    if attribute.members.get("name") == key:
+        attribute.drop("name", _NAME)
+    else:
+        attribute.leave_out("name", "the name of an attribute of an event is its key")
+
+
+def _rewrite_xref(part: DocumentPart) -> None:
+    """A definition that another group has borrowed has nothing of its own."""
+    for name in ("uri", "xref"):
+        target = part.members.get(name)
+        if not isinstance(target, str):
+            continue
+        xid = newer_reference(target).removeprefix("#")
+        if not xid.startswith("/messagegroups/"):
+            part.leave_out(name, "a cross reference has to be to a message of this catalog")
+        elif (meta := part.opened("meta")) is not None:
+            part.move(name, meta, "xref", _XREF)
+            meta.set("xref", xid, _XREF)
+            for other in [name for name in part.members if name not in ("messageid", "meta")]:
+                part.leave_out(other, "a cross reference has what its target has")

@@ -1,0 +1,136 @@
+"""Applies documents to a catalog in memory as a node would, and says what it would refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from catalog.formats import COMPATIBILITIES, FORMATS
+from catalog.lint.memorycatalog import MemoryCatalog
+from catalog.model.capabilities import offered_with
+from catalog.model.configuration import Configuration
+from catalog.model.entity import Entity
+from catalog.model.errors import XRegistryError
+from catalog.model.interaction import Interaction
+from catalog.model.xid import Xid
+from catalog.writing.decide import Decider
+from catalog.writing.formatcheck import Direction, DocumentChecker
+from catalog.writing.transaction import touched_by
+
+HERE = "urn:concord:lint"
+# What a fresh node can do.
+CAPABILITIES = offered_with(FORMATS, COMPATIBILITIES).initially
+_START = datetime(2000, 1, 1, tzinfo=UTC)
+# An interaction without what a round found is looked at again, until nothing more is found.
+_MOST_ROUNDS = 20
+
+
+class AcceptingChecker:
+    """Finds nothing wrong with what is in force already."""
+
+    async def validate(self, format: str, document: bytes) -> str:
+        return ""
+
+    async def compare(self, format: str, older: bytes, newer: bytes, direction: Direction) -> str:
+        return ""
+
+
+@dataclass(slots=True, kw_only=True)
+class LintedCatalog:
+    """A catalog that documents are applied to, one after the other."""
+
+    configuration: Configuration
+    memory: MemoryCatalog = field(default_factory=MemoryCatalog)
+    written: set[str] = field(default_factory=set)
+    _moments: int = 0
+
+    def __post_init__(self) -> None:
+        if "/" not in self.memory.entities:
+            self.memory.add(_registry())
+
+    async def apply(
+        self, groups: Mapping[str, Any], checker: DocumentChecker
+    ) -> list[XRegistryError]:
+        """Import a document, without what a node would refuse.
+
+        Whatever epochs it has are overlooked: they are those of another catalog.
+
+        Returns:
+            why it would be refused: every violation once, those that are found only without
+            the others, too.
+        """
+        interaction, found = self._read(groups)
+        for _ in range(_MOST_ROUNDS):
+            try:
+                await self._write(interaction, checker)
+                break
+            except XRegistryError as error:
+                violations = error.violations or (error,)
+                found += violations
+                if not _leave_out(interaction, violations):
+                    break
+        return list({(each.type, each.subject, each.title): each for each in found}.values())
+
+    def _read(self, groups: Mapping[str, Any]) -> tuple[Interaction, list[XRegistryError]]:
+        model, found = self.configuration.model, list[XRegistryError]()
+        interaction = Interaction(ignore=frozenset({"epoch"}))
+        for plural, collection in groups.items():
+            try:
+                interaction.post_registry(model, {plural: collection})
+            except XRegistryError as error:
+                found.append(error)
+        found += interaction.violations
+        interaction.violations = []
+        return interaction, found
+
+    async def _write(self, interaction: Interaction, checker: DocumentChecker) -> None:
+        decider = Decider(
+            content=self.memory,
+            configuration=self.configuration,
+            authority=HERE,
+            checker=checker,
+            is_exclusive=True,
+            is_referred=True,
+            has_lived=False,
+        )
+        self._moments += 1
+        before = self.memory.touched(touched_by(interaction, self.configuration.revision))
+        now = _START + timedelta(seconds=self._moments)
+        outcome = await decider.decide(interaction, before, now)
+        self.memory.put(outcome)
+        self.written |= outcome.after.keys()
+
+
+def _registry() -> Entity:
+    return Entity.sealed(
+        xid="/",
+        kind="registry",
+        authority=HERE,
+        origin="/",
+        epoch=1,
+        attributes={"registryid": "lint"},
+        createdat=_START,
+        modifiedat=_START,
+    )
+
+
+def _leave_out(interaction: Interaction, violations: Sequence[XRegistryError]) -> bool:
+    """Take away the resources and groups that violations are about; whether there are any."""
+    refused = {xid.resource if xid.rid else xid for v in violations if (xid := entity_of(v))}
+    size = len(interaction.groups) + len(interaction.resources)
+    interaction.groups = [each for each in interaction.groups if each.xid not in refused]
+    interaction.resources = [
+        each for each in interaction.resources if refused.isdisjoint({each.xid, each.xid.group})
+    ]
+    return len(interaction.groups) + len(interaction.resources) < size
+
+
+def entity_of(violation: XRegistryError) -> Xid | None:
+    """The entity that an error is about; not the registry."""
+    try:
+        xid = Xid.parse(violation.subject.partition("$")[0].removesuffix("/meta"))
+    except ValueError:
+        return None
+    return xid if xid.gid else None

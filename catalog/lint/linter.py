@@ -1,0 +1,256 @@
+"""Lints documents as one set: each is imported into a catalog in memory, then all is looked at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from catalog.lint.declaredentities import DeclaredEntities
+from catalog.lint.finding import Finding
+from catalog.lint.lintedcatalog import AcceptingChecker, LintedCatalog, entity_of
+from catalog.lint.memorycatalog import KnownEntities
+from catalog.lint.publishedchanges import PublishedChanges
+from catalog.model.configuration import Configuration
+from catalog.model.dotpath import Index, Key, read_path
+from catalog.model.entity import Entity
+from catalog.model.errors import Readonly, XRegistryError
+from catalog.model.xid import Xid
+from catalog.rules import DomainRules, Subject, references_of
+from catalog.rules.fault import pointer
+from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, DocumentChecker
+
+BASE_UNUSABLE = "base_unusable"
+DECLARED_TWICE = "declared_twice"
+NOT_CHECKED = "not_checked"
+REFERENCE_ELSEWHERE = "reference_elsewhere"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintBase:
+    """What documents are held against: what is in force.
+
+    Args:
+        name: what it is called.
+        documents: what it holds.
+        is_former: they are the former state of the documents, so what is only here is gone.
+        absent: the xids of groups that are certainly not there.
+        authorities: by xid, those of replicas.
+        urls: of the catalog's root, without a trailing slash.
+    """
+
+    name: str
+    documents: Sequence[DeclaredEntities]
+    is_former: bool
+    absent: frozenset[str] = frozenset()
+    authorities: dict[str, str] = field(default_factory=dict)
+    urls: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Linter:
+    """One set of documents, and the catalog that they are for.
+
+    Args:
+        documents: in the order in which they are imported.
+        configuration: the model, and what can be checked.
+        checker: knows the formats of documents.
+        base: what they are held against, if anything.
+    """
+
+    documents: Sequence[DeclaredEntities]
+    configuration: Configuration
+    checker: DocumentChecker
+    base: LintBase | None = None
+    _findings: list[Finding] = field(default_factory=list)
+
+    async def run(self) -> list[Finding]:
+        """Everything that is found, each with its document if it is about one."""
+        before = await self._in_force()
+        after = LintedCatalog(configuration=self.configuration, memory=before.memory.copy())
+        for document in self.documents:
+            for violation in await after.apply(document.groups, self.checker):
+                if not _is_left_alone(document, violation):
+                    self._findings.append(_refused(document, violation))
+        gone = self._gone(after)
+        known = self._known(after, gone)
+        rules = DomainRules(self.configuration.model)
+        for xid in sorted(after.written - {"/"}):
+            subject = _subject(after.memory.entities[xid])
+            self._findings += self._broken(rules, subject, known)
+            self._findings += self._unchecked(after.memory.entities[xid])
+        self._findings += self._elsewhere(after, known)
+        self._findings += self._twice()
+        if self.base is not None:
+            changes = PublishedChanges(
+                before=before.memory,
+                after=after.memory,
+                model=self.configuration.model,
+                capabilities=self.configuration.capabilities,
+                checker=self.checker,
+                gone=gone,
+            )
+            self._findings += [each async for each in self._changed(changes, after)]
+        return self._findings
+
+    async def _in_force(self) -> LintedCatalog:
+        catalog = LintedCatalog(configuration=self.configuration)
+        for document in self.base.documents if self.base is not None else ():
+            for violation in await catalog.apply(document.groups, AcceptingChecker()):
+                assert self.base is not None
+                self._findings.append(
+                    Finding(
+                        severity="note",
+                        rule=BASE_UNUSABLE,
+                        subject=violation.subject,
+                        message=f"Nothing was held against this in {self.base.name}, which "
+                        f"has it wrong there: {violation.title}",
+                    )
+                )
+        for xid, authority in self.base.authorities.items() if self.base is not None else ():
+            if (entity := catalog.memory.entities.get(xid)) is not None:
+                catalog.memory.add(replace(entity, authority=authority))
+        return catalog
+
+    def _gone(self, after: LintedCatalog) -> frozenset[str]:
+        """What the documents had before, and have no more."""
+        if self.base is None or not self.base.is_former:
+            return frozenset()
+        here = self._declared()
+        bodies = [body for document in self.documents for body in document.bodies.items()]
+        # A resource without `versions` stands for its default one.
+        plain = [Xid.parse(xid) for xid, body in bodies if not body.get("versions")]
+        found = (after.memory.version(xid) for xid in plain if xid.kind == "resource")
+        implied = {each.xid for each in found if each is not None}
+        before = {xid for document in self.base.documents for xid in document.pointers}
+        return frozenset(before - here - implied)
+
+    def _declared(self) -> set[str]:
+        return {xid for document in self.documents for xid in document.pointers}
+
+    def _known(self, after: LintedCatalog, gone: frozenset[str]) -> KnownEntities:
+        declared, base = self._declared(), self.base
+        here = declared | after.memory.entities.keys() - {"/"}
+        groups = {str(Xid.parse(xid).group) for xid in here}
+        return KnownEntities(
+            memory=after.memory,
+            declared=declared,
+            groups=frozenset(groups).union(base.absent if base is not None else ()),
+            gone=gone,
+            bases=base.urls if base is not None else (),
+        )
+
+    def _place(self, finding: Finding, *steps: str) -> Finding:
+        """A finding with its document: the last one that declares what it is about."""
+        xid = Xid.parse(finding.subject)
+        above = (xid, xid.resource, xid.group) if xid.rid else (xid,)
+        for owner in above:
+            for document in reversed(self.documents):
+                if (at := document.pointers.get(str(owner))) is not None:
+                    return replace(finding, file=document.file, pointer=at + "".join(steps))
+        return finding
+
+    def _broken(
+        self, rules: DomainRules, subject: Subject, known: KnownEntities
+    ) -> Iterator[Finding]:
+        found = rules.examine(subject, known) + rules.examine_references(subject, known)
+        for fault in found:
+            finding = Finding(
+                severity="warning",
+                rule=fault.rule.name,
+                subject=str(subject.xid),
+                message=fault.message,
+                source=fault.rule.source,
+            )
+            yield self._place(finding, fault.pointer)
+
+    def _unchecked(self, entity: Entity) -> Iterator[Finding]:
+        for name in (FORMAT, COMPATIBILITY):
+            reason = entity.attributes.get(f"{name}reason")
+            if entity.kind == "version" and entity.attributes.get(name) is False and reason:
+                finding = Finding(
+                    severity="note", rule=NOT_CHECKED, subject=entity.xid, message=f"{reason}."
+                )
+                yield self._place(finding)
+
+    def _elsewhere(self, after: LintedCatalog, known: KnownEntities) -> Iterator[Finding]:
+        """References to groups of which nothing is known, so that nobody can tell."""
+        found: Counter[tuple[str, str]] = Counter()
+        for xid in sorted(after.written - {"/"}):
+            subject = _subject(after.memory.entities[xid])
+            place = self._place(Finding(severity="note", rule="", message="", subject=xid))
+            for reference in references_of(subject, known):
+                if known.groups.isdisjoint(str(target.group) for target in reference.targets):
+                    found[place.file, str(reference.targets[0].group)] += 1
+        for (file, group), count in found.items():
+            what = "A reference leads" if count == 1 else f"{count} references lead"
+            yield Finding(
+                severity="note",
+                rule=REFERENCE_ELSEWHERE,
+                file=file,
+                message=f"{what} to {group}, which is in none of these documents; --against with "
+                "the URL of a catalog looks there.",
+            )
+
+    def _twice(self) -> Iterator[Finding]:
+        """Who is imported last wins, so two documents have to say the same of one entity."""
+        first: dict[str, DeclaredEntities] = {}
+        for document in self.documents:
+            for xid, at in document.pointers.items():
+                other = first.setdefault(xid, document)
+                if other is document or Xid.parse(xid).vid:
+                    continue
+                model = self.configuration.model
+                if other.own_of(xid, model) != document.own_of(xid, model):
+                    yield Finding(
+                        severity="warning",
+                        rule=DECLARED_TWICE,
+                        file=document.file,
+                        subject=xid,
+                        pointer=at,
+                        message=f"{other.file} says something else of it; which one holds would "
+                        "depend on the order. Say it in one place.",
+                    )
+
+    async def _changed(
+        self, changes: PublishedChanges, after: LintedCatalog
+    ) -> AsyncIterator[Finding]:
+        async for finding in changes.find(self._declared() & after.memory.entities.keys()):
+            yield self._place(finding)
+
+
+def _subject(entity: Entity) -> Subject:
+    return Subject(xid=entity.path, attributes=entity.attributes)
+
+
+def _is_left_alone(document: DeclaredEntities, violation: XRegistryError) -> bool:
+    """What is a replica both in a document and in the catalog is not imported."""
+    xid = entity_of(violation) if isinstance(violation, Readonly) else None
+    return xid is not None and document.is_readonly(xid)
+
+
+def _refused(document: DeclaredEntities, violation: XRegistryError) -> Finding:
+    """An error of the engine, with the attribute that it names."""
+    at = document.pointer_to(violation.subject)
+    steps = _steps(violation.arguments.get("name", "")) if entity_of(violation) else []
+    text = f"{violation.title} {violation.detail}".strip()
+    return Finding(
+        severity="error",
+        rule=violation.name,
+        file=document.file,
+        subject=violation.subject,
+        pointer=at + pointer(*steps),
+        message=text,
+    )
+
+
+def _steps(path: str) -> list[str | int]:
+    """What an error calls an attribute, as the steps that lead to it."""
+    try:
+        steps, _ = read_path(path)
+    except ValueError:
+        return []
+    found = (
+        s.name if isinstance(s, Key) else s.number for s in steps if isinstance(s, Key | Index)
+    )
+    return list(found)

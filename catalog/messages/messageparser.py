@@ -1,0 +1,193 @@
+"""Reads messages: CloudEvents in JSON or in HTTP headers, and protocols' messages as JSON.
+
+Sources: cloudevents/json-format.md, section 3; cloudevents/http-protocol-binding.md, 3.1. The
+JSON form of a protocol's message is this project's own: its members are called as in a
+definition's `protocoloptions`, with plain values, and `payload` or `payload_base64`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from catalog.messages.cloudeventbinding import event_in
+from catalog.messages.message import JSON_TYPE, CarriedEvent, Entry, Message, Payload, pointer
+from catalog.messages.protocols import MessageProtocol, protocol_of
+from catalog.model.errors import ParsingData
+
+_PREFIX = "ce-"
+_NO_OPTIONS = frozenset({"envelope", "payload", "payload_base64", "protocol"})
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def read_json_message(value: Any, protocol: str) -> Message:
+    """A CloudEvent if it has a `specversion`, else a protocol's message.
+
+    Args:
+        protocol: the definition's, which holds where the message names none.
+
+    Raises:
+        ParsingData: it is neither.
+    """
+    if not isinstance(value, dict):
+        raise ParsingData(error_detail="a message is a JSON object")
+    if "specversion" in value:
+        return Message(event=read_event(value))
+    own = _text(value, "protocol") or protocol
+    known = protocol_of(own)
+    given = {name: part for name, part in value.items() if name not in _NO_OPTIONS}
+    if known is None and given and not own:
+        raise ParsingData(
+            error_detail="it is no CloudEvent, as it has no specversion, and names no protocol"
+        )
+    message = Message(
+        protocol=own,
+        envelope=_text(value, "envelope"),
+        options=_options(known, given) if own else None,
+        sections=dict(_sections(known, given)) if known else {},
+    )
+    return event_in(message, known, _payload(value, "payload", ""), read_event)
+
+
+def read_event(value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> CarriedEvent:
+    """A CloudEvent in its JSON format.
+
+    Args:
+        value: the event.
+        steps: lead to it in the message.
+
+    Raises:
+        ParsingData: its data cannot be read.
+    """
+    attributes = {
+        name: attribute
+        for name, attribute in value.items()
+        if name not in ("data", "data_base64") and attribute is not None
+    }
+    contenttype = attributes.get("datacontenttype")
+    return CarriedEvent(
+        attributes=attributes,
+        prefix=f"{pointer(*steps)}/",
+        payload=_payload(
+            value, "data", contenttype if isinstance(contenttype, str) else "", JSON_TYPE, steps
+        ),
+    )
+
+
+def read_binary_event(headers: Iterable[tuple[str, str]], body: bytes) -> Message:
+    """A CloudEvent whose attributes are HTTP headers.
+
+    Raises:
+        ParsingData: a header is no percent-encoded UTF-8.
+    """
+    attributes: dict[str, Any] = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower == "content-type":
+            attributes["datacontenttype"] = value
+        elif lower.startswith(_PREFIX) and lower != "ce-datacontenttype":
+            attributes[lower.removeprefix(_PREFIX)] = _decode(lower, value)
+    contenttype = attributes.get("datacontenttype", "")
+    payload = Payload(content=body, contenttype=contenttype, pointer="/data") if body else None
+    return Message(event=CarriedEvent(attributes=attributes, is_structured=False, payload=payload))
+
+
+def is_binary_event(names: Iterable[str]) -> bool:
+    """Whether these names of headers make a request a CloudEvent in binary mode."""
+    return any(name.lower().startswith(_PREFIX) for name in names)
+
+
+def _decode(name: str, value: str) -> str:
+    if len(value) > 1 and value.startswith('"') and value.endswith('"'):
+        value = _ESCAPED.sub(r"\1", value[1:-1])
+    try:
+        return unquote_to_bytes(value).decode()
+    except UnicodeError as error:
+        raise ParsingData(error_detail=f"the header {name} is not UTF-8") from error
+
+
+def _payload(
+    value: Mapping[str, Any],
+    name: str,
+    contenttype: str,
+    implied: str = "",
+    steps: tuple[str, ...] = (),
+) -> Payload | None:
+    encoded = f"{name}_base64"
+    if value.get(encoded) is not None:
+        if name in value:
+            raise ParsingData(error_detail=f"{name} and {encoded} exclude each other")
+        content = _from_base64(value, encoded)
+        return Payload(content=content, contenttype=contenttype, pointer=pointer(*steps, encoded))
+    if name not in value:
+        return None
+    return Payload(
+        content=value[name], contenttype=contenttype or implied, pointer=pointer(*steps, name)
+    )
+
+
+def _from_base64(value: Mapping[str, Any], name: str) -> bytes:
+    try:
+        return base64.b64decode(_text(value, name), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ParsingData(error_detail=f"{name} is not base64") from error
+
+
+def _text(value: Mapping[str, Any], name: str) -> str:
+    text = value.get(name)
+    if text is not None and not isinstance(text, str):
+        raise ParsingData(error_detail=f"{name} must be a string")
+    return text or ""
+
+
+def _options(protocol: MessageProtocol | None, given: Mapping[str, Any]) -> dict[str, Entry]:
+    if protocol is None:
+        return {}
+    named = {
+        protocol.canonical(name): Entry(name=name, value=value, pointer=pointer(name))
+        for name, value in given.items()
+    }
+    unknown = sorted({*named} - {*protocol.options} - {*protocol.sections})
+    if unknown:
+        raise ParsingData(
+            error_detail=f"a message of {protocol.name} has no {', '.join(unknown[:3])}"
+        )
+    return {name: value for name, value in named.items() if name in protocol.options}
+
+
+def _sections(
+    protocol: MessageProtocol, given: Mapping[str, Any]
+) -> Iterator[tuple[str, tuple[Entry, ...]]]:
+    for name, value in given.items():
+        section = protocol.canonical(name)
+        if section in protocol.sections and value is not None:
+            is_named = bool(protocol.sections[section])
+            entries = _entries(name, value)
+            yield (
+                section,
+                tuple(
+                    Entry(name=protocol.canonical(e.name), value=e.value, pointer=e.pointer)
+                    if is_named
+                    else e
+                    for e in entries
+                ),
+            )
+
+
+def _entries(section: str, value: Any) -> Iterator[Entry]:
+    """A map, or a list of names and values, in which a name may come again."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            yield Entry(name=name, value=entry, pointer=pointer(section, name))
+        return
+    if not isinstance(value, list):
+        raise ParsingData(error_detail=f"{section} must be an object or an array")
+    for place, entry in enumerate(value):
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            raise ParsingData(error_detail=f"each of {section} needs a name and a value")
+        at = pointer(section, place, "value")
+        yield Entry(name=entry["name"], value=entry.get("value"), pointer=at)

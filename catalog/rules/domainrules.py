@@ -1,0 +1,55 @@
+"""Finds the rules that hold for an entity, by its type in a model, and applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from catalog.model.schema import Attribute, Model
+from catalog.model.xid import Xid
+from catalog.rules.endpointrules import check_endpoint
+from catalog.rules.fault import EntityLookup, Fault, Subject
+from catalog.rules.messagerules import check_message, check_messagegroup
+from catalog.rules.referencerules import check_bases, check_format, check_references
+
+_Check = Callable[[Subject, EntityLookup], Iterator[Fault]]
+
+# Types are those of the domains if they have these attributes, whatever else they have.
+_GROUPS: Mapping[str, tuple[frozenset[str], _Check]] = {
+    "endpoints": (frozenset({"usage", "protocol"}), check_endpoint),
+    "messagegroups": (frozenset({"envelope", "protocol"}), check_messagegroup),
+}
+_MESSAGE = frozenset({"envelope", "protocol", "dataschemauri"})
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRules:
+    """The rules of the domains, for the types of a model that are theirs."""
+
+    model: Model
+
+    def examine(self, subject: Subject, around: EntityLookup) -> list[Fault]:
+        """What is wrong with a group or a version itself, whatever its values are."""
+        xid = subject.xid
+        if self._is_message(xid):
+            return [*check_message(subject, around), *check_bases(subject, around)]
+        names, check = _GROUPS.get(xid.groups, (frozenset(), None))
+        kind = self.model.group_type(xid.groups) if xid.kind == "group" else None
+        if check is None or kind is None or not _has(kind.attributes, names):
+            return []
+        return [*check(subject, around)]
+
+    def examine_references(self, subject: Subject, around: EntityLookup) -> list[Fault]:
+        """What is wrong with what a group, a resource or a version refers to."""
+        found = [*check_references(subject, around)]
+        return [*found, *check_format(subject, around)] if self._is_message(subject.xid) else found
+
+    def _is_message(self, xid: Xid) -> bool:
+        if xid.resources != "messages" or xid.kind != "version":
+            return False
+        kind = self.model.resource_type(xid.groups, xid.resources)
+        return kind is not None and _has(kind.attributes, _MESSAGE)
+
+
+def _has(attributes: Mapping[str, Attribute], names: frozenset[str]) -> bool:
+    return names <= attributes.keys()

@@ -1,0 +1,232 @@
+"""Rules of endpoints: which roles go together, and which options go with which role.
+
+Source: endpoint/spec.md. Its options may have placeholders, of which nothing is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from catalog.rules.fault import (
+    EntityLookup,
+    Fault,
+    Rule,
+    Subject,
+    as_object,
+    has_placeholder,
+    is_blank,
+    pointer,
+    text,
+)
+from catalog.rules.protocolrules import OPTIONS, check_headers, check_method, family
+
+_SPEC = "endpoint/spec.md, "
+USAGE_EMPTY = Rule("usage_empty", f'{_SPEC}"usage"')
+USAGE_COMBINATION = Rule("usage_combination", f'{_SPEC}"usage"')
+ENVELOPE_EMPTY = Rule("envelope_empty", f'{_SPEC}"envelope"')
+ENDPOINT_PROTOCOL_EMPTY = Rule("protocol_empty", f'{_SPEC}"protocol"')
+CHANNEL_EMPTY = Rule("channel_empty", f'{_SPEC}"channel"')
+ENVELOPE_FORMAT = Rule("envelope_format", f'{_SPEC}"envelopeoptions"')
+ADDRESS_MISSING = Rule("address_missing", f'{_SPEC}"protocoloptions.endpoints"')
+ADDRESS_SCHEME = Rule("address_scheme", f'{_SPEC}"Protocol Options"')
+AUTHORIZATION_EMPTY = Rule("authorization_empty", f'{_SPEC}"protocoloptions.authorization"')
+AUTHORIZATION_MECHANISM = Rule(
+    "authorization_mechanism", f'{_SPEC}"protocoloptions.authorization.mechanism"'
+)
+ENDPOINT_TOPIC_EMPTY = Rule("topic_empty", f'{_SPEC}"Protocol Options"')
+TOPIC_WILDCARD = Rule("topic_wildcard", f'{_SPEC}"MQTT options" and "NATS options"')
+TOPIC_EXCLUSIVE = Rule("topic_exclusive", TOPIC_WILDCARD.source)
+GROUP_WITHOUT_FILTER = Rule("group_without_filter", TOPIC_WILDCARD.source)
+SHARED_GROUP_MALFORMED = Rule("shared_group_malformed", f'{_SPEC}"MQTT options"')
+ACKS_RANGE = Rule("acks_range", f'{_SPEC}"KAFKA options"')
+CONSUMERGROUP_MISSING = Rule("consumergroup_missing", ACKS_RANGE.source)
+CONSUMERGROUP_MISPLACED = Rule("consumergroup_misplaced", ACKS_RANGE.source)
+CONSUMPTION_MISPLACED = Rule("consumption_misplaced", ACKS_RANGE.source)
+
+_BOTH = frozenset({"subscriber", "consumer"})
+_WITH_BOTH = frozenset({"amqp", "mqtt", "nats"})
+_SCHEMES = {
+    "http": ("http", "https"),
+    "amqp": ("amqp", "amqps"),
+    "mqtt": ("mqtt", "mqtts", "tcp", "ssl", "wss"),
+    "nats": ("nats", "tls", "ws"),
+}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_MQTT_WILDCARD = re.compile(r"[+#]")
+_NATS_WILDCARD = re.compile(r"(?:^|\.)[*>](?:\.|$)")
+
+
+def check_endpoint(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
+    """Every rule of an endpoint, but those about references."""
+    protocol = family(subject.text("protocol"))
+    yield from _usage(subject, protocol)
+    yield from _description(subject)
+    options = subject.attributes.get(OPTIONS)
+    if isinstance(options, dict):
+        yield from _addresses(protocol, options)
+        yield from _authorization(options)
+        yield from _options(protocol, _roles(subject), options)
+
+
+def _roles(subject: Subject) -> frozenset[str]:
+    usage = subject.attributes.get("usage")
+    given = usage if isinstance(usage, list) else []
+    return frozenset(each for each in given if isinstance(each, str))
+
+
+def _usage(subject: Subject, protocol: str) -> Iterator[Fault]:
+    usage = subject.attributes.get("usage")
+    if usage == []:
+        yield USAGE_EMPTY.broken("/usage", "It is empty; name subscriber, consumer or producer.")
+    roles = _roles(subject)
+    if len(roles) < 2 or (roles == _BOTH and protocol in _WITH_BOTH):
+        return
+    hint = "subscriber and consumer go together over MQTT, AMQP and NATS only"
+    yield USAGE_COMBINATION.broken(
+        "/usage", f"Make an endpoint for each role, with one channel: {hint}."
+    )
+
+
+def _description(subject: Subject) -> Iterator[Fault]:
+    if is_blank(subject.attributes.get("channel")):
+        yield CHANNEL_EMPTY.broken("/channel", "It is empty; name it or leave it out.")
+    if is_blank(subject.attributes.get("envelope")):
+        yield ENVELOPE_EMPTY.broken("/envelope", "It is empty; name an envelope.")
+    if is_blank(subject.attributes.get("protocol")):
+        yield ENDPOINT_PROTOCOL_EMPTY.broken("/protocol", "It is empty; name a protocol.")
+    envelope = subject.object("envelopeoptions")
+    if envelope.get("mode") == "binary" and envelope.get("format") is not None:
+        yield ENVELOPE_FORMAT.broken(
+            "/envelopeoptions/format", "In binary mode events have no format; leave it out."
+        )
+
+
+def _addresses(protocol: str, options: Mapping[str, Any]) -> Iterator[Fault]:
+    addresses = options.get("endpoints")
+    for place, address in enumerate(addresses if isinstance(addresses, list) else ()):
+        at = pointer(OPTIONS, "endpoints", place)
+        if protocol == "kafka":
+            servers = as_object(address).get("bootstrap.servers")
+            if not servers or not isinstance(servers, list):
+                yield ADDRESS_MISSING.broken(
+                    at, "It needs bootstrap.servers, an array of host:port."
+                )
+        elif protocol in _SCHEMES:
+            yield from _uri(at, protocol, text(as_object(address).get("uri")))
+
+
+def _uri(at: str, protocol: str, uri: str) -> Iterator[Fault]:
+    scheme = _SCHEME.match(uri)
+    if not uri:
+        yield ADDRESS_MISSING.broken(at, "It needs a uri.")
+    elif scheme is None:
+        if not has_placeholder(uri.partition(":")[0]):
+            yield ADDRESS_SCHEME.broken(f"{at}/uri", f'"{uri}" is no absolute URI.')
+    elif scheme[1].lower() not in _SCHEMES[protocol]:
+        wanted = ", ".join(_SCHEMES[protocol])
+        yield ADDRESS_SCHEME.broken(
+            f"{at}/uri", f'The scheme of "{uri}" is none of this protocol: {wanted}.'
+        )
+    elif protocol == "nats" and not has_placeholder(uri) and not _has_port(uri):
+        yield ADDRESS_SCHEME.broken(f"{at}/uri", f'"{uri}" lacks its port.')
+
+
+def _has_port(uri: str) -> bool:
+    try:
+        return urlsplit(uri).port is not None
+    except ValueError:
+        return False
+
+
+def _authorization(options: Mapping[str, Any]) -> Iterator[Fault]:
+    entries = options.get("authorization")
+    for place, entry in enumerate(entries if isinstance(entries, list) else ()):
+        members = as_object(entry)
+        for name in ("type", "mechanism", "resourceuri", "authorityuri"):
+            if is_blank(members.get(name)):
+                yield AUTHORIZATION_EMPTY.broken(
+                    pointer(OPTIONS, "authorization", place, name),
+                    "It is empty; say what it is, or leave it out.",
+                )
+        if text(members.get("mechanism")) and text(members.get("type")) != "SASL":
+            yield AUTHORIZATION_MECHANISM.broken(
+                pointer(OPTIONS, "authorization", place, "mechanism"),
+                "Only the type SASL has a mechanism.",
+            )
+
+
+def _options(protocol: str, roles: frozenset[str], options: Mapping[str, Any]) -> Iterator[Fault]:
+    for name in ("topic", "topicfilter", "subject", "subjectfilter", "node", "willtopic"):
+        if is_blank(options.get(name)):
+            yield ENDPOINT_TOPIC_EMPTY.broken(
+                pointer(OPTIONS, name), f"It is empty; name the {name}, or leave it out."
+            )
+    match protocol:
+        case "http":
+            yield from check_method(options.get("method"))
+            yield from check_headers("headers", options.get("headers"), is_http=True)
+        case "mqtt":
+            yield from _filtered(options, "topic", "sharedsubscriptiongroup", _MQTT_WILDCARD)
+            yield from _shared_group(text(options.get("sharedsubscriptiongroup")))
+        case "nats":
+            yield from _filtered(options, "subject", "queuegroup", _NATS_WILDCARD)
+        case "kafka":
+            yield from check_headers("headers", options.get("headers"))
+            yield from _kafka(roles, options)
+
+
+def _filtered(
+    options: Mapping[str, Any], topic: str, group: str, wildcard: re.Pattern[str]
+) -> Iterator[Fault]:
+    """One publishes to a topic, and subscribes to a filter, perhaps as one of a group."""
+    filter = f"{topic}filter"
+    if wildcard.search(text(options.get(topic))):
+        yield TOPIC_WILDCARD.broken(
+            pointer(OPTIONS, topic),
+            f"Nobody can publish to a wildcard; what one subscribes to is a {filter}.",
+        )
+    if options.get(topic) is not None and options.get(filter) is not None:
+        yield TOPIC_EXCLUSIVE.broken(
+            pointer(OPTIONS, filter), f"There is a {topic}, too; keep one of both."
+        )
+    if options.get(group) is not None and options.get(filter) is None:
+        yield GROUP_WITHOUT_FILTER.broken(
+            pointer(OPTIONS, group),
+            f"Nobody subscribes without a {filter}; add one, or leave it out.",
+        )
+
+
+def _shared_group(name: str) -> Iterator[Fault]:
+    if "/" in name:
+        yield SHARED_GROUP_MALFORMED.broken(
+            pointer(OPTIONS, "sharedsubscriptiongroup"),
+            "It is the name alone, without $share and without slashes.",
+        )
+
+
+def _kafka(roles: frozenset[str], options: Mapping[str, Any]) -> Iterator[Fault]:
+    acks = options.get("acks")
+    if isinstance(acks, int) and acks not in (-1, 0, 1):
+        yield ACKS_RANGE.broken(
+            pointer(OPTIONS, "acks"),
+            f"{acks} is none of -1 (all replicas), 0 (none) and 1 (the leader).",
+        )
+    group = options.get("consumergroup")
+    if roles == {"consumer"} and (group is None or is_blank(group)):
+        yield CONSUMERGROUP_MISSING.broken(
+            pointer(OPTIONS, *(["consumergroup"] if group is not None else [])),
+            "A consumer joins a group: name the consumergroup.",
+        )
+    if roles == {"subscriber"} and group is not None:
+        yield CONSUMERGROUP_MISPLACED.broken(
+            pointer(OPTIONS, "consumergroup"),
+            "A subscriber creates a group; who joins one is a consumer.",
+        )
+    for name in ("autooffsetreset", "enableautocommit"):
+        if options.get(name) is not None and roles & {"producer", "subscriber"}:
+            yield CONSUMPTION_MISPLACED.broken(
+                pointer(OPTIONS, name), "It is for consumers only; leave it out."
+            )
