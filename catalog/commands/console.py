@@ -1,6 +1,6 @@
-"""What all commands share: the node's URL, where output goes, and how a command ends.
+"""The parts that all commands share: options, output, errors and exit codes.
 
-Exit codes: 0 done, 1 the answer is no (violations, differences, not found), 2 the command
+Exit codes: 0 done; 1 the answer is no (violations, differences, not found); 2 the command
 could not do its work or was misused.
 """
 
@@ -9,13 +9,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, NoReturn, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from catalog.client import Client, Violation
 
 T = TypeVar("T")
 
@@ -25,49 +30,119 @@ CANNOT = 2
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 the answer is no, such as violations, differences or not found; "
-    "2 it could not be done."
+    "2 the command could not do its work."
 )
 
 Url = Annotated[
     str, typer.Option("--url", envvar="CONCORD_URL", help="The node to talk to.", metavar="URL")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a script, no table.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON for a script instead of text or a table.")
+]
+Documents = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH...",
+        help="xRegistry documents: files, directories, glob patterns, or - for standard input.",
+    ),
+]
+Migrate = Annotated[
+    bool, typer.Option("--migrate", help="Rewrite documents of older editions to the newest.")
+]
+KeepUnknown = Annotated[
+    bool,
+    typer.Option(
+        "--keep-unknown",
+        help="Migrate, and keep attributes that cannot be rewritten, or that the catalog's model "
+        "refuses, in the extension attribute `older`.",
+    ),
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="List every change, rewrite and note.")
+]
 
-# Where nobody watches, a table is not folded to the width of a terminal that is not there.
+# Without a terminal, a table is not folded to the width of a terminal that does not exist.
 _WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200
 
 out = Console(highlight=False, soft_wrap=True, width=_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+class CommandError(Exception):
+    """An error that ends a command with one sentence. `hint` says how to correct it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
 def fail(message: str, hint: str = "", *, code: int = CANNOT) -> NoReturn:
-    """End the command: one sentence on stderr, and what to do about it."""
-    err.print(f"[bold red]Error:[/] {_escaped(message)}")
-    if hint:
-        err.print(_escaped(hint))
+    """End the command with one sentence on stderr, and a hint how to correct it."""
+    show_error(message, hint)
     raise typer.Exit(code)
 
 
+def show_error(message: str, hint: str = "") -> None:
+    """Print an error, and a hint how to correct it, on stderr."""
+    err.print(f"[bold red]Error:[/] {_escaped(message)}")
+    if hint:
+        err.print(_escaped(hint))
+
+
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a command's coroutine; an expected failure becomes one sentence."""
+    """Run a command's coroutine; an expected failure ends the command with one sentence."""
     from catalog.client import ClientError, Refused
+    from catalog.documents.serialization import SourceFileError
 
     try:
         return asyncio.run(main())
     except Refused as refused:
         for violation in refused.problem.others:
-            text = f"{violation.title} {violation.detail}".strip()
-            err.print(f"[red]Also:[/] {_escaped(text)}")
+            err.print(f"[red]Also:[/] {_escaped(sentence(violation))}")
         code = NO if refused.problem.status < 500 else CANNOT
         fail(refused.message, refused.hint, code=code)
-    except ClientError as error:
+    except (ClientError, CommandError, SourceFileError) as error:
         fail(error.message, error.hint)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
+def on_node(url: str, call: Callable[[Client], Awaitable[T]]) -> T:
+    """Call a function with a client of the node at a URL, and end the command as `run` does."""
+
+    async def main() -> T:
+        from catalog.client import Client
+
+        async with Client.open(url) as client:
+            return await call(client)
+
+    return run(main)
+
+
+def sentence(violation: Violation) -> str:
+    """A violation as the text of a report."""
+    return f"{violation.title} {violation.detail}".strip()
+
+
+def violations_as_json(violations: Iterable[Violation]) -> list[dict[str, str]]:
+    """Violations as all commands print them with `--json`."""
+    return [
+        {"subject": v.subject, "type": v.type, "title": v.title, "detail": v.detail}
+        for v in violations
+    ]
+
+
+def progress_bar() -> Progress:
+    """A progress bar on stderr, which is hidden without a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+
+
 def print_json(value: Any) -> None:
-    """Print a JSON value, coloured where somebody watches."""
+    """Print a JSON value, coloured on a terminal."""
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
     if out.is_terminal:
         out.print_json(text)
@@ -76,7 +151,7 @@ def print_json(value: Any) -> None:
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """A table in the one style of all commands."""
+    """An empty table in the style of all commands."""
     made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for place, column in enumerate(columns):
         made.add_column(column, overflow="fold", no_wrap=place < 2)
@@ -84,7 +159,7 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 
 def cell(value: Any) -> str:
-    """A value as the text of a table's cell."""
+    """A value as the text of a table's cell, without markup."""
     if value is None or value == "" or value == []:
         return "-"
     if isinstance(value, list):

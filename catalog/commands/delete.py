@@ -1,4 +1,4 @@
-"""`delete`: groups, resources and versions, after a look at what goes with them."""
+"""The command `delete`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from catalog.commands.console import (
     cell,
     err,
     fail,
+    on_node,
     out,
     print_json,
-    run,
 )
 from catalog.model.xid import Xid
 
@@ -31,7 +31,7 @@ app = typer.Typer()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionTarget:
-    """An entity to delete; `epoch` is the one that it must have, if that is given."""
+    """An entity to delete, and the epoch that it must have, if one is given."""
 
     xid: Xid
     epoch: int | None
@@ -42,10 +42,14 @@ class DeletionTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTarget:
-    """A target as it is now.
+    """The state of a target before it is deleted.
 
-    `holds` is how many entities of each kind lie right below it. `authority` is empty unless it
-    is a replica; `origin` is its xid there.
+    Args:
+        epoch: the current one; of a resource, that of its meta.
+        holds: the number of entities of each kind right below it.
+        is_only_version: its resource has no other version, and is deleted with it.
+        authority: of a replica; empty otherwise.
+        origin: the xid of a replica at its authority.
     """
 
     target: DeletionTarget
@@ -64,6 +68,14 @@ class FoundTarget:
             "deleted": is_deleted,
         }
 
+    def __str__(self) -> str:
+        """The target, its epoch, and the entities that are deleted with it."""
+        below = ", ".join(f"{count} {plural}" for plural, count in self.holds.items() if count)
+        text = f"{self.target.xid} (epoch {self.epoch})" + (f" with {below}" if below else "")
+        if self.is_only_version:
+            text += " and its resource, which has no other version"
+        return text + (f", a replica of {self.authority}" if self.authority else "")
+
 
 @app.command()
 def delete(
@@ -78,27 +90,28 @@ def delete(
         int | None,
         typer.Option(help="The epoch that the one XID must have.", metavar="N", min=0),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Delete entities with all that lies below them, one after the other.
+    """Delete entities with everything below them, one after the other.
 
-    All of them are looked at first. What goes with them is shown, and the epoch that each has (a
-    resource's is that of its meta). Without a terminal to ask at, --yes is needed. What the node
-    refuses ends the command; what was deleted until then is told.
+    All of them are read first, and shown with their epochs (a resource's is that of its meta) and
+    the entities that are deleted with them. Then the deletion is confirmed; without a terminal,
+    --yes is needed. The first refusal ends the command, which lists the entities that were
+    deleted until then.
 
     Example: concord delete /messagegroups/weather
 
     Example: concord delete --yes /endpoints/alerts=3 /schemagroups/weather/schemas/alert
 
-    Exit codes: 0 all deleted; 1 the node refuses, there is no such thing, or you say no; 2 it
-    could not be done.
+    Exit codes: 0 all deleted; 1 the node refuses, an entity does not exist, or you say no; 2 the
+    command could not do its work.
     """
     targets = _parse_all(xids, epoch)
     if not yes and not sys.stdin.isatty():
         fail("There is no terminal to ask at; nothing was deleted.", "Add --yes.")
-    run(lambda: _delete_all(targets, url, is_agreed=yes, as_json=as_json))
+    on_node(url, lambda client: _delete_all(client, targets, is_agreed=yes, as_json=as_json))
 
 
 def _parse_all(texts: Sequence[str], epoch: int | None) -> list[DeletionTarget]:
@@ -110,7 +123,7 @@ def _parse_all(texts: Sequence[str], epoch: int | None) -> list[DeletionTarget]:
     for place, one in enumerate(targets):
         for other in targets[place + 1 :]:
             if one.covers(other) or other.covers(one):
-                fail(f"{one.xid} and {other.xid} overlap.", "Name what is to go only once.")
+                fail(f"{one.xid} and {other.xid} overlap.", "Name each entity only once.")
     return targets
 
 
@@ -128,43 +141,40 @@ def _parse(text: str) -> DeletionTarget:
 
 
 async def _delete_all(
-    targets: Sequence[DeletionTarget], url: str, *, is_agreed: bool, as_json: bool
+    client: Client, targets: Sequence[DeletionTarget], *, is_agreed: bool, as_json: bool
 ) -> None:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        found = [await _look(client, target) for target in targets]
-        if not is_agreed:
-            for each in found:
-                err.print(_described(each))
-            if not typer.confirm("Delete?", err=True):
-                err.print("Nothing was deleted.")
-                raise typer.Exit(NO)
-        done: list[FoundTarget] = []
-        try:
-            for each in found:
-                await _delete(client, each)
-                done.append(each)
-                if not as_json:
-                    out.print(f"Deleted {_described(each)}.")
-        finally:
-            if as_json:
-                print_json([each.as_json(is_deleted=each in done) for each in found])
-            elif done and len(done) < len(found):
-                left = ", ".join(str(each.target.xid) for each in found[len(done) :])
-                err.print(f"Not deleted: {cell(left)}.")
+    found = [await _find(client, target) for target in targets]
+    if not is_agreed:
+        for each in found:
+            err.print(cell(str(each)))
+        if not typer.confirm("Delete?", err=True):
+            err.print("Nothing was deleted.")
+            raise typer.Exit(NO)
+    deleted: list[FoundTarget] = []
+    try:
+        for each in found:
+            await _delete(client, each)
+            deleted.append(each)
+            if not as_json:
+                out.print(f"Deleted {cell(str(each))}.")
+    finally:
+        if as_json:
+            print_json([each.as_json(is_deleted=each in deleted) for each in found])
+        elif deleted and len(deleted) < len(found):
+            left = ", ".join(str(each.target.xid) for each in found[len(deleted) :])
+            err.print(f"Not deleted: {cell(left)}.")
 
 
-async def _look(client: Client, target: DeletionTarget) -> FoundTarget:
-    """The state of a target.
+async def _find(client: Client, target: DeletionTarget) -> FoundTarget:
+    """Read the state of a target.
 
     Raises:
-        Refused: nothing.
+        Refused: it does not exist.
     """
     xid = target.xid
     is_resource = xid.kind == "resource"
     shown = await client.entity(str(xid), inline=["meta"] if is_resource else [])
-    siblings = await client.entity(str(xid.resource)) if xid.vid else {}
+    resource = await client.entity(str(xid.resource)) if xid.vid else {}
     authority = str(shown.get("authority", ""))
     return FoundTarget(
         target=target,
@@ -174,7 +184,7 @@ async def _look(client: Client, target: DeletionTarget) -> FoundTarget:
             for name, count in shown.items()
             if name.endswith("count") and f"{name.removesuffix('count')}url" in shown
         },
-        is_only_version=siblings.get("versionscount") == 1,
+        is_only_version=resource.get("versionscount") == 1,
         authority=authority,
         origin=str(shown.get("origin", "")).removeprefix(authority),
     )
@@ -189,15 +199,6 @@ async def _delete(client: Client, found: FoundTarget) -> None:
         if refused.problem.name != "readonly" or not found.authority:
             raise
         url = await client.url_of(found.authority)
-        where = f": concord delete {found.origin} --url {url}" if url else "."
-        hint = f"{found.authority} is its authority. Delete it there{where}"
+        command = f": concord delete {found.origin} --url {url}" if url else "."
+        hint = f"{found.authority} is its authority. Delete it there{command}"
         fail(refused.message, hint, code=NO)
-
-
-def _described(found: FoundTarget) -> str:
-    """A target, its epoch, and what goes with it."""
-    below = ", ".join(f"{count} {plural}" for plural, count in found.holds.items() if count)
-    text = f"{found.target.xid} (epoch {found.epoch})" + (f" with {below}" if below else "")
-    if found.is_only_version:
-        text += " and its resource, which has no other version"
-    return cell(text + (f", a replica of {found.authority}" if found.authority else ""))

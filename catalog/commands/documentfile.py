@@ -1,15 +1,16 @@
-"""An xRegistry document as a file: its groups, and what reading it did to them."""
+"""xRegistry documents as files: read with their edition and losses, and written in any edition."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from catalog.documents import migration as migrations
+from catalog.commands.documentpaths import document_paths
+from catalog.documents import migration
 from catalog.documents.downgrade import downgrade
 from catalog.documents.editions import DOCUMENT_SCHEMA
 from catalog.documents.losses import Loss, find_losses
@@ -17,32 +18,35 @@ from catalog.documents.migration import Migrated
 from catalog.documents.rewriter import Rewrite
 from catalog.documents.serialization import SourceFileError, read_object_file, to_yaml
 
-# What a Registry has besides its groups (core/spec.md, "Registry Entity"): what a document
-# says of itself, and what its catalog assigned. Some have objects where text should be.
-ABOUT = frozenset({"description", "documentation", "icon", "labels", "name"})
-ASSIGNED = frozenset(
+FORMATS = ("xreg.json", "xreg.yaml", "cereg", "cereg.yaml")
+_SUFFIXES = {f".{format}": format for format in FORMATS} | {
+    ".xreg.yml": "xreg.yaml",
+    ".cereg.yml": "cereg.yaml",
+    ".cereg.json": "cereg",
+    ".yaml": "xreg.yaml",
+    ".yml": "xreg.yaml",
+}
+# Members of a Registry besides its groups (core/spec.md, "Registry Entity"): those that describe
+# it, and those that its catalog assigned. Some are objects, so they could be taken for groups.
+_DESCRIPTION = frozenset({"description", "documentation", "icon", "labels", "name"})
+_ASSIGNED = frozenset(
     {"capabilities", "createdat", "epoch", "model", "modelsource", "modifiedat"}
     | {"registryid", "self", "shortself", "specversion", "xid"}
 )
 
 
-class DocumentError(Exception):
-    """A file that is no xRegistry document. `hint` says what to do about it."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentFile:
-    """A file's groups, by their plural, and the names of what it says of itself.
+    """A document that was read from a file.
 
-    `migrated` tells its edition, and what was or would be done to bring it to the newest one;
-    `is_strict` documents are taken as they are. `losses` is what a node would overlook or misread
-    of what is sent: with any, nothing is. Attributes that a node refuses become extensions if
-    the document `keeps_unknown` ones.
+    Args:
+        path: the file.
+        groups: its groups by their plural, as they are sent.
+        not_sent: names of members that describe the document itself.
+        migrated: its edition, and the rewrites that bring it to the newest one.
+        is_strict: the groups are those of the file, without the rewrites.
+        keeps_unknown: attributes that a node refuses become extensions.
+        losses: members that a node would overlook or misread; with any, nothing is written.
     """
 
     path: Path
@@ -55,8 +59,33 @@ class DocumentFile:
 
     @property
     def older(self) -> tuple[Rewrite, ...]:
-        """What is sent as only an older edition has it."""
+        """The rewrites that older names and shapes would need, where they are sent as they are."""
         return self.migrated.older if self.is_strict else ()
+
+
+def read_documents(
+    arguments: Iterable[str],
+    *,
+    migrate: bool = False,
+    keep_unknown: bool = False,
+    allow_empty: bool = False,
+) -> list[DocumentFile]:
+    """Read all documents that the arguments of a command name.
+
+    Args:
+        arguments: as `document_paths` takes them.
+        migrate: rewrite them to the newest edition; `keep_unknown` does, too.
+        keep_unknown: keep members that cannot be rewritten as an extension.
+        allow_empty: an argument may name no document.
+
+    Raises:
+        DocumentPathError: an argument names no document.
+        SourceFileError: a file is no document.
+    """
+    return [
+        read_document(path, migrate=migrate or keep_unknown, keep_unknown=keep_unknown)
+        for path in document_paths(arguments, allow_empty=allow_empty)
+    ]
 
 
 def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = False) -> DocumentFile:
@@ -64,28 +93,25 @@ def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = Fal
 
     Args:
         path: the file; its name says whether it is YAML.
-        migrate: rewrite it to the newest edition, instead of taking it as it is.
-        keep_unknown: keep what cannot be rewritten as an extension.
+        migrate: rewrite it to the newest edition.
+        keep_unknown: keep members that cannot be rewritten as an extension.
 
     Raises:
-        DocumentError: it cannot be read, is not an object, or has no groups.
+        SourceFileError: it cannot be read, is not an object, or has no groups.
     """
-    try:
-        source = read_object_file(path)
-        migrated = migrations.migrate(source, keep_unknown=keep_unknown)
-    except SourceFileError as error:
-        raise DocumentError(error.message, error.hint) from error
-    taken = migrated.document if migrate else source
-    groups = {name: value for name, value in taken.items() if _is_groups(name, value)}
+    source = read_object_file(path)
+    migrated = migration.migrate(source, keep_unknown=keep_unknown)
+    document = migrated.document if migrate else source
+    groups = {name: value for name, value in document.items() if _is_groups(name, value)}
     if not groups:
-        raise DocumentError(
+        raise SourceFileError(
             f"{path} holds no groups.", "It should have messagegroups, schemagroups or endpoints."
         )
-    left = (name for name in taken if name not in groups and not _is_assigned(name))
+    not_sent = (name for name in document if name not in groups and not _is_assigned(name))
     return DocumentFile(
         path=path,
         groups=groups,
-        not_sent=tuple(sorted(left)),
+        not_sent=tuple(sorted(not_sent)),
         migrated=migrated,
         is_strict=not migrate,
         keeps_unknown=keep_unknown,
@@ -94,36 +120,24 @@ def read_document(path: Path, *, migrate: bool = False, keep_unknown: bool = Fal
 
 
 def _is_groups(name: str, value: Any) -> bool:
-    if name in ABOUT or _is_assigned(name) or name.startswith("$"):
+    if name in _DESCRIPTION or _is_assigned(name) or name.startswith("$"):
         return False
     return isinstance(value, dict)
 
 
 def _is_assigned(name: str) -> bool:
     name = name.lower()
-    return name in ASSIGNED or name.endswith(("url", "count"))
-
-
-FORMATS = ("xreg.json", "xreg.yaml", "cereg", "cereg.yaml")
-
-
-_SUFFIXES = {".xreg.yml": "xreg.yaml", ".cereg.yml": "cereg.yaml", ".cereg.json": "cereg"} | {
-    ".yaml": "xreg.yaml",
-    ".yml": "xreg.yaml",
-}
+    return name in _ASSIGNED or name.endswith(("url", "count"))
 
 
 def format_of(path: Path | None) -> str:
-    """The format that a file is named after."""
+    """The format that the name of a file stands for; `xreg.json` without a file."""
     name = "" if path is None else path.name.lower()
-    for suffix, format in {**{f".{format}": format for format in FORMATS}, **_SUFFIXES}.items():
-        if name.endswith(suffix):
-            return format
-    return FORMATS[0]
+    return next((_SUFFIXES[suffix] for suffix in _SUFFIXES if name.endswith(suffix)), FORMATS[0])
 
 
 def write_document(document: Mapping[str, Any], format: str, edition: str) -> bytes:
-    """A document of the newest edition as the text of a file.
+    """Return a document of the newest edition as the text of a file.
 
     Args:
         document: an export.

@@ -8,6 +8,7 @@ from glob import glob, has_magic
 from itertools import islice
 from pathlib import Path
 
+from catalog.commands.console import CommandError
 from catalog.documents.serialization import STDIN
 
 SUFFIXES = (
@@ -22,27 +23,18 @@ SUFFIXES = (
 _MOST_FILES = 10_000
 
 
-class DocumentPathError(Exception):
-    """An argument that names no document. `hint` says what to do about it."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class DocumentPathError(CommandError):
+    """An argument names no document, or too many."""
 
 
-class NoDocuments(DocumentPathError):
-    """An argument that could name documents, and there are none."""
-
-
-def document_paths(arguments: Iterable[str]) -> list[Path]:
+def document_paths(arguments: Iterable[str], *, allow_empty: bool = False) -> list[Path]:
     """The files that `arguments` name, each once, in the order of the arguments.
 
     Args:
-        arguments: a file, whatever its name; a directory, searched for files whose name ends
-            in one of `SUFFIXES`, but not in hidden directories; a glob pattern, in which `**`
-            stands for any depth, and which finds what such a search would; or `-`, the
-            standard input.
+        arguments: a file of any name; a directory, searched for files whose name ends in one of
+            `SUFFIXES`, but not in hidden directories; a glob pattern, in which `**` stands for
+            any depth, for the same names; or `-`, the standard input.
+        allow_empty: an argument may name no document.
 
     Raises:
         DocumentPathError: an argument names no document, or there are more than 10,000.
@@ -56,8 +48,8 @@ def document_paths(arguments: Iterable[str]) -> list[Path]:
                 f"{argument} names more than {_MOST_FILES:,} documents.",
                 "Name fewer, or a directory below it.",
             )
-        if not paths:
-            raise NoDocuments(
+        if not paths and not allow_empty:
+            raise DocumentPathError(
                 f"{argument} names no document.",
                 f"The names of documents end in {', '.join(SUFFIXES)}.",
             )
@@ -74,7 +66,7 @@ def _expand(argument: str) -> Iterator[Path]:
         for match in sorted(glob(argument, recursive=True)):
             yield from _search(Path(match)) if Path(match).is_dir() else _named(Path(match))
     else:
-        # A path that is not there is reported as such when it is read.
+        # Reading a missing file raises the better error.
         yield path
 
 

@@ -1,15 +1,14 @@
-"""`export`: a catalog, parts of it, or what is a node's own, as a document."""
+"""The command `export`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from catalog.commands.console import DEFAULT_URL, Url, cell, err, fail, out, print_json, run
-from catalog.commands.documentfile import FORMATS, format_of, write_document
+from catalog.commands.console import DEFAULT_URL, Url, cell, err, fail, on_node, out, print_json
 from catalog.documents.editions import EDITIONS, NEWEST_EDITION
 
 app = typer.Typer()
@@ -21,8 +20,8 @@ def export(
         list[str] | None,
         typer.Argument(
             metavar="[PATH]...",
-            help="What to export: groups of a type, a group, its resources of a type, or one of "
-            "these. The whole catalog if not given.",
+            help="All groups of a type, one group, its resources of a type, or one resource; the "
+            "whole catalog without any.",
         ),
     ] = None,
     mine: Annotated[
@@ -35,22 +34,24 @@ def export(
     format: Annotated[
         str | None,
         typer.Option(
-            help="xreg.json, xreg.yaml, cereg or cereg.yaml; as the file is called, else xreg.json."
+            help="xreg.json, xreg.yaml, cereg or cereg.yaml; by default the one that the file's "
+            "name ends in, else xreg.json."
         ),
     ] = None,
     edition: Annotated[
-        str, typer.Option(help="rc4, rc3, rc2, rc1, 0.5 or 0.4: what its readers understand.")
+        str,
+        typer.Option(help="rc4, rc3, rc2, rc1, 0.5 or 0.4: the edition that its readers know."),
     ] = NEWEST_EDITION,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Export a catalog, or parts of it, as a document that `concord import` reads.
 
-    Of a group that is a replica everything is: only its authority can put something into it. So
-    --mine leaves out whole groups, and refuses one that is named.
+    With --mine, groups that are replicas are left out as a whole, since only their authority adds
+    resources to them; a replica that is named is an error.
 
-    Documents of an older edition have its names and shapes. What it cannot express is kept in
-    the extension attribute `rc4attributes`, so that `concord import --migrate` brings back
-    exactly what was exported.
+    A document of an older edition has the names and shapes of that edition. Attributes that it
+    cannot express are kept in the extension attribute `rc4attributes`, so that `concord import
+    --migrate` restores exactly what was exported.
 
     Example: concord export -o catalog.xreg.json
 
@@ -58,14 +59,16 @@ def export(
 
     Example: concord export --mine --format cereg --edition 0.4 -o ours.cereg
 
-    Exit codes: 0 exported; 1 there is no such thing; 2 it could not be done.
+    Exit codes: 0 exported; 1 a path does not exist; 2 the command could not do its work.
     """
+    from catalog.commands.documentfile import FORMATS, format_of, write_document
+
     written = format or format_of(output)
     if written not in FORMATS:
         fail(f"{written} is no format.", f"Name one of {', '.join(FORMATS)}.")
     if edition not in EDITIONS:
         fail(f"{edition} is no edition.", f"Name one of {', '.join(EDITIONS)}.")
-    document = run(lambda: _export(paths or [], url, mine=mine))
+    document = on_node(url, lambda client: client.export(*(paths or []), own=mine))
     if output is None and out.is_terminal and (written, edition) == ("xreg.json", NEWEST_EDITION):
         print_json(document)
         return
@@ -78,10 +81,3 @@ def export(
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}.")
     err.print(f"Wrote {cell(str(output))}.")
-
-
-async def _export(paths: list[str], url: str, *, mine: bool) -> dict[str, Any]:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        return await client.export(*paths, own=mine)

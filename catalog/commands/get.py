@@ -1,4 +1,4 @@
-"""`concord get`: show the entity or document at a path of a node."""
+"""The command `get`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from catalog.commands.console import (
-    DEFAULT_URL,
-    Url,
-    print_json,
-    run,
-)
+from catalog.commands.console import DEFAULT_URL, Url, on_node, print_json
 
 app = typer.Typer()
 
@@ -25,31 +20,24 @@ def get(
     ),
     inline: Annotated[
         list[str] | None,
-        typer.Option(help="Show this collection too; * shows everything. Repeatable."),
+        typer.Option(help="Show this collection, too; * shows all of them. Repeatable."),
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Show what a node has at a path: JSON, or the document of a schema as it is.
+    """Show the entity at a path as JSON, or the document of a schema as it is.
 
     Example: concord get /messagegroups --inline '*'
 
     Example: concord get '/schemagroups/g/schemas/s$details'
 
-    Exit codes: 0 shown; 1 there is no such thing; 2 it could not be done.
+    Exit codes: 0 shown; 1 the path does not exist; 2 the command could not do its work.
     """
-    is_json, body = run(lambda: _get(path, inline or [], url))
-    if is_json:
-        print_json(orjson.loads(body))
-    else:
-        sys.stdout.buffer.write(body)
-
-
-async def _get(path: str, inline: list[str], url: str) -> tuple[bool, bytes]:
-    from catalog.client import Client
-
-    where, _, query = path.partition("?")
-    params = [tuple(pair.partition("=")[::2]) for pair in query.split("&") if pair]
+    xid, _, query = path.partition("?")
+    pairs = (pair.partition("=") for pair in query.split("&") if pair)
+    params = [(name, value) for name, _, value in pairs]
     params += [("inline", ",".join(inline))] if inline else []
-    async with Client.open(url) as client:
-        answer = await client.request("GET", where, params=[(k, v) for k, v in params])
-    return answer.is_json, answer.body
+    answer = on_node(url, lambda client: client.request("GET", xid, params=params))
+    if answer.is_json:
+        print_json(orjson.loads(answer.body))
+    else:
+        sys.stdout.buffer.write(answer.body)

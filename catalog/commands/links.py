@@ -1,4 +1,4 @@
-"""`link`: what flows into a node from other catalogs."""
+"""The commands `link add`, `link list`, `link show` and `link remove`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from catalog.commands.console import (
     AsJson,
     Url,
     cell,
+    on_node,
     out,
     print_json,
-    run,
     table,
 )
 
@@ -24,11 +24,13 @@ app = typer.Typer(
     help=f"Follow other catalogs: their entities become read-only replicas. {EXIT_CODES}",
 )
 
-LinkId = Annotated[str, typer.Argument(metavar="ID", help="The link's id; `concord link list`.")]
+LinkId = Annotated[
+    str, typer.Argument(metavar="ID", help="The link's id, as `concord link list` shows it.")
+]
 
 
 class LinkMode(StrEnum):
-    """How a link learns that there is something to bring."""
+    """How a link learns of changes."""
 
     events = "events"
     pull = "pull"
@@ -38,19 +40,22 @@ class LinkMode(StrEnum):
 def add(
     source: Annotated[str, typer.Argument(help="URL of the catalog to follow.")],
     mode: Annotated[
-        LinkMode, typer.Option(help="Be woken by the source's events, or ask now and then.")
+        LinkMode,
+        typer.Option(help="Fetch changes at each event of the source, or periodically (pull)."),
     ] = LinkMode.events,
     id: Annotated[str | None, typer.Option("--id", help="A name for the link.")] = None,
     relay: Annotated[
-        bool, typer.Option("--relay", help="Bring what the source has from others, too.")
+        bool, typer.Option("--relay", help="Bring the replicas that the source has, too.")
     ] = False,
     authority: Annotated[
         list[str] | None,
-        typer.Option(help="Bring what this authority controls. Repeatable.", metavar="URI"),
+        typer.Option(help="Bring the entities of this authority. Repeatable.", metavar="URI"),
     ] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option(help="Bring only what lies at or below this xid. Repeatable.", metavar="XID"),
+        typer.Option(
+            help="Bring only the entities at or below this xid. Repeatable.", metavar="XID"
+        ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Add the link without asking the source who it is.")
@@ -58,9 +63,9 @@ def add(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Follow a catalog from now on. What it has already comes first.
+    """Follow a catalog: copy its entities, and then each of their changes.
 
-    The node asks the source who it is, and refuses what cannot be followed.
+    The node asks the source who it is, and refuses a source that it cannot follow.
 
     Example: concord link add http://127.0.0.1:8080 --url http://127.0.0.1:8081
     """
@@ -72,7 +77,7 @@ def add(
     }
     if id is not None:
         definition["id"] = id
-    link = run(lambda: _add(definition, url, force=force))
+    link = on_node(url, lambda client: client.add_link(definition, force=force))
     if as_json:
         print_json(link)
     else:
@@ -80,14 +85,13 @@ def add(
 
 
 def _print_added(link: dict[str, Any]) -> None:
-    found = link.get("found")
+    id, source, found = cell(link["id"]), cell(link["source"]), link.get("found")
     if found is None:
-        detail = "its source was not asked who it is"
         out.print(
-            f"Link [bold]{cell(link['id'])}[/] is added to follow {cell(link['source'])}; {detail}."
+            f"Link [bold]{id}[/] is added to follow {source}; its source was not asked who it is."
         )
         return
-    out.print(f"Link [bold]{cell(link['id'])}[/] follows {cell(link['source'])}.")
+    out.print(f"Link [bold]{id}[/] follows {source}.")
     entities = found.get("entities")
     counted = "" if entities is None else f", {entities} entities"
     versions = f"{found['software']}, digests of version {found['digestversion']}"
@@ -98,14 +102,14 @@ def _print_added(link: dict[str, Any]) -> None:
 
 @app.command("list")
 def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show every link of a node, and how it fares.
+    """List the links of a node with their state.
 
-    The lag is the age of the oldest change that the link may not have brought yet: 0 while the
-    source had nothing new when it was last asked, which was as long ago as "confirmed" says.
+    The lag is the age in seconds of the oldest change that the link may not have brought yet. It
+    is 0 if the source had no new change when it was last asked, "confirmed" seconds ago.
 
     Example: concord link list
     """
-    links = run(lambda: _list(url))
+    links = on_node(url, lambda client: client.links())
     if as_json:
         print_json(links)
         return
@@ -113,16 +117,17 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     shown = table(*(f"{name} (s)" if name in ("lag", "confirmed") else name for name in names))
     for link in links:
         shown.add_row(*(cell(link.get(name)) for name in names))
-    out.print(shown if links else "This node follows nobody. `concord link add` changes that.")
+    out.print(shown if links else "This node has no links; add one with `concord link add`.")
 
 
 @app.command()
 def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show one link, and what it could not apply.
+    """Show one link, and the copies that it could not apply.
 
     Example: concord link show eu
     """
-    link, conflicts = run(lambda: _show(id, url))
+    link = on_node(url, lambda client: client.link(id))
+    conflicts = on_node(url, lambda client: client.conflicts(id))
     if as_json:
         print_json({**link, "conflicting": conflicts})
         return
@@ -138,37 +143,9 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 @app.command()
 def remove(id: LinkId, url: Url = DEFAULT_URL) -> None:
-    """Stop following. What the link has brought stays.
+    """Stop following a catalog. The replicas that the link has brought stay.
 
     Example: concord link remove eu
     """
-    run(lambda: _remove(id, url))
+    on_node(url, lambda client: client.remove_link(id))
     out.print(f"Link [bold]{cell(id)}[/] is removed.")
-
-
-async def _add(definition: dict[str, Any], url: str, *, force: bool) -> Any:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        return await client.add_link(definition, force=force)
-
-
-async def _list(url: str) -> list[dict[str, Any]]:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        return await client.links()
-
-
-async def _show(id: str, url: str) -> tuple[Any, list[dict[str, Any]]]:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        return await client.link(id), await client.conflicts(id)
-
-
-async def _remove(id: str, url: str) -> None:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        await client.remove_link(id)

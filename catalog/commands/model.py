@@ -1,4 +1,4 @@
-"""`model` and `capabilities`: what a node accepts, and what it can do."""
+"""The commands `model get`, `model put`, `capabilities get` and `capabilities set`."""
 
 from __future__ import annotations
 
@@ -14,26 +14,30 @@ from catalog.commands.console import (
     Url,
     cell,
     fail,
+    on_node,
     out,
     print_json,
-    run,
     table,
 )
 
 model_app = typer.Typer(
-    no_args_is_help=True, help=f"See and change which entities a catalog accepts. {EXIT_CODES}"
+    no_args_is_help=True,
+    help=f"Show and replace the model: the types of entities of a catalog. {EXIT_CODES}",
 )
 capabilities_app = typer.Typer(
-    no_args_is_help=True, help=f"See and change what a node can do. {EXIT_CODES}"
+    no_args_is_help=True, help=f"Show and change the capabilities of a node. {EXIT_CODES}"
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="JSON, or YAML by its name.")]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="JSON; YAML if its name ends in .yaml or .yml.")
+]
 
 
 @model_app.command("get")
 def get_model(
     source: Annotated[
-        bool, typer.Option("--source", help="Only what was given, not what the standard adds.")
+        bool,
+        typer.Option("--source", help="As it was written, without the standard's additions."),
     ] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -41,19 +45,20 @@ def get_model(
 
     Example: concord model get --source > model.json
     """
-    print_json(run(lambda: _get_model(url, source=source)))
+    print_json(on_node(url, lambda client: client.modelsource() if source else client.model()))
 
 
 @model_app.command("put")
 def put_model(file: File, url: Url = DEFAULT_URL) -> None:
-    """Replace the model. Nothing changes if an entity would not comply with the new one.
+    """Replace the model. The node refuses it if an entity would not comply with it.
 
     Example: concord model put model.json
 
-    Exit codes: 0 replaced; 1 the node objects, and lists why; 2 it could not be done.
+    Exit codes: 0 replaced; 1 the node refuses, and lists the reasons; 2 the command could not do
+    its work.
     """
     document = _read(file)
-    run(lambda: _put_model(document, url))
+    on_node(url, lambda client: client.put_modelsource(document))
     groups = document.get("groups") or {}
     out.print(f"The model is replaced. It has {', '.join(map(cell, groups)) or 'no groups'}.")
 
@@ -61,16 +66,18 @@ def put_model(file: File, url: Url = DEFAULT_URL) -> None:
 @capabilities_app.command("get")
 def get_capabilities(
     offered: Annotated[
-        bool, typer.Option("--offered", help="All that could be turned on instead.")
+        bool, typer.Option("--offered", help="Show the values that could be set, as JSON.")
     ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Show what a node can do.
+    """Show the capabilities of a node.
 
     Example: concord capabilities get --offered
     """
-    found = run(lambda: _get_capabilities(url, offered=offered))
+    found = on_node(
+        url, lambda client: client.offered_capabilities() if offered else client.capabilities()
+    )
     if as_json or offered:
         print_json(found)
         return
@@ -82,14 +89,14 @@ def get_capabilities(
 
 @capabilities_app.command("set")
 def set_capabilities(file: File, url: Url = DEFAULT_URL) -> None:
-    """Change the capabilities that a file names; the others stay as they are.
+    """Change the capabilities that a file names. The others stay as they are.
 
     Example: concord capabilities set capabilities.json
 
-    Exit codes: 0 changed; 1 the node does not offer that; 2 it could not be done.
+    Exit codes: 0 changed; 1 the node does not offer a value; 2 the command could not do its work.
     """
     document = _read(file)
-    run(lambda: _set_capabilities(document, url))
+    on_node(url, lambda client: client.update_capabilities(document))
     out.print(f"Changed: {', '.join(map(cell, document)) or 'nothing'}.")
 
 
@@ -100,31 +107,3 @@ def _read(file: Path) -> dict[str, Any]:
         return read_object_file(file)
     except SourceFileError as error:
         fail(error.message, error.hint)
-
-
-async def _get_model(url: str, *, source: bool) -> dict[str, Any]:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        return await (client.modelsource() if source else client.model())
-
-
-async def _put_model(document: dict[str, Any], url: str) -> None:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        await client.put_modelsource(document)
-
-
-async def _get_capabilities(url: str, *, offered: bool) -> dict[str, Any]:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        return await (client.offered_capabilities() if offered else client.capabilities())
-
-
-async def _set_capabilities(document: dict[str, Any], url: str) -> None:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        await client.update_capabilities(document)

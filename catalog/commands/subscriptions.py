@@ -1,4 +1,4 @@
-"""`subscription`: who is told of a node's changes."""
+"""The commands `subscription add`, `list`, `show` and `remove`, and `subscription listen`."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ from catalog.commands.console import (
     cell,
     err,
     fail,
+    on_node,
     out,
     print_json,
-    run,
     table,
 )
 
 if TYPE_CHECKING:
-    from catalog.client import Events
+    from catalog.client import Client, Events
 
 app = typer.Typer(
-    no_args_is_help=True, help=f"Be told of every change as a CloudEvent. {EXIT_CODES}"
+    no_args_is_help=True, help=f"Send the changes of a catalog as CloudEvents. {EXIT_CODES}"
 )
 
 SubscriptionId = Annotated[
-    str, typer.Argument(metavar="ID", help="The subscription's id; `concord subscription list`.")
+    str,
+    typer.Argument(
+        metavar="ID", help="The subscription's id, as `concord subscription list` shows it."
+    ),
 ]
 EventTypes = Annotated[
     list[str] | None,
@@ -41,19 +44,20 @@ EventFilters = Annotated[
     list[str] | None,
     typer.Option(
         "--filter",
-        help="""Only what this filter admits, such as '{"prefix": {"subject": "/endpoints/"}}'. """
-        "Repeatable: all need to admit it.",
+        help="""Only events that this filter admits, such as """
+        """'{"prefix": {"subject": "/endpoints/"}}'. Repeatable: all of them must admit it.""",
         metavar="JSON",
     ),
 ]
 Structured = Annotated[
-    bool, typer.Option("--structured", help="Send an event as one JSON object, no ce- headers.")
+    bool,
+    typer.Option("--structured", help="Send an event as one JSON object, without ce- headers."),
 ]
 
 Interval = Annotated[
     float | None,
     typer.Option(
-        help="At most one event in so many seconds; of those that come meanwhile, the latest.",
+        help="Send at most one event in this time: the latest of those that occurred in it.",
         metavar="SECONDS",
         min=0,
     ),
@@ -62,7 +66,7 @@ Interval = Annotated[
 
 @app.command()
 def add(
-    sink: Annotated[str, typer.Option(help="Where the events go.", metavar="URL")],
+    sink: Annotated[str, typer.Option(help="The URL that events are sent to.", metavar="URL")],
     types: EventTypes = None,
     filters: EventFilters = None,
     structured: Structured = False,
@@ -70,14 +74,14 @@ def add(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Send every change from now on to an HTTP sink.
+    """Send an event of each change from now on to an HTTP sink.
 
     Example: concord subscription add --sink https://example.com/events --structured
     """
     definition = _definition(sink, types, filters, structured=structured)
     if interval is not None:
         definition["config"] = {"interval": interval}
-    subscription = run(lambda: _add(definition, url))
+    subscription = on_node(url, lambda client: client.subscribe(definition))
     if as_json:
         print_json(subscription)
     else:
@@ -87,11 +91,11 @@ def add(
 
 @app.command("list")
 def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show every subscription of a node.
+    """List the subscriptions of a node with their state.
 
     Example: concord subscription list
     """
-    subscriptions = run(lambda: _list(url))
+    subscriptions = on_node(url, lambda client: client.subscriptions())
     if as_json:
         print_json(subscriptions)
         return
@@ -101,16 +105,16 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
         first = (cell(subscription.get(name)) for name in ("id", "sink", "types"))
         rest = (cell(status.get(name)) for name in ("state", "delivered", "lag", "error"))
         shown.add_row(*first, *rest)
-    out.print(shown if subscriptions else "Nobody subscribes to this node.")
+    out.print(shown if subscriptions else "This node has no subscriptions.")
 
 
 @app.command()
 def show(id: SubscriptionId, url: Url = DEFAULT_URL) -> None:
-    """Show one subscription as the API has it.
+    """Print one subscription as JSON.
 
     Example: concord subscription show 8f2c
     """
-    print_json(run(lambda: _show(id, url)))
+    print_json(on_node(url, lambda client: client.subscription(id)))
 
 
 @app.command()
@@ -119,7 +123,7 @@ def remove(id: SubscriptionId, url: Url = DEFAULT_URL) -> None:
 
     Example: concord subscription remove 8f2c
     """
-    run(lambda: _remove(id, url))
+    on_node(url, lambda client: client.unsubscribe(id))
     out.print(f"Subscription [bold]{cell(id)}[/] is removed.")
 
 
@@ -133,14 +137,15 @@ def listen(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Print events as they come, until Ctrl-C; nothing is left behind.
+    """Print events as they occur, until Ctrl-C.
 
-    The node has to reach this machine: it runs here too, or see `concord subscription add`.
+    The command subscribes with a sink on this machine, which the node has to reach, and ends its
+    subscription when it stops. Elsewhere, use `concord subscription add`.
 
     Example: concord subscription listen --type io.xregistry.resource.created
     """
     parsed = [_filter(text) for text in filters or []]
-    run(lambda: _listen(types or [], parsed, port, url, as_json=as_json))
+    on_node(url, lambda client: _listen(client, types or [], parsed, port, as_json=as_json))
 
 
 def _definition(
@@ -166,49 +171,18 @@ def _filter(text: str) -> Any:
         )
 
 
-async def _add(definition: dict[str, Any], url: str) -> Any:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        return await client.subscribe(definition)
-
-
-async def _list(url: str) -> list[dict[str, Any]]:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        return await client.subscriptions()
-
-
-async def _show(id: str, url: str) -> Any:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        return await client.subscription(id)
-
-
-async def _remove(id: str, url: str) -> None:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        await client.unsubscribe(id)
-
-
 async def _listen(
-    types: list[str], filters: list[Any], port: int, url: str, *, as_json: bool
+    client: Client, types: list[str], filters: list[Any], port: int, *, as_json: bool
 ) -> None:
-    from catalog.client import Client
-
-    async with Client.open(url) as client:
-        try:
-            async with client.listen(types=types, filters=filters, port=port) as events:
-                err.print(f"Listening to {url}; Ctrl-C ends it.")
-                async with asyncio.TaskGroup() as tasks:
-                    printing = tasks.create_task(_print(events, as_json=as_json))
-                    await _interrupted()
-                    printing.cancel()
-        except OSError as error:
-            fail(f"Port {port} cannot be used: {error.strerror}.", "Choose another with --port.")
+    try:
+        async with client.listen(types=types, filters=filters, port=port) as events:
+            err.print(f"Listening to {client.url}; Ctrl-C ends it.")
+            async with asyncio.TaskGroup() as tasks:
+                printing = tasks.create_task(_print(events, as_json=as_json))
+                await _interrupted()
+                printing.cancel()
+    except OSError as error:
+        fail(f"Port {port} cannot be used: {error.strerror}.", "Choose another with --port.")
 
 
 async def _print(events: Events, *, as_json: bool) -> None:
@@ -227,8 +201,8 @@ async def _interrupted() -> None:
 
 
 def event_line(event: Any) -> str:
-    """One event on one line: when, what, to which entity."""
+    """Return an event as one line: its time, type, subject and the changed attributes."""
     time = str(event.get("time", ""))[11:23]
     changed = (event.get("data") or {}).get("changed") or []
-    what = f" [dim]{cell(list(changed))}[/]" if changed else ""
-    return f"[dim]{time}[/] [cyan]{cell(event.get('type'))}[/] {cell(event.get('subject'))}{what}"
+    names = f" [dim]{cell(list(changed))}[/]" if changed else ""
+    return f"[dim]{time}[/] [cyan]{cell(event.get('type'))}[/] {cell(event.get('subject'))}{names}"

@@ -1,10 +1,10 @@
-"""`validate`: whether a message conforms to its definition."""
+"""The command `validate`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -17,11 +17,14 @@ from catalog.commands.console import (
     Url,
     cell,
     fail,
+    on_node,
     out,
     print_json,
-    run,
     table,
 )
+
+if TYPE_CHECKING:
+    from catalog.client import Client
 
 app = typer.Typer()
 
@@ -35,35 +38,34 @@ def validate(
         Path,
         typer.Argument(
             metavar="MESSAGE",
-            help="A CloudEvent in JSON, or a message of AMQP, MQTT, Kafka, HTTP or NATS as JSON; "
-            "- reads standard input.",
+            help="A file with a CloudEvent in JSON, or a message of AMQP, MQTT, Kafka, HTTP or "
+            "NATS as JSON; - for standard input.",
         ),
     ],
     message: Annotated[
         str,
         typer.Option(
             "--message",
-            help="The definition: a message, or one version of it, of a message group or an "
-            "endpoint.",
+            help="The definition: a message of a message group or an endpoint, or one version.",
             metavar="XID",
         ),
     ],
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Say whether a message conforms to its definition, and which rules it breaks.
+    """Check whether a message conforms to its definition, and list the rules that it breaks.
 
-    A CloudEvent is a JSON object with a specversion. A message of a protocol has members that
-    are called as in a definition's protocoloptions, with its body as payload (a JSON value or
-    text) or payload_base64:
+    A CloudEvent is a JSON object with a specversion. Any other object is a message of a protocol:
+    its members have the names of a definition's protocoloptions, and its body is `payload` (a
+    JSON value or text) or `payload_base64`:
 
     {"protocol": "KAFKA", "key": "k", "headers": {"ce_type": "a.b"}, "payload": {"n": 1}}
 
     Example: concord validate event.json --message /messagegroups/shop/messages/order.placed
 
-    Exit codes: 0 it conforms; 1 it does not; 2 it could not be found out.
+    Exit codes: 0 it conforms; 1 it does not; 2 it could not be checked.
     """
-    answer = run(lambda: _ask(_read(file), message, url))
+    answer = on_node(url, lambda client: _ask(client, _read(file), message))
     if as_json:
         print_json(answer)
     else:
@@ -82,20 +84,19 @@ def _read(file: Path) -> bytes:
     return text
 
 
-async def _ask(body: bytes, message: str, url: str) -> Any:
-    from catalog.client import Client, Refused
+async def _ask(client: Client, body: bytes, message: str) -> Any:
+    from catalog.client import Refused
 
     if not message.startswith("/"):
         fail(
             f"{message} is no xid.",
             "It looks like this: /messagegroups/shop/messages/order.placed",
         )
-    async with Client.open(url) as client:
-        try:
-            return await client.validate(message, body)
-        except Refused as refused:
-            # A message that could not be checked is not one that does not conform.
-            fail(refused.message, refused.hint, code=CANNOT)
+    try:
+        return await client.validate(message, body)
+    except Refused as refused:
+        # A message that could not be checked is not one that does not conform.
+        fail(refused.message, refused.hint, code=CANNOT)
 
 
 def _show(answer: Any) -> None:

@@ -9,7 +9,9 @@ import pytest
 import pytest_asyncio
 
 from catalog.client import Client
-from catalog.commands.apply.sending import ApplyOptions, desired_by, requests_for, send_all
+from catalog.commands.apply.desiredstate import DesiredState
+from catalog.commands.apply.requests import ApplyOptions, requests_for
+from catalog.commands.apply.sending import send_all
 from catalog.commands.documentfile import read_document
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_documents import DOCUMENTS, GROUPS
@@ -30,7 +32,8 @@ async def test_a_document_that_was_applied_has_nothing_to_do(node: Node, path: P
         await node.send("DELETE", f"/{groups}")
     document = read_document(path, migrate=True, keep_unknown=True)
     async with Client.open(node.url) as client:
-        desired = await desired_by(client, [(path.name, dict(document.groups))])
+        desired = DesiredState(model=await client.model())
+        desired.add(path.name, document.groups)
         requests = requests_for(desired, ApplyOptions(prune=True), LIMIT)
         first = await send_all(client, requests, dry_run=False)
         assert first.failure is None

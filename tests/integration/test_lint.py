@@ -289,7 +289,7 @@ def test_other_folders_and_revisions_may_be_named(
         (["definitions", "--against", "--all"], "knows no revision --all"),
         (["definitions", "--against", "http://127.0.0.1:1"], "Nothing answers"),
         (["definitions", "--model", "none.json"], "model cannot be used"),
-        (["none.xreg.json"], "none.xreg.json is not there"),
+        (["none.xreg.json"], "none.xreg.json does not exist"),
         (["--", "*.none"], "names no document"),
     ],
 )

@@ -41,9 +41,9 @@ def test_each_entity_has_a_line_with_what_changes_in_it() -> None:
 
 
 def test_the_summary_counts_the_lines() -> None:
-    assert summary(CHANGES, is_dry=False) == "1 created, 1 changed, 1 deleted."
-    assert summary(CHANGES[:3], is_dry=True) == "Would be: 1 created."
-    assert summary([], is_dry=True) == "Nothing to do."
+    assert summary(CHANGES, is_dry_run=False) == "1 created, 1 changed, 1 deleted."
+    assert summary(CHANGES[:3], is_dry_run=True) == "Would be: 1 created."
+    assert summary([], is_dry_run=True) == "Nothing to do."
 
 
 def test_a_long_tree_ends_with_how_much_is_missing() -> None:

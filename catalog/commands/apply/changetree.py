@@ -1,4 +1,4 @@
-"""Shows what an apply does as a tree of the entities that it concerns."""
+"""Shows the changes of an apply as a tree of entities."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import orjson
 
 from catalog.commands.console import cell
 
-Json = Mapping[str, Any]
-
 MOST_LINES = 200
 _SIGNS = {"created": "[green]+[/]", "updated": "[yellow]~[/]", "deleted": "[red]-[/]"}
 _WIDEST = 60
@@ -19,18 +17,20 @@ _WIDEST = 60
 
 @dataclass(slots=True)
 class _Node:
-    """A segment of paths, and what happens to the entity there, if anything does."""
+    """A segment of xids, and the change of the entity there, if it changes."""
 
-    change: Json | None = None
+    change: Mapping[str, Any] | None = None
     below: dict[str, _Node] = field(default_factory=dict)
 
 
-def change_tree(changes: Sequence[Json], *, most: int | None = MOST_LINES) -> str:
-    """A line of markup for each entity; versions that come or go with their resource are in its.
+def change_tree(changes: Sequence[Mapping[str, Any]], *, most: int | None = MOST_LINES) -> str:
+    """Return a line of markup for each entity.
+
+    A version that is created or deleted with its resource is in the line of the resource.
 
     Args:
         changes: as `POST /apply` answers, parents before children.
-        most: the most of them to show; all of them if `None`.
+        most: the most changes to show; all of them if `None`.
     """
     folded = list(_folded(changes))
     root = _Node()
@@ -45,8 +45,8 @@ def change_tree(changes: Sequence[Json], *, most: int | None = MOST_LINES) -> st
     return "\n".join(lines)
 
 
-def _folded(changes: Sequence[Json]) -> Iterator[dict[str, Any]]:
-    """Changes without the versions that come or go with their resource, which names them."""
+def _folded(changes: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The changes; a resource names the versions that are created or deleted with it."""
     whole: dict[str, dict[str, Any]] = {}
     for change in changes:
         resource, _, vid = change["xid"].partition("/versions/")
@@ -65,7 +65,7 @@ def _folded(changes: Sequence[Json]) -> Iterator[dict[str, Any]]:
 
 
 def _lines(segment: str, node: _Node) -> Iterator[str]:
-    """An entity with what is below it; a place where nothing happens is in the line below."""
+    """A node and the nodes below it; one without a change is joined to its only child."""
     name = segment
     while node.change is None and len(node.below) == 1:
         [(segment, node)] = node.below.items()
@@ -78,14 +78,14 @@ def _lines(segment: str, node: _Node) -> Iterator[str]:
         yield from (f"{'    ' if is_last else '│   '}{line}" for line in others)
 
 
-def _line(name: str, change: Json | None) -> str:
+def _line(name: str, change: Mapping[str, Any] | None) -> str:
     if change is None:
         return cell(name)
-    about = "".join(f"  {part}" for part in _about(change))
-    return f"{_SIGNS[change['action']]} {cell(name)}{about}"
+    details = "".join(f"  {part}" for part in _details(change))
+    return f"{_SIGNS[change['action']]} {cell(name)}{details}"
 
 
-def _about(change: Json) -> Iterator[str]:
+def _details(change: Mapping[str, Any]) -> Iterator[str]:
     """The changed attributes of an entity, with short old and new values."""
     versions = change.get("versions", [])
     if len(versions) > 1:
@@ -103,18 +103,18 @@ def _is_within(path: str, name: str) -> bool:
     return path == name or path.startswith(f"{name}.")
 
 
-def _short(value: Json, side: str) -> str:
+def _short(value: Mapping[str, Any], side: str) -> str:
     if side not in value:
         return "nothing"
     text = orjson.dumps(value[side]).decode()
     return cell(text if len(text) <= _WIDEST else f"{text[:_WIDEST]}…")
 
 
-def summary(changes: Sequence[Json], *, is_dry: bool) -> str:
-    """How many entities are concerned, as many as the tree has lines for, in a sentence."""
+def summary(changes: Sequence[Mapping[str, Any]], *, is_dry_run: bool) -> str:
+    """Count the changes in a sentence, as the tree has lines for them."""
     actions = [change["action"] for change in _folded(changes)]
     if not actions:
         return "Nothing to do."
     words = {"created": "created", "updated": "changed", "deleted": "deleted"}
     counts = [f"{actions.count(a):,} {word}" for a, word in words.items() if a in actions]
-    return f"{'Would be: ' if is_dry else ''}{', '.join(counts)}."
+    return f"{'Would be: ' if is_dry_run else ''}{', '.join(counts)}."

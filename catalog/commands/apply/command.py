@@ -1,80 +1,77 @@
-"""`apply` and `diff`: a catalog as its documents say, and what is missing for that."""
+"""The commands `apply` and `diff`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catalog.commands.apply.report import (
-    MOST_LISTED,
     agree_on_deletions,
     refuse_contradictions,
-    show_applied,
+    refuse_losses,
+    show_result,
 )
 from catalog.commands.console import (
     CANNOT,
     DEFAULT_URL,
     NO,
     AsJson,
+    Documents,
+    KeepUnknown,
+    Migrate,
     Url,
-    cell,
-    err,
+    Verbose,
     fail,
-    run,
+    on_node,
+    progress_bar,
 )
-from catalog.commands.documentpaths import DocumentPathError, NoDocuments, document_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog.client import Client
-    from catalog.commands.apply.sending import ApplyOptions, ApplyRequest, ApplyResult
+    from catalog.commands.apply.requests import ApplyOptions, ApplyRequest
+    from catalog.commands.apply.sending import ApplyResult
     from catalog.commands.documentfile import DocumentFile
 
 app = typer.Typer()
 
-Paths = Annotated[
-    list[str],
-    typer.Argument(metavar="PATH...", help="Documents, directories, globs, or - for stdin."),
-]
 Prune = Annotated[
-    bool, typer.Option("--prune", help="Delete what these documents own and do not have.")
+    bool,
+    typer.Option("--prune", help="Delete entities that the documents own and no longer contain."),
 ]
 Scopes = Annotated[
     list[str] | None,
-    typer.Option("--scope", help="Own what is at or below this. Repeatable.", metavar="XID"),
+    typer.Option(
+        "--scope", help="Own the entities at or below this xid. Repeatable.", metavar="XID"
+    ),
 ]
 Set = Annotated[
-    str, typer.Option("--set", help="Own what earlier applies of this set brought.", metavar="NAME")
+    str,
+    typer.Option(
+        "--set", help="Own the entities that earlier applies of this set wrote.", metavar="NAME"
+    ),
 ]
 AllowEmpty = Annotated[
-    bool, typer.Option("--allow-empty", help="Prune even if no document is left.")
-]
-Migrate = Annotated[
-    bool, typer.Option("--migrate", help="Read older editions, as `concord import` does.")
-]
-KeepUnknown = Annotated[
-    bool, typer.Option("--keep-unknown", help="Keep what cannot be rewritten in `older`.")
+    bool, typer.Option("--allow-empty", help="Prune even if a path names no document any more.")
 ]
 CheckEpochs = Annotated[
     bool,
     typer.Option(
-        "--check-epochs", help="Change nothing that has another epoch than a document says."
+        "--check-epochs", help="Refuse to change an entity whose epoch differs from its document's."
     ),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="List every change.")]
 
 
 @app.command()
 def apply(
-    paths: Paths,
+    paths: Documents,
     prune: Prune = False,
     scopes: Scopes = None,
     set_name: Set = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
+        bool, typer.Option("--dry-run", help="Show the changes without making them.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     allow_empty: AllowEmpty = False,
@@ -86,16 +83,18 @@ def apply(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Make a catalog equal to what documents say, in one interaction where it fits.
+    """Make a catalog equal to documents, in one transaction where they fit into one request.
 
-    All documents are one desired state; two that contradict each other are an error. What is
-    equal already is not written: it keeps its epoch, and nobody is told. What belongs to another
-    catalog is left alone. The documents win: their epochs matter only with --check-epochs.
+    All documents together are one desired state; two that contradict each other are an error.
+    An entity that is equal already is not written: it keeps its epoch, and no event is sent.
+    Replicas are left alone. The epochs in the documents are ignored, unless --check-epochs is
+    given.
 
-    With --prune, what the documents own and do not have is deleted: resources in the groups that
-    they name, and versions of resources whose versions they list; or everything at or below each
-    --scope; or everything that earlier applies of the same --set brought, unless another set has
-    it. The deletions are shown first, and asked for on a terminal; without one, --yes is needed.
+    With --prune, entities that the documents own and no longer contain are deleted. The documents
+    own the resources of the groups that they contain, and the versions of the resources whose
+    versions they list. With --scope they own everything at or below these xids; with --set, all
+    entities that earlier applies of the same set wrote, unless another set has them, too.
+    Deletions are shown and confirmed first; without a terminal, --yes is needed.
 
     Example: concord apply catalog/
 
@@ -105,23 +104,32 @@ def apply(
 
     Example: concord apply "teams/**/*.xreg.yaml" --set weather --prune
 
-    Exit codes: 0 done, or nothing to do; 1 a rule forbids it; 2 it could not be done. With
-    --dry-run: 0 equal, 1 different, 2 it could not be told.
+    Exit codes: 0 done, or nothing to do; 1 the node refuses, as a rule is broken; 2 the command
+    could not do its work. With --dry-run: 0 equal; 1 different; 2 the changes could not be found
+    out.
     """
-    asked = _asked(prune, scopes, set_name, allow_empty, check_epochs)
-    documents = _read(paths, migrate=migrate, keep_unknown=keep_unknown, allow_empty=allow_empty)
-    if dry_run:
-        foretold = run(lambda: _foretell(url, documents, asked))
-        _end_diff(foretold, quiet=quiet, verbose=verbose, as_json=as_json)
-    done = run(lambda: _apply(url, documents, asked, is_agreed=yes, verbose=verbose))
-    show_applied(done, quiet=quiet, verbose=verbose, as_json=as_json)
-    if done.failure is not None:
-        raise typer.Exit(NO if done.is_refused else CANNOT)
+    options = _options(prune, scopes, set_name, allow_empty, check_epochs)
+
+    async def applied(client: Client) -> ApplyResult:
+        documents = _read(paths, migrate, keep_unknown, allow_empty)
+        requests = await _requests(client, documents, options)
+        if dry_run or (prune and not yes):
+            preview = await _send(client, requests, dry_run=True)
+            if dry_run or preview.failure is not None:
+                return preview
+            agree_on_deletions(preview, verbose=verbose)
+        return await _send(client, requests, dry_run=False)
+
+    result = on_node(url, applied)
+    show_result(result, quiet=quiet, verbose=verbose, as_json=as_json)
+    if result.failure is not None:
+        raise typer.Exit(NO if result.is_refused and not dry_run else CANNOT)
+    raise typer.Exit(NO if dry_run and result.changes else 0)
 
 
 @app.command()
 def diff(
-    paths: Paths,
+    paths: Documents,
     prune: Prune = False,
     scopes: Scopes = None,
     set_name: Set = "",
@@ -129,37 +137,49 @@ def diff(
     migrate: Migrate = False,
     keep_unknown: KeepUnknown = False,
     check_epochs: CheckEpochs = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the exit code.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no changes.")] = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Show what `concord apply` would create (+), change (~) and delete (-). Nothing is written.
 
-    The node decides and checks everything as for an apply, so what it would refuse is told, too.
-    Deletions are shown with --prune.
+    The node checks everything as it does for an apply, so violations are shown, too. Deletions
+    are shown with --prune.
 
     Example: concord diff catalog/
 
     Example: concord diff catalog/ --prune --json
 
-    Exit codes: 0 equal; 1 different; 2 it could not be told, as the documents break a rule.
+    Exit codes: 0 equal; 1 different; 2 the difference could not be found out, for instance since
+    the documents break a rule.
     """
-    asked = _asked(prune, scopes, set_name, allow_empty, check_epochs)
-    documents = _read(paths, migrate=migrate, keep_unknown=keep_unknown, allow_empty=allow_empty)
-    foretold = run(lambda: _foretell(url, documents, asked))
-    _end_diff(foretold, quiet=quiet, verbose=verbose, as_json=as_json)
+    apply(
+        paths=paths,
+        prune=prune,
+        scopes=scopes,
+        set_name=set_name,
+        dry_run=True,
+        allow_empty=allow_empty,
+        migrate=migrate,
+        keep_unknown=keep_unknown,
+        check_epochs=check_epochs,
+        quiet=quiet,
+        verbose=verbose,
+        as_json=as_json,
+        url=url,
+    )
 
 
-def _asked(
+def _options(
     prune: bool, scopes: list[str] | None, set_name: str, allow_empty: bool, check_epochs: bool
 ) -> ApplyOptions:
-    from catalog.commands.apply.sending import ApplyOptions
+    from catalog.commands.apply.requests import ApplyOptions
 
     if scopes and not prune:
-        fail("--scope says what --prune may delete.", "Add --prune, or leave --scope out.")
+        fail("--scope limits what --prune deletes.", "Add --prune, or leave --scope out.")
     if scopes and set_name:
-        fail("A set owns what its applies brought, wherever that is.", "Leave --scope out.")
+        fail("A set owns all entities that its applies wrote.", "Leave --scope out.")
     return ApplyOptions(
         prune=prune,
         scopes=tuple(scopes or ()),
@@ -170,106 +190,40 @@ def _asked(
 
 
 def _read(
-    arguments: list[str], *, migrate: bool, keep_unknown: bool, allow_empty: bool
+    paths: list[str], migrate: bool, keep_unknown: bool, allow_empty: bool
 ) -> list[DocumentFile]:
-    from catalog.commands.documentfile import DocumentError, read_document
+    from catalog.commands.documentfile import read_documents
 
-    try:
-        paths = list(_files(arguments, allow_empty=allow_empty))
-        documents = [
-            read_document(path, migrate=migrate or keep_unknown, keep_unknown=keep_unknown)
-            for path in paths
-        ]
-    except (DocumentPathError, DocumentError) as error:
-        fail(error.message, error.hint)
-    _refuse_losses(documents)
+    documents = read_documents(
+        paths, migrate=migrate, keep_unknown=keep_unknown, allow_empty=allow_empty
+    )
+    refuse_losses(documents)
     return documents
 
 
-def _refuse_losses(documents: list[DocumentFile]) -> None:
-    """End the command if a catalog would overlook or misread something of the documents."""
-    lossy = [document for document in documents if document.losses]
-    for document in lossy:
-        for loss in document.losses[:MOST_LISTED]:
-            err.print(f"  {cell(str(document.path))} {cell(loss.pointer)}: {cell(loss.reason)}")
-        if (more := len(document.losses) - MOST_LISTED) > 0:
-            err.print(f"  and {more} more in {cell(str(document.path))}")
-    if lossy:
-        names = ", ".join(str(document.path) for document in lossy)
-        fail(f"Something would be lost of {names}.", "Have it put into its place with --migrate.")
-
-
-def _files(arguments: list[str], *, allow_empty: bool) -> Iterator[Path]:
-    found: dict[Path, None] = {}
-    for argument in arguments:
-        try:
-            found |= dict.fromkeys(document_paths([argument]))
-        except NoDocuments:
-            if not allow_empty:
-                raise
-    yield from found
-
-
-async def _foretell(url: str, documents: list[DocumentFile], asked: ApplyOptions) -> ApplyResult:
-    from catalog.client import Client
-    from catalog.commands.apply.sending import send_all
-
-    async with Client.open(url) as client:
-        requests = await _requests(client, documents, asked)
-        with _progress("Comparing", requests) as tell:
-            return await send_all(client, requests, dry_run=True, tell=tell)
-
-
-async def _apply(
-    url: str, documents: list[DocumentFile], asked: ApplyOptions, *, is_agreed: bool, verbose: bool
-) -> ApplyResult:
-    from catalog.client import Client
-    from catalog.commands.apply.sending import send_all
-
-    async with Client.open(url) as client:
-        requests = await _requests(client, documents, asked)
-        if asked.prune and not is_agreed:
-            with _progress("Comparing", requests) as tell:
-                foretold = await send_all(client, requests, dry_run=True, tell=tell)
-            if foretold.failure is not None:
-                return foretold
-            agree_on_deletions(foretold, verbose=verbose)
-        with _progress("Applying", requests) as tell:
-            return await send_all(client, requests, dry_run=False, tell=tell)
-
-
 async def _requests(
-    client: Client, documents: list[DocumentFile], asked: ApplyOptions
+    client: Client, documents: Sequence[DocumentFile], options: ApplyOptions
 ) -> list[ApplyRequest]:
-    from catalog.commands.apply.portions import PortionTooLarge
-    from catalog.commands.apply.sending import desired_by, requests_for
+    from catalog.commands.apply.desiredstate import DesiredState
+    from catalog.commands.apply.requests import requests_for
 
-    about = await client.get("/apply")
-    desired = await desired_by(client, ((str(each.path), dict(each.groups)) for each in documents))
+    capacity = await client.get("/apply")
+    desired = DesiredState(model=await client.model())
+    for document in documents:
+        desired.add(str(document.path), document.groups)
     if desired.contradictions:
         refuse_contradictions(desired.contradictions)
-    try:
-        return requests_for(desired, asked, about["maxbodybytes"])
-    except PortionTooLarge as error:
-        fail(str(error), "Give the node a larger CONCORD_MAX_BODY_BYTES.")
+    return requests_for(desired, options, capacity["maxbodybytes"])
 
 
-@contextmanager
-def _progress(what: str, requests: list[ApplyRequest]) -> Iterator[Any]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+async def _send(client: Client, requests: Sequence[ApplyRequest], *, dry_run: bool) -> ApplyResult:
+    from catalog.commands.apply.sending import send_all
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        task = progress.add_task(what, total=len(requests))
+    action = "Comparing" if dry_run else "Applying"
+    with progress_bar() as progress:
+        task = progress.add_task(action, total=len(requests))
 
-        def tell(place: int, request: ApplyRequest) -> None:
-            progress.update(task, completed=place, description=f"{what} {request.holds}")
+        def show(place: int, request: ApplyRequest) -> None:
+            progress.update(task, completed=place, description=f"{action} {request.summary}")
 
-        yield tell
-
-
-def _end_diff(foretold: ApplyResult, *, quiet: bool, verbose: bool, as_json: bool) -> NoReturn:
-    show_applied(foretold, quiet=quiet, verbose=verbose, as_json=as_json)
-    if foretold.failure is not None:
-        raise typer.Exit(CANNOT)
-    raise typer.Exit(NO if foretold.changes else 0)
+        return await send_all(client, requests, dry_run=dry_run, show=show)

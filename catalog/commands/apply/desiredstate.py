@@ -1,4 +1,4 @@
-"""The desired state that several documents describe, and their contradictions."""
+"""The desired state that several documents describe together, and their contradictions."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from catalog.client import JsonObject
 from catalog.model.digest import canonical
 
-Json = dict[str, Any]
-
-# What a catalog shows of a place and its children; every node has its own.
-_OF_ITS_PLACE = frozenset({"self", "shortself"})
-_MADE_UP = ("url", "count")
+# A node computes these from the place of an entity and its children.
+_COMPUTED = frozenset({"self", "shortself"})
+_COMPUTED_SUFFIXES = ("url", "count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
-    """Two documents say different things of an attribute of one entity."""
+    """Two documents give an attribute of one entity different values."""
 
     xid: str
     attribute: str
@@ -29,75 +28,76 @@ class DesiredState:
     """The groups of all documents, by type and id.
 
     Args:
-        model: the node's, as `GET /model` shows it: says what is a collection.
+        model: the node's, as `GET /model` shows it, which names the collections.
     """
 
     model: Mapping[str, Any]
-    groups: dict[str, dict[str, Json]] = field(default_factory=dict)
+    groups: dict[str, dict[str, JsonObject]] = field(default_factory=dict)
     contradictions: list[Contradiction] = field(default_factory=list)
-    # Which file said what: by xid and attribute.
-    _said: dict[tuple[str, str], str] = field(default_factory=dict)
+    # The first file with a value, by xid and attribute.
+    _files: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, file: str, groups: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take in what a document has; what it says otherwise than others is noted."""
+        """Merge a document into the state, and note its contradictions to earlier ones."""
         for plural, members in groups.items():
-            known = self.groups.setdefault(plural, {})
             for gid, body in members.items():
-                self._add_group(file, plural, gid, known, body)
+                self._add_group(file, plural, gid, body)
 
-    def _add_group(
-        self, file: str, plural: str, gid: str, known: dict[str, Json], body: Any
-    ) -> None:
-        collections = self.model["groups"].get(plural, {}).get("resources", {})
-        xid = f"/{plural}/{gid}"
-        if not isinstance(body, dict):
-            self._set(file, xid, known, gid, body)
-            return
-        group = known.setdefault(gid, {})
-        for name, value in body.items():
+    def _add_group(self, file: str, plural: str, gid: str, body: Any) -> None:
+        collections, xid = self._collections(plural), f"/{plural}/{gid}"
+        group = self._member(file, xid, self.groups.setdefault(plural, {}), gid, body)
+        for name, value in body.items() if group is not None else ():
             if name in collections and isinstance(value, dict):
-                members = group.setdefault(name, {})
+                resources = group.setdefault(name, {})
                 for rid, resource in value.items():
-                    self._add_resource(file, f"{xid}/{name}/{rid}", members, rid, resource)
-            elif not _is_made_up(name, collections):
+                    self._add_resource(file, f"{xid}/{name}/{rid}", resources, rid, resource)
+            elif not _is_computed(name, collections):
                 self._set(file, xid, group, name, value)
 
-    def _add_resource(self, file: str, xid: str, members: Json, rid: str, body: Any) -> None:
-        if not isinstance(body, dict):
-            self._set(file, xid, members, rid, body)
-            return
-        resource = members.setdefault(rid, {})
-        for name, value in body.items():
+    def _add_resource(
+        self, file: str, xid: str, resources: JsonObject, rid: str, body: Any
+    ) -> None:
+        resource = self._member(file, xid, resources, rid, body)
+        for name, value in body.items() if resource is not None else ():
             if name == "meta" and isinstance(value, dict):
                 self._add_own(file, f"{xid}/meta", resource.setdefault(name, {}), value)
             elif name == "versions" and isinstance(value, dict):
                 versions = resource.setdefault(name, {})
                 for vid, version in value.items():
                     at = f"{xid}/versions/{vid}"
-                    if isinstance(version, dict):
-                        self._add_own(file, at, versions.setdefault(vid, {}), version)
-                    else:
-                        self._set(file, at, versions, vid, version)
+                    if (target := self._member(file, at, versions, vid, version)) is not None:
+                        self._add_own(file, at, target, version)
             else:
                 self._add_own(file, xid, resource, {name: value})
 
-    def _add_own(self, file: str, xid: str, known: Json, body: Mapping[str, Any]) -> None:
-        for name, value in body.items():
-            if name not in _OF_ITS_PLACE:
-                self._set(file, xid, known, name, value)
+    def _member(self, file: str, xid: str, owner: JsonObject, id: str, body: Any) -> Any:
+        """The object to merge an entity into; `None` if the document has none in its place."""
+        if isinstance(body, dict):
+            return owner.setdefault(id, {})
+        self._set(file, xid, owner, id, body)
+        return None
 
-    def _set(self, file: str, xid: str, known: Json, name: str, value: Any) -> None:
-        earlier = self._said.setdefault((xid, name), file)
-        if name in known and not _is_same(known[name], value):
+    def _add_own(self, file: str, xid: str, target: JsonObject, body: Mapping[str, Any]) -> None:
+        for name, value in body.items():
+            if name not in _COMPUTED:
+                self._set(file, xid, target, name, value)
+
+    def _set(self, file: str, xid: str, target: JsonObject, name: str, value: Any) -> None:
+        earlier = self._files.setdefault((xid, name), file)
+        if name in target and not _is_same(target[name], value):
             self.contradictions.append(
                 Contradiction(xid=xid, attribute=name, files=(earlier, file))
             )
-        known[name] = value
+        target[name] = value
+
+    def _collections(self, plural: str) -> Mapping[str, Any]:
+        resources: Mapping[str, Any] = self.model["groups"].get(plural, {}).get("resources", {})
+        return resources
 
     def xids(self) -> Iterator[str]:
-        """Every entity that the documents have; versions are those that they list."""
+        """The xids of all entities of the documents, with the versions that they list."""
         for plural, members in self.groups.items():
-            collections = self.model["groups"].get(plural, {}).get("resources", {})
+            collections = self._collections(plural)
             for gid, group in members.items():
                 yield f"/{plural}/{gid}"
                 for name in (name for name in group if name in collections):
@@ -112,9 +112,9 @@ def _xids_in(xid: str, resource: Mapping[str, Any]) -> Iterator[str]:
         yield from sorted(f"{xid}/versions/{vid}" for vid in versions)
 
 
-def _is_made_up(name: str, collections: Iterable[str]) -> bool:
-    return name in _OF_ITS_PLACE or any(
-        name == f"{plural}{suffix}" for plural in collections for suffix in _MADE_UP
+def _is_computed(name: str, collections: Iterable[str]) -> bool:
+    return name in _COMPUTED or any(
+        name == f"{plural}{suffix}" for plural in collections for suffix in _COMPUTED_SUFFIXES
     )
 
 

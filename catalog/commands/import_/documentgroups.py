@@ -1,4 +1,4 @@
-"""The groups of a document while what a node refuses is taken out of them."""
+"""The groups of a document, from which the parts that a node refuses are removed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Members = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """An attribute that the node refused, and that is kept in the extension `older` now.
+    """An attribute that the node refused, and that moved to the extension `older`.
 
-    `pointer` leads to where it was in what was sent.
+    `pointer` is its former JSON pointer in the groups.
     """
 
     pointer: str
@@ -30,11 +30,11 @@ class SetAside:
 
 
 class DocumentGroups:
-    """A copy of a document's groups, of the types of a node's model.
+    """A copy of a document's groups.
 
     Args:
         groups: by their plural, as `POST /` takes them.
-        model: as the node shows it.
+        model: the node's, as `GET /model` shows it.
     """
 
     def __init__(self, groups: Mapping[str, Any], model: Mapping[str, Any]) -> None:
@@ -43,7 +43,7 @@ class DocumentGroups:
         self._kinds = {plural: [*(kind.get("resources") or {})] for plural, kind in types.items()}
 
     def counts(self) -> dict[str, int]:
-        """How many groups and resources there are of each type."""
+        """The number of groups and resources of each type."""
         counted: Counter[str] = Counter()
         for plural, members in self.members.items():
             counted[plural] += len(members)
@@ -68,21 +68,20 @@ class DocumentGroups:
         return bool(found) and all(found)
 
     def remove(self, violations: Iterable[Violation]) -> list[str]:
-        """Take what violations are about out of the groups; the xids that went."""
+        """Remove the entities that violations are about, and return their xids."""
         removed = [self._remove(violation.subject) for violation in violations]
         return [xid for xid in dict.fromkeys(removed) if xid]
 
     def set_aside(self, violations: Iterable[Violation]) -> list[SetAside]:
-        """Move the attributes that violations are about to extensions; those that moved."""
-        moved = [self._move(violation) for violation in violations]
-        return [each for each in moved if each is not None]
+        """Move the attributes that violations are about to extensions, and return these."""
+        return [moved for each in violations if (moved := self._move(each)) is not None]
 
     def _group(self, xid: Xid) -> Members:
         group = (self.members.get(xid.groups) or {}).get(xid.gid)
         return group if isinstance(group, dict) else {}
 
     def _remove(self, subject: str) -> str:
-        """Take one entity out; a version takes its resource along if it is the only one."""
+        """Remove an entity, or the resource of its only version; return its xid, or nothing."""
         xid = _xid_of(subject)
         if xid is None:
             return ""
@@ -101,33 +100,33 @@ class DocumentGroups:
         path = _path(str(violation.args.get("name", "")))
         if xid is None or not path or path[0] in (OLDER, RC4_ATTRIBUTES):
             return None
-        place, entity, keeper = self._entity(xid)
+        steps, entity, owner = self._entity(xid)
         if violation.subject.endswith("/meta"):
             path = ["meta", *path]
-        if not _move(entity, path, keeper):
+        if not _move(entity, path, owner):
             return None
-        pointer = "".join(f"/{escaped(step)}" for step in (*place, *path))
+        pointer = "".join(f"/{escaped(step)}" for step in (*steps, *path))
         return SetAside(pointer=pointer, reason=violation.title)
 
     def _entity(self, xid: Xid) -> tuple[list[str], Members, Members]:
-        """Where an entity is, what is said of it, and who keeps what is refused of that."""
-        place, entity = [xid.groups, xid.gid], self._group(xid)
+        """The steps to an entity, its members, and the members of the owner of the extension."""
+        steps, entity = [xid.groups, xid.gid], self._group(xid)
         if not xid.rid:
-            return place, entity, entity
-        place += [xid.resources, xid.rid]
+            return steps, entity, entity
+        steps += [xid.resources, xid.rid]
         entity = (entity.get(xid.resources) or {}).get(xid.rid) or {}
         versions = entity.get("versions") or {}
         if xid.vid in versions:
             version = versions[xid.vid]
-            return [*place, "versions", xid.vid], version, version
+            return [*steps, "versions", xid.vid], version, version
         if not versions:
-            return place, entity, entity
+            return steps, entity, entity
         stated = (entity.get("meta") or {}).get("defaultversionid")
-        return place, entity, versions[default_version(versions, stated)]
+        return steps, entity, versions[default_version(versions, stated)]
 
 
 def _xid_of(subject: str) -> Xid | None:
-    """The entity that an error is about, if it is about one."""
+    """The entity that an error is about; not the registry."""
     try:
         xid = Xid.parse(subject.partition("$")[0].removesuffix("/meta"))
     except ValueError:
@@ -136,7 +135,7 @@ def _xid_of(subject: str) -> Xid | None:
 
 
 def _path(name: str) -> list[str]:
-    """The names that lead to an attribute; to the whole array of what is in one."""
+    """The names that lead to an attribute; of an item of an array, those that lead to the array."""
     try:
         steps, end = read_path(name)
     except ValueError:
@@ -149,27 +148,28 @@ def _path(name: str) -> list[str]:
     return names if end == len(name) else []
 
 
-def _move(entity: Members, path: list[str], keeper: Members) -> bool:
+def _move(entity: Members, path: list[str], owner: Members) -> bool:
+    """Move an attribute to the extension of its owner; whether it moved."""
     *outer, name = path
     holder: Any = entity
     for step in outer:
         holder = holder.get(step) if isinstance(holder, dict) else None
     if not isinstance(holder, dict) or name not in holder:
         return False
-    place: Any = keeper.setdefault(OLDER, {})
+    extension: Any = owner.setdefault(OLDER, {})
     for step in outer:
-        place = place.setdefault(step, {}) if isinstance(place, dict) else None
-    if not isinstance(place, dict) or name in place:
+        extension = extension.setdefault(step, {}) if isinstance(extension, dict) else None
+    if not isinstance(extension, dict) or name in extension:
         return False
-    place[name] = _exact(holder.pop(name))
+    extension[name] = _portable(holder.pop(name))
     return True
 
 
-def _exact(value: Any) -> Any:
-    """A value whose integers every reader of JSON reads the same: too large ones are text."""
+def _portable(value: Any) -> Any:
+    """Return a value with the integers as text that a double cannot represent exactly."""
     if isinstance(value, dict):
-        return {name: _exact(member) for name, member in value.items()}
+        return {name: _portable(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_exact(item) for item in value]
+        return [_portable(item) for item in value]
     is_large = isinstance(value, int) and abs(value) > _LARGEST
     return str(value) if is_large else value

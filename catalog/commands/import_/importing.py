@@ -1,4 +1,4 @@
-"""The import of documents into a node, one after the other: whole, or all of it that obeys."""
+"""Imports documents into a node, one after the other."""
 
 from __future__ import annotations
 
@@ -9,217 +9,37 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from catalog.client import Client, ClientError, Refused, Violation
-from catalog.commands.console import err
+from catalog.commands.console import progress_bar, violations_as_json
 from catalog.commands.documentfile import DocumentFile
 from catalog.commands.import_.documentgroups import DocumentGroups, SetAside
 from catalog.documents.rewriter import Rewrite
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from catalog.commands.import_.report import ImportReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOptions:
-    """Where documents go, and what is done about what the node objects to."""
-
-    url: str
-    keep_going: bool = False
-    overwrite: bool = False
-
-
-async def import_all(
-    documents: Sequence[DocumentFile], how: ImportOptions, report: ImportReport | None
-) -> tuple[list[ImportResult], ClientError | None]:
-    """Import documents until one cannot be sent, and tell of each when it is done.
-
-    Returns:
-        what became of each document, and why not all of them were sent.
-
-    Raises:
-        ClientError: nothing was sent at all.
-    """
-    results: list[ImportResult] = []
-    async with Client.open(how.url) as client:
-        model = await client.get("/model")
-        with _progress() as progress:
-            task = progress.add_task("Importing", total=len(documents))
-            for document in documents:
-                progress.update(task, description=f"Importing {document.path.name}")
-                try:
-                    result = await import_document(
-                        client,
-                        document,
-                        keep_going=how.keep_going,
-                        overwrite=how.overwrite,
-                        model=model,
-                    )
-                except ClientError as error:
-                    return [*results, *_interrupted(documents[len(results) :], error)], error
-                results.append(result)
-                if report is not None:
-                    report.show(result, await _owners(client, result))
-                progress.advance(task)
-    return results, None
-
-
-def _interrupted(documents: Sequence[DocumentFile], error: ClientError) -> Iterator[ImportResult]:
-    """The document that was being sent, and those after it."""
-    states = chain(
-        [ImportState.DOUBTFUL if error.is_doubtful else ImportState.REFUSED],
-        repeat(ImportState.UNSENT),
-    )
-    for document, state in zip(documents, states, strict=False):
-        file = str(document.path)
-        yield ImportResult(file=file, state=state, document=document, is_interrupted=True)
-
-
-async def _owners(client: Client, result: ImportResult) -> dict[str, str]:
-    """What the authorities of replicas are known by: the links that bring what they control."""
-    if not any("authority" in violation.args for violation in result.violations):
-        return {}
-    try:
-        links = await client.links()
-    except ClientError:
-        return {}
-    return {
-        str(link.get("authority")): f"{link.get('source')} (link {link.get('id')})"
-        for link in links
-    }
-
-
-def _progress() -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
-
-
-async def import_document(
-    client: Client,
-    document: DocumentFile,
-    *,
-    keep_going: bool = False,
-    overwrite: bool = False,
-    model: Mapping[str, Any] | None = None,
-) -> ImportResult:
-    """Send a document's groups in one request, unless something of it would be lost.
-
-    Then the node is only asked what else it objects to. What is there as the document says is
-    not written. What is a replica where the document comes from, and in the node, is left alone.
-
-    Args:
-        client: the node that is to have them.
-        document: what to import.
-        keep_going: leave out what the node objects to and send the rest, until the node
-            objects to nothing more, or to something that cannot be left out.
-        overwrite: replace what has another epoch than the document says, too.
-        model: the node's, if it is known.
-
-    Raises:
-        ClientError: the node cannot be reached, or refuses for a reason of its own.
-    """
-    known = model if model is not None else await client.get("/model")
-    groups = DocumentGroups(document.groups, known)
-    attempt = _Attempt(document, groups, keep_going=keep_going and not document.losses)
-    while not attempt.is_over:
-        try:
-            attempt.end(
-                await client.import_groups(
-                    attempt.groups.members, overwrite=overwrite, dry_run=bool(document.losses)
-                )
-            )
-        except Refused as refused:
-            attempt.give_way(refused)
-    return attempt.result()
-
-
-class _Attempt:
-    """One document, and what was taken out of it so far because the node refused it."""
-
-    def __init__(self, document: DocumentFile, groups: DocumentGroups, *, keep_going: bool) -> None:
-        self.groups = groups
-        self.state = ImportState.UNSENT
-        self._document = document
-        self._keep_going = keep_going
-        self._violations: list[Violation] = []
-        self._left_out: list[str] = []
-        self._left_alone: list[str] = []
-        self._set_aside: list[SetAside] = []
-        self._written = 0
-        self._notes: list[Mapping[str, str]] = []
-
-    @property
-    def is_over(self) -> bool:
-        return self.state is not ImportState.UNSENT
-
-    def end(self, answer: Mapping[str, Any]) -> None:
-        """The node has taken what was sent, or would have."""
-        self.state = ImportState.REFUSED if self._document.losses else ImportState.IMPORTED
-        self._written = int(answer.get("created", 0)) + int(answer.get("updated", 0))
-        self._notes = answer.get("notes", [])
-
-    def give_way(self, refused: Refused) -> None:
-        """Change what is sent so that it may be taken the next time, or end the attempt.
-
-        Raises:
-            Refused: it is about something else than the document.
-        """
-        if refused.problem.status != 400:
-            raise refused
-        violations = refused.problem.violations
-        replicas = [each for each in violations if self._is_expected(each)]
-        if alone := self.groups.remove(replicas):
-            self._left_alone += alone
-            return
-        if self._document.keeps_unknown and (moved := self.groups.set_aside(violations)):
-            self._set_aside += moved
-            return
-        self._violations += violations
-        removed = self.groups.remove(violations) if self._keep_going else []
-        self._left_out += removed
-        if not removed:
-            self.state = ImportState.REFUSED
-
-    def _is_expected(self, violation: Violation) -> bool:
-        return violation.type.endswith("#readonly") and self.groups.are_replicas(violation.subject)
-
-    def result(self) -> ImportResult:
-        is_imported = self.state is ImportState.IMPORTED
-        return ImportResult(
-            file=str(self._document.path),
-            state=self.state,
-            document=self._document,
-            counts=self.groups.counts() if is_imported else {},
-            written=self._written if is_imported else 0,
-            violations=tuple(dict.fromkeys(self._violations)),
-            left_out=tuple(self._left_out) if is_imported else (),
-            left_alone=tuple(self._left_alone) if is_imported else (),
-            set_aside=tuple(self._set_aside) if is_imported else (),
-            notes=tuple(self._notes),
-        )
-
-
 class ImportState(StrEnum):
-    """Where a document is after a command."""
+    """The state of a document after an import."""
 
     IMPORTED = "imported"
     REFUSED = "refused"
     DOUBTFUL = "in doubt"
-    """It was sent, and nobody answered."""
+    """It was sent, and no answer came."""
     UNSENT = "not sent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult:
-    """The result of importing one document: `counts` is what the node has of it now, by plural.
+    """The result of importing one document.
 
-    `written` is how many entities, versions too, were created or changed for it. `left_alone` is
-    what the document shows as read-only, and is so in the node, too. `left_out` broke a rule, and
-    `set_aside` is what could be kept as an extension instead. `notes` are of rules of the domains
-    that refuse nothing. Whatever went wrong with a document that `is_interrupted` was no fault of
-    what is in it.
+    Args:
+        counts: the number of groups and resources that were sent, by their plural.
+        written: the number of entities, with versions, that were created or changed.
+        left_out: xids of entities that broke a rule.
+        left_alone: xids of entities that are replicas in the document and in the node.
+        set_aside: attributes that the node refused, and that are kept in an extension.
+        notes: rules of the domains that the document breaks; they refuse nothing.
+        is_interrupted: the import ended for a reason that is not in the document.
     """
 
     file: str
@@ -239,17 +59,20 @@ class ImportResult:
         return self.state is ImportState.IMPORTED
 
     @property
-    def is_wrong(self) -> bool:
-        """Whether there is something that whoever imports it has to look at."""
+    def has_errors(self) -> bool:
         return bool(self.violations) or not self.is_imported
 
     @property
     def subjects(self) -> set[str]:
+        """The xids that violations are about, but for the registry's."""
         return {violation.subject for violation in self.violations} - {"", "/"}
 
     def as_json(self) -> dict[str, Any]:
         document = self.document
-        migrated, is_strict = document.migrated, document.is_strict
+        migrated = document.migrated
+        rewrites, left_out = (
+            ((), ()) if document.is_strict else (migrated.rewrites, migrated.left_out)
+        )
         return {
             "file": self.file,
             "imported": self.is_imported,
@@ -263,20 +86,15 @@ class ImportResult:
                 for loss in document.losses
             ],
             "older": [_rewrite_as_json(rewrite) for rewrite in document.older],
-            "rewrites": [
-                _rewrite_as_json(rewrite) for rewrite in ([] if is_strict else migrated.rewrites)
-            ],
+            "rewrites": [_rewrite_as_json(rewrite) for rewrite in rewrites],
             "notrewritten": [
                 {"pointer": left.pointer, "reason": left.reason, "kept": left.is_kept}
-                for left in ([] if is_strict else migrated.left_out)
+                for left in left_out
             ],
             "setaside": [
                 {"pointer": each.pointer, "reason": each.reason} for each in self.set_aside
             ],
-            "violations": [
-                {"subject": v.subject, "type": v.type, "title": v.title, "detail": v.detail}
-                for v in self.violations
-            ],
+            "violations": violations_as_json(self.violations),
             "leftout": list(self.left_out),
             "leftalone": list(self.left_alone),
             "notes": list(self.notes),
@@ -286,3 +104,166 @@ class ImportResult:
 def _rewrite_as_json(rewrite: Rewrite) -> dict[str, Any]:
     rule = rewrite.rule.text
     return {"pointer": rewrite.pointer, "old": rewrite.old, "new": rewrite.new, "rule": rule}
+
+
+async def import_all(
+    client: Client,
+    documents: Sequence[DocumentFile],
+    *,
+    keep_going: bool,
+    overwrite: bool,
+    report: ImportReport | None,
+) -> tuple[list[ImportResult], ClientError | None]:
+    """Import documents until one cannot be sent, and report each when it is done.
+
+    Args:
+        keep_going: see `import_document`; `overwrite`, too.
+
+    Returns:
+        the result of each document, and the reason why not all of them were sent.
+
+    Raises:
+        ClientError: nothing was sent at all.
+    """
+    results: list[ImportResult] = []
+    model = await client.model()
+    with progress_bar() as progress:
+        task = progress.add_task("Importing", total=len(documents))
+        for document in documents:
+            progress.update(task, description=f"Importing {document.path.name}")
+            try:
+                result = await import_document(
+                    client, document, keep_going=keep_going, overwrite=overwrite, model=model
+                )
+            except ClientError as error:
+                return [*results, *_interrupted(documents[len(results) :], error)], error
+            results.append(result)
+            if report is not None:
+                report.show(result, await _owners(client, result))
+            progress.advance(task)
+    return results, None
+
+
+def _interrupted(documents: Sequence[DocumentFile], error: ClientError) -> Iterator[ImportResult]:
+    """The results of the document that was being sent, and of those after it."""
+    first = ImportState.DOUBTFUL if error.is_doubtful else ImportState.REFUSED
+    states = chain([first], repeat(ImportState.UNSENT))
+    for document, state in zip(documents, states, strict=False):
+        file = str(document.path)
+        yield ImportResult(file=file, state=state, document=document, is_interrupted=True)
+
+
+async def _owners(client: Client, result: ImportResult) -> dict[str, str]:
+    """The link that brings the replicas of each authority, as text."""
+    if not any("authority" in violation.args for violation in result.violations):
+        return {}
+    try:
+        links = await client.links()
+    except ClientError:
+        return {}
+    return {
+        str(link.get("authority")): f"{link.get('source')} (link {link.get('id')})"
+        for link in links
+    }
+
+
+async def import_document(
+    client: Client,
+    document: DocumentFile,
+    *,
+    keep_going: bool = False,
+    overwrite: bool = False,
+    model: Mapping[str, Any] | None = None,
+) -> ImportResult:
+    """Send a document's groups in one request.
+
+    A document of which a part would be lost is only checked. An entity that is equal already is
+    not written; one that is a replica in the document and in the node is left alone.
+
+    Args:
+        keep_going: leave out the entities that the node refuses, and send the rest, until the
+            node refuses none, or something that cannot be left out.
+        overwrite: replace entities whose epoch differs from the document's.
+        model: the node's; it is fetched if not given.
+
+    Raises:
+        ClientError: the node cannot be reached, or refuses for a reason of its own.
+    """
+    groups = DocumentGroups(document.groups, model or await client.model())
+    attempt = _Attempt(document, groups, keep_going=keep_going and not document.losses)
+    while not attempt.is_over:
+        try:
+            attempt.finish(
+                await client.import_groups(
+                    groups.members, overwrite=overwrite, dry_run=bool(document.losses)
+                )
+            )
+        except Refused as refused:
+            attempt.reduce(refused)
+    return attempt.result()
+
+
+class _Attempt:
+    """The import of one document, and the parts that were removed since the node refused them."""
+
+    def __init__(self, document: DocumentFile, groups: DocumentGroups, *, keep_going: bool) -> None:
+        self._document = document
+        self._groups = groups
+        self._keep_going = keep_going
+        self._state = ImportState.UNSENT
+        self._violations: list[Violation] = []
+        self._left_out: list[str] = []
+        self._left_alone: list[str] = []
+        self._set_aside: list[SetAside] = []
+        self._written = 0
+        self._notes: list[Mapping[str, str]] = []
+
+    @property
+    def is_over(self) -> bool:
+        return self._state is not ImportState.UNSENT
+
+    def finish(self, answer: Mapping[str, Any]) -> None:
+        """Take the answer of a node that accepted the groups."""
+        self._state = ImportState.REFUSED if self._document.losses else ImportState.IMPORTED
+        self._written = int(answer.get("created", 0)) + int(answer.get("updated", 0))
+        self._notes = answer.get("notes", [])
+
+    def reduce(self, refused: Refused) -> None:
+        """Remove the parts that the node refused, or end the attempt.
+
+        Raises:
+            Refused: for a reason that is not in the document.
+        """
+        if refused.problem.status != 400:
+            raise refused
+        violations = refused.problem.violations
+        replicas = [each for each in violations if self._is_replica_in_both(each)]
+        if left_alone := self._groups.remove(replicas):
+            self._left_alone += left_alone
+            return
+        if self._document.keeps_unknown and (moved := self._groups.set_aside(violations)):
+            self._set_aside += moved
+            return
+        self._violations += violations
+        removed = self._groups.remove(violations) if self._keep_going else []
+        self._left_out += removed
+        if not removed:
+            self._state = ImportState.REFUSED
+
+    def _is_replica_in_both(self, violation: Violation) -> bool:
+        return violation.name == "readonly" and self._groups.are_replicas(violation.subject)
+
+    def result(self) -> ImportResult:
+        is_imported = self._state is ImportState.IMPORTED
+        return ImportResult(
+            file=str(self._document.path),
+            state=self._state,
+            document=self._document,
+            counts=self._groups.counts() if is_imported else {},
+            written=self._written if is_imported else 0,
+            violations=tuple(dict.fromkeys(self._violations)),
+            left_out=tuple(self._left_out) if is_imported else (),
+            left_alone=tuple(self._left_alone) if is_imported else (),
+            set_aside=tuple(self._set_aside) if is_imported else (),
+            notes=tuple(self._notes),
+        )

@@ -1,4 +1,4 @@
-"""The base that documents are linted against: a git revision of them, or a running catalog."""
+"""The state that documents are compared with: a git revision of them, or a running catalog."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from catalog.client import Client, Refused
-from catalog.commands.documentfile import DocumentError, read_document
+from catalog.commands.console import CommandError
+from catalog.commands.documentfile import read_document
 from catalog.commands.lint.gitrevision import documents_at
+from catalog.documents.serialization import SourceFileError
 from catalog.formats import COMPATIBILITIES, FORMATS
 from catalog.lint.declaredentities import DeclaredEntities
 from catalog.lint.linter import LintBase
@@ -21,25 +23,20 @@ from catalog.model.modelsource import load_model
 from catalog.model.xid import Xid
 from catalog.rules import Subject, references_of
 
-_AT_ONCE = 8
+_MOST_AT_ONCE = 8
 
 
-class LintBaseError(Exception):
-    """Something that nothing can be held against. `hint` says what to do about it."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class LintBaseError(CommandError):
+    """A catalog whose model this program does not understand."""
 
 
 def is_catalog(against: str) -> bool:
-    """Whether it is a catalog's URL, not a revision."""
+    """Whether the value of --against is a catalog's URL, not a revision."""
     return against.startswith(("http://", "https://"))
 
 
 def base_at(revision: str, arguments: Sequence[str], configuration: Configuration) -> LintBase:
-    """The documents at a revision; those that could not be read then are left out.
+    """The documents at a revision, without those that cannot be read.
 
     Raises:
         RevisionError: there is no such revision.
@@ -49,17 +46,17 @@ def base_at(revision: str, arguments: Sequence[str], configuration: Configuratio
         for path in paths:
             try:
                 groups = read_document(path, migrate=True).groups
-            except DocumentError:
+            except SourceFileError:
                 continue
             documents.append(DeclaredEntities.of(path.name, groups, configuration.model))
     return LintBase(name=revision, documents=documents, is_former=True)
 
 
 async def configuration_of(client: Client) -> Configuration:
-    """A running catalog's model, and what it checks, as far as this program can check it.
+    """The model and capabilities of a running catalog, as far as this program supports them.
 
     Raises:
-        AgainstError: its model is not one that this program understands.
+        LintBaseError: this program does not understand its model.
         ClientError
     """
     model, capabilities = await client.get("/model"), await client.get("/capabilities")
@@ -69,46 +66,45 @@ async def configuration_of(client: Client) -> Configuration:
             capabilities=stored_capabilities(capabilities, offered_with(FORMATS, COMPATIBILITIES)),
         )
     except (XRegistryError, KeyError, TypeError) as error:
-        what = error.title if isinstance(error, XRegistryError) else "it is another server's"
-        raise LintBaseError(f"The model of {client.url} cannot be used: {what}") from error
+        reason = error.title if isinstance(error, XRegistryError) else "it is another server's"
+        raise LintBaseError(f"The model of {client.url} cannot be used: {reason}") from error
 
 
 async def base_in(
     client: Client, documents: Sequence[DeclaredEntities], configuration: Configuration
 ) -> LintBase:
-    """The groups of a running catalog that documents name or refer to.
+    """The groups of a running catalog that documents contain or refer to.
 
     Raises:
         ClientError
     """
-    groups = sorted(_groups(documents, configuration, client.url))
-    turns = asyncio.Semaphore(_AT_ONCE)
+    xids = sorted(_groups(documents, configuration, client.url))
+    slots = asyncio.Semaphore(_MOST_AT_ONCE)
 
-    async def one(xid: str) -> Any:
-        async with turns:
+    async def fetch(xid: str) -> Any:
+        async with slots:
             return await _group(client, xid)
 
-    async with asyncio.TaskGroup() as tasks:
-        asked = {xid: tasks.create_task(one(xid)) for xid in groups}
-    found = {xid: task.result() for xid, task in asked.items()}
-    held: dict[str, dict[str, Any]] = {}
+    found = dict(zip(xids, await asyncio.gather(*map(fetch, xids)), strict=True))
+    groups: dict[str, dict[str, Any]] = {}
     for xid, group in found.items():
         if group is not None:
             path = Xid.parse(xid)
-            held.setdefault(path.groups, {})[path.gid] = group
-    document = DeclaredEntities.of(client.url, held, configuration.model)
+            groups.setdefault(path.groups, {})[path.gid] = group
+    document = DeclaredEntities.of(client.url, groups, configuration.model)
+    authorities = ((xid, body.get("authority")) for xid, body in document.bodies.items())
     return LintBase(
         name=client.url,
         documents=[document],
         is_former=False,
         absent=frozenset(xid for xid, group in found.items() if group is None),
-        authorities=_authorities(document),
+        authorities={xid: value for xid, value in authorities if isinstance(value, str)},
         urls=(client.url,),
     )
 
 
 async def _group(client: Client, xid: str) -> dict[str, Any] | None:
-    """A group as it could be imported, with all that is in it; `None` where it is not there."""
+    """A group with its resources, in the form of a document; `None` if it does not exist."""
     try:
         group: dict[str, Any] = await client.get(xid, params={"inline": "*"})
     except Refused as refused:
@@ -123,31 +119,24 @@ async def _group(client: Client, xid: str) -> dict[str, Any] | None:
     return group
 
 
-def _authorities(document: DeclaredEntities) -> dict[str, str]:
-    """Who controls what is a replica where the document is from."""
-    found = ((xid, body.get("authority")) for xid, body in document.bodies.items())
-    return {xid: authority for xid, authority in found if isinstance(authority, str)}
-
-
 def _groups(
     documents: Iterable[DeclaredEntities], configuration: Configuration, url: str
 ) -> set[str]:
-    """The groups that documents name, and those that they refer to."""
-    around = KnownEntities(memory=MemoryCatalog(), declared=(), groups=frozenset(), bases=(url,))
+    """The xids of the groups that documents contain or refer to."""
+    lookup = KnownEntities(memory=MemoryCatalog(), declared=(), groups=frozenset(), bases=(url,))
     found: set[str] = set()
     for document in documents:
         for xid, body in document.bodies.items():
             path = Xid.parse(xid)
             found.add(str(path.group))
             for subject in _subjects(path, body):
-                targets = (t for each in references_of(subject, around) for t in each.targets)
+                targets = (t for each in references_of(subject, lookup) for t in each.targets)
                 found.update(str(target.group) for target in targets)
-    known = configuration.model.groups
-    return {xid for xid in found if Xid.parse(xid).groups in known}
+    return {xid for xid in found if Xid.parse(xid).groups in configuration.model.groups}
 
 
 def _subjects(path: Xid, body: Mapping[str, Any]) -> Iterator[Subject]:
-    """What refers to others in what a document says of an entity: a resource has three parts."""
+    """The parts of an entity that may have references; a resource has three."""
     yield Subject(xid=path, attributes=body)
     if path.kind == "resource":
         meta = body.get("meta")

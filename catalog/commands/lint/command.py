@@ -1,24 +1,22 @@
-"""`lint`: documents held to the rules of a catalog, without any node."""
+"""The command `lint`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from catalog.commands.console import NO, AsJson, fail, run
-from catalog.commands.documentpaths import DocumentPathError, document_paths
-from catalog.commands.lint.report import show_linted
+from catalog.commands.console import NO, AsJson, CommandError, Documents, run
+from catalog.commands.lint.report import show_findings, with_lines
 
 if TYPE_CHECKING:
     from catalog.commands.documentfile import DocumentFile
     from catalog.lint.declaredentities import DeclaredEntities
     from catalog.lint.finding import Finding
-    from catalog.lint.linter import LintBase
     from catalog.model.configuration import Configuration
 
 app = typer.Typer()
@@ -26,48 +24,43 @@ app = typer.Typer()
 
 @app.command()
 def lint(
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PATH...",
-            help="xRegistry documents: files, directories, patterns, or - for standard input.",
-        ),
-    ],
+    paths: Documents,
     against: Annotated[
         str | None,
         typer.Option(
-            help="What is in force: a git revision of the same paths, or a catalog's URL.",
+            help="Import the documents on top of this: a git revision of the same paths, or a "
+            "catalog's URL.",
             metavar="REVISION|URL",
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="The model, JSON or YAML; else the one of the catalog at the URL, else the "
-            "default model.",
+            help="The model, JSON or YAML. By default it is that of the catalog at the URL, or "
+            "else the default model.",
             metavar="FILE",
         ),
     ] = None,
     migrate: Annotated[
         bool, typer.Option("--migrate", help="Read older editions as `concord import` does.")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     format: Annotated[
         Literal["text", "json", "github"],
         typer.Option(help="How to print findings; github annotates a pull request."),
     ] = "text",
     as_json: AsJson = False,
 ) -> None:
-    """Say what a catalog would refuse of documents, and what else is wrong with them.
+    """Check documents as a catalog would, and by further rules, without a node.
 
-    No node is needed. The documents are one set, which is imported into a catalog in memory by
-    the code of a node: the rules of the model, formats of schemas and compatibility of their
-    versions are errors; rules of the endpoint, message and schema specifications that a catalog
-    does not enforce are warnings; what could not be checked is a note.
+    The documents are one set. They are imported into a catalog in memory by the code of a node.
+    Errors are violations of the model, of a schema's format, and of the compatibility of its
+    versions. Warnings are violations of the endpoint, message and schema specifications that a
+    catalog does not enforce. Notes name the parts that could not be checked.
 
-    With --against, they are imported on top of what is in force. So a version of a schema that
-    breaks the compatibility of its schema is an error, and so is a published version that is
-    changed in place into what its readers cannot read.
+    With --against, the documents are imported on top of the state that they are compared with. So
+    a new version that breaks the compatibility of its schema is an error, and so is an
+    incompatible change of a published version.
 
     Example: concord lint definitions/
 
@@ -75,56 +68,53 @@ def lint(
 
     Example: concord lint definitions/ --against https://catalog.example.com --strict
 
-    Exit codes: 0 nothing but warnings and notes; 1 errors; 2 it could not be done.
+    Exit codes: 0 no errors; 1 errors; 2 the command could not do its work.
     """
     findings = run(lambda: _lint(paths, against, model, migrate=migrate))
     if strict:
-        findings = [_hardened(finding) for finding in findings]
-    show_linted(findings, "json" if as_json else format)
+        findings = [
+            replace(each, severity="error") if each.severity == "warning" else each
+            for each in findings
+        ]
+    show_findings(findings, "json" if as_json else format)
     if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(NO)
-
-
-def _hardened(finding: Finding) -> Finding:
-    return replace(finding, severity="error") if finding.severity == "warning" else finding
 
 
 async def _lint(
     arguments: list[str], against: str | None, model: str | None, *, migrate: bool
 ) -> list[Finding]:
     from catalog.client import Client
-    from catalog.commands.lint.base import LintBaseError, base_at, base_in, is_catalog
-    from catalog.commands.lint.base import configuration_of as configuration_in
-    from catalog.commands.lint.gitrevision import RevisionError
+    from catalog.commands.lint.base import base_at, base_in, configuration_of, is_catalog
+    from catalog.formats import Checker
+    from catalog.lint.linter import Linter
 
     paths = _paths(arguments)
     configuration = await _configuration(model)
-    try:
-        if against is None or not is_catalog(against):
+    if against is None or not is_catalog(against):
+        documents, findings = _read(paths, configuration, migrate=migrate)
+        base = None if against is None else base_at(against, arguments, configuration)
+    else:
+        async with Client.open(against) as client:
+            if model is None:
+                configuration = await configuration_of(client)
             documents, findings = _read(paths, configuration, migrate=migrate)
-            base = None if against is None else base_at(against, arguments, configuration)
-        else:
-            async with Client.open(against) as client:
-                if model is None:
-                    configuration = await configuration_in(client)
-                documents, findings = _read(paths, configuration, migrate=migrate)
-                base = await base_in(client, documents, configuration)
-    except (LintBaseError, RevisionError) as error:
-        fail(error.message, error.hint)
-    findings += await _found(documents, configuration, base)
-    return _in_order(findings, paths)
+            base = await base_in(client, documents, configuration)
+    async with Checker() as checker:
+        findings += await Linter(
+            documents=documents, configuration=configuration, checker=checker, base=base
+        ).run()
+    return with_lines(findings, paths)
 
 
-def _paths(arguments: list[str]) -> list[Path]:
+def _paths(arguments: Sequence[str]) -> list[Path]:
+    from catalog.commands.documentpaths import document_paths
     from catalog.documents.serialization import STDIN
 
-    try:
-        paths = document_paths(arguments)
-    except DocumentPathError as error:
-        fail(error.message, error.hint)
+    paths = document_paths(arguments)
     for path in paths:
         if path != STDIN and not path.exists():
-            fail(f"{path} is not there.")
+            raise CommandError(f"{path} does not exist.")
     return paths
 
 
@@ -135,15 +125,16 @@ async def _configuration(model: str | None) -> Configuration:
     try:
         configuration = await initial_model("default" if model is None else model)
     except InitialModelUnusable as error:
-        fail(f"The model cannot be used: {error}")
+        raise CommandError(f"The model cannot be used: {error}") from error
     return replace(configuration, capabilities=CAPABILITIES)
 
 
 def _read(
-    paths: list[Path], configuration: Configuration, *, migrate: bool
+    paths: Sequence[Path], configuration: Configuration, *, migrate: bool
 ) -> tuple[list[DeclaredEntities], list[Finding]]:
-    """The documents, and what is wrong with their files, or with the editions that these are of."""
-    from catalog.commands.documentfile import DocumentError, read_document
+    """Read the documents, and find errors of their files and older editions."""
+    from catalog.commands.documentfile import read_document
+    from catalog.documents.serialization import SourceFileError
     from catalog.lint.declaredentities import DeclaredEntities
     from catalog.lint.finding import Finding
 
@@ -151,20 +142,19 @@ def _read(
     for path in paths:
         try:
             read = read_document(path, migrate=migrate)
-        except DocumentError as error:
+        except SourceFileError as error:
             message = f"{error.message} {error.hint}".strip()
             findings.append(
                 Finding(severity="error", rule="no_document", message=message, file=str(path))
             )
             continue
         documents.append(DeclaredEntities.of(str(path), read.groups, configuration.model))
-        findings += _of_edition(str(path), read)
+        findings += _find_older(str(path), read)
     return documents, findings
 
 
-def _of_edition(file: str, document: DocumentFile) -> Iterator[Finding]:
-    """What an import would refuse since it would be lost, and what is of an older edition: each
-    rule once, where it is first."""
+def _find_older(file: str, document: DocumentFile) -> Iterator[Finding]:
+    """Find losses, which an import would refuse, and the first use of each older form."""
     from catalog.lint.finding import Finding
 
     for loss in document.losses:
@@ -183,34 +173,7 @@ def _of_edition(file: str, document: DocumentFile) -> Iterator[Finding]:
                 severity="warning",
                 rule="older_edition",
                 message=f"This is of an older edition{more}: {rewrite.rule.text}. `concord import "
-                "--migrate` rewrites it; with --migrate it is read so here, too.",
+                "--migrate` rewrites it, and so does `concord lint --migrate`.",
                 file=file,
                 pointer=rewrite.pointer,
             )
-
-
-async def _found(
-    documents: list[DeclaredEntities], configuration: Configuration, base: LintBase | None
-) -> list[Finding]:
-    from catalog.formats import Checker
-    from catalog.lint.linter import Linter
-
-    async with Checker() as checker:
-        return await Linter(
-            documents=documents, configuration=configuration, checker=checker, base=base
-        ).run()
-
-
-def _in_order(findings: list[Finding], paths: list[Path]) -> list[Finding]:
-    """By file, in the order of the arguments, and by line; each with its line."""
-    from catalog.commands.lint.report import FileLines
-
-    places = {str(path): (place, FileLines(path)) for place, path in enumerate(paths)}
-    placed = [
-        replace(each, line=places[each.file][1].line_of(each.pointer) if each.pointer else 0)
-        if each.file in places
-        else each
-        for each in findings
-    ]
-    last = (len(places), None)
-    return sorted(placed, key=lambda each: (places.get(each.file, last)[0], each.line))

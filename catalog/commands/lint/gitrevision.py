@@ -1,4 +1,4 @@
-"""The documents of a git revision, as the arguments of a command would have named them there."""
+"""Reads the documents of a git revision."""
 
 from __future__ import annotations
 
@@ -10,20 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from catalog.commands.documentpaths import SUFFIXES, DocumentPathError, document_paths
+from catalog.commands.console import CommandError
+from catalog.commands.documentpaths import SUFFIXES, document_paths
 from catalog.documents.serialization import LARGEST_BYTES, STDIN
 
 _LONGEST_SECONDS = 60
 _UNBORN = "HEAD"
 
 
-class RevisionError(Exception):
-    """A revision whose documents cannot be had. `hint` says what to do about it."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class RevisionError(CommandError):
+    """The documents of a revision cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +33,15 @@ class _Blob:
 
 @contextlib.contextmanager
 def documents_at(revision: str, arguments: Sequence[str]) -> Iterator[list[Path]]:
-    """Copies of what `arguments` named at a revision, which vanish in the end.
+    """Copy the files that `arguments` named at a revision to a temporary directory.
 
     Args:
-        revision: whatever git takes for a commit. In a repository without commits, HEAD has
-            no documents.
-        arguments: as `document_paths` takes them, relative to the working directory; what
-            was not there then is left out, and so is the standard input.
+        revision: any name of a commit. In a repository without commits, HEAD has no documents.
+        arguments: as `document_paths` takes them, relative to the working directory. Paths that
+            do not exist at the revision are left out, and so is the standard input.
 
     Raises:
-        RevisionError: there is no such revision, or no repository, or no git.
+        RevisionError: there is no such revision, no repository, or no git.
     """
     named = [argument for argument in arguments if Path(argument) != STDIN]
     found = _git("rev-parse", "--show-toplevel", cwd=_folder(named))
@@ -60,7 +55,7 @@ def documents_at(revision: str, arguments: Sequence[str]) -> Iterator[list[Path]
 
 
 def _folder(arguments: Iterable[str]) -> Path:
-    """A folder of the repository that the arguments are in."""
+    """A folder of the repository of the arguments."""
     for argument in arguments:
         folder = Path(argument) if Path(argument).is_dir() else Path(argument).parent
         if folder.is_dir():
@@ -83,7 +78,7 @@ def _commit(top: Path, revision: str) -> str:
 
 
 def _within(top: Path, argument: str) -> str:
-    """An argument as a path from the root of the repository."""
+    """An argument relative to the root of the repository."""
     path = os.path.relpath(os.path.join(Path.cwd().resolve(), argument), top)
     if path.startswith(os.pardir):
         raise RevisionError(f"{argument} is outside of the repository in {top}.")
@@ -91,14 +86,14 @@ def _within(top: Path, argument: str) -> str:
 
 
 def _blobs(top: Path, commit: str, wanted: Iterable[str]) -> Iterator[_Blob]:
-    """The files that may be documents: by their names, or since they are named."""
+    """The files that an argument names, or whose names are those of documents."""
     named = set(wanted)
     listed = _git("ls-tree", "-r", "-z", "--long", "--full-tree", commit, cwd=top)
     for row in listed.split(b"\0"):
-        about, _, name = row.partition(b"\t")
+        metadata, _, name = row.partition(b"\t")
         path = os.fsdecode(name)
         if path in named or path.lower().endswith(SUFFIXES):
-            mode, kind, id, size = about.decode().split()
+            mode, kind, id, size = metadata.decode().split()
             is_file = kind == "blob" and mode.startswith("100")
             if is_file and int(size) <= LARGEST_BYTES:
                 yield _Blob(path=path, id=id, size=int(size))
@@ -106,8 +101,8 @@ def _blobs(top: Path, commit: str, wanted: Iterable[str]) -> Iterator[_Blob]:
 
 def _check_out(blobs: Iterable[_Blob], top: Path, folder: Path) -> None:
     found = list(blobs)
-    questions = "".join(f"{blob.id}\n" for blob in found).encode()
-    content = _git("cat-file", "--batch", cwd=top, given=questions)
+    ids = "".join(f"{blob.id}\n" for blob in found).encode()
+    content = _git("cat-file", "--batch", cwd=top, stdin=ids)
     at = 0
     for blob in found:
         at = content.index(b"\n", at) + 1
@@ -118,19 +113,16 @@ def _check_out(blobs: Iterable[_Blob], top: Path, folder: Path) -> None:
 
 
 def _found(folder: Path, wanted: Iterable[str]) -> list[Path]:
-    found: dict[Path, None] = {}
-    for argument in wanted:
-        with contextlib.suppress(DocumentPathError):
-            found.update(dict.fromkeys(document_paths([str(folder / argument)])))
-    return [path for path in found if path.is_file()]
+    paths = document_paths([str(folder / argument) for argument in wanted], allow_empty=True)
+    return [path for path in paths if path.is_file()]
 
 
-def _git(*arguments: str, cwd: Path, given: bytes = b"") -> bytes:
+def _git(*arguments: str, cwd: Path, stdin: bytes = b"") -> bytes:
     try:
         done = subprocess.run(
             ["git", *arguments],
             cwd=cwd,
-            input=given,
+            input=stdin,
             capture_output=True,
             check=True,
             timeout=_LONGEST_SECONDS,
@@ -140,6 +132,6 @@ def _git(*arguments: str, cwd: Path, given: bytes = b"") -> bytes:
     except subprocess.TimeoutExpired as error:
         raise RevisionError(f"git took longer than {_LONGEST_SECONDS} seconds.") from error
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip() or "it gave no reason"
-        raise RevisionError(f"git refused: {said}.") from error
+        reason = error.stderr.decode(errors="replace").strip() or "it gave no reason"
+        raise RevisionError(f"git refused: {reason}.") from error
     return done.stdout

@@ -1,4 +1,4 @@
-"""Shows what was found in documents: for people, for programs, or on a pull request."""
+"""Prints the findings of lint, each with its line: as text, as JSON, or on a pull request."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from catalog.documents.serialization import STDIN
 if TYPE_CHECKING:
     from catalog.lint.finding import Finding
 
+# The line numbers of larger files are not looked up.
+_LARGEST_BYTES = 8 * 1024 * 1024
 _COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
+# Workflow commands of GitHub Actions.
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def show_linted(findings: Sequence[Finding], format: str) -> None:
+def show_findings(findings: Sequence[Finding], format: str) -> None:
     """Print findings, in their order.
 
     Args:
@@ -50,7 +53,7 @@ def show_linted(findings: Sequence[Finding], format: str) -> None:
 
 
 def _show_all(findings: Sequence[Finding]) -> None:
-    """Every error and warning; of notes that say the same of one document, the first."""
+    """Print all errors and warnings, and the first of equal notes about one document."""
     alike = Counter((f.file, f.rule, f.message) for f in findings if f.severity == "note")
     for finding in findings:
         if finding.severity != "note":
@@ -61,18 +64,19 @@ def _show_all(findings: Sequence[Finding]) -> None:
 
 
 def _show(finding: Finding) -> None:
-    """A line that editors and terminals find the place by, in the form of compilers."""
-    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
-    about = finding.subject or finding.pointer
+    """Print a finding as compilers do, so that editors and terminals link it to its line."""
+    location = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    subject = cell(finding.subject or finding.pointer)
+    label = f" {subject}" if subject != "-" else ""
     colour = _COLOURS[finding.severity]
     out.print(
-        f"[bold]{cell(place or 'documents')}[/]: [{colour}]{finding.severity}[/] "
-        f"[cyan]{finding.rule}[/]{f' {cell(about)}' if about else ''}: {cell(finding.message)}"
+        f"[bold]{cell(location or 'documents')}[/]: [{colour}]{finding.severity}[/] "
+        f"[cyan]{finding.rule}[/]{label}: {cell(finding.message)}"
     )
 
 
 def _as_command(finding: Finding) -> str:
-    """A workflow command of GitHub Actions, which annotates a file in a pull request."""
+    """Return a workflow command of GitHub Actions, which annotates a file."""
     properties = {
         "file": finding.file,
         "line": str(finding.line or ""),
@@ -86,22 +90,32 @@ def _escaped(text: str, more: str = "") -> str:
     return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in text)
 
 
-_LARGEST_BYTES = 8 * 1024 * 1024
+def with_lines(findings: Sequence[Finding], paths: Sequence[Path]) -> list[Finding]:
+    """Add line numbers to findings, and sort them by the order of their files, and by line."""
+    files = {str(path): (place, FileLines(path)) for place, path in enumerate(paths)}
+    located = [
+        replace(each, line=files[each.file][1].line_of(each.pointer))
+        if each.file in files and each.pointer
+        else each
+        for each in findings
+    ]
+    last = (len(files), None)
+    return sorted(located, key=lambda each: (files.get(each.file, last)[0], each.line))
 
 
 class FileLines:
-    """The lines of one file, which is read when the first one is asked for.
+    """The lines of a JSON or YAML file, which is read at the first lookup.
 
-    JSON is YAML, and the reader of YAML knows where everything is.
+    The YAML parser reads both, and keeps the line of each node.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def line_of(self, pointer: str) -> int:
-        """The line, counted from 1, of what is at a pointer, or of the nearest thing above it.
+        """The line, counted from 1, of a member, or of the nearest existing one above it.
 
-        It is 0 where the file cannot be read again, is no YAML, or is larger than 8 MiB.
+        It is 0 if the file cannot be read again, is no YAML, or is larger than 8 MiB.
         """
         if self._root is None:
             return 0
@@ -127,7 +141,7 @@ class FileLines:
 
 
 def _inside(node: Any, name: str) -> tuple[Any, Any] | None:
-    """Where a member begins, and what it is."""
+    """The start and the node of a member."""
     if node.id == "mapping":
         for key, value in node.value:
             if key.value == name:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.commands.apply.desiredstate import DesiredState
-from catalog.commands.apply.portions import PortionTooLarge, portions
+from catalog.commands.apply.requests import PortionTooLarge, portions
 
 MODEL = {
     "groups": {

@@ -1,0 +1,164 @@
+"""The requests of an apply: a desired state, cut into bodies that a node takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from catalog.client import JsonObject
+from catalog.commands.apply.desiredstate import DesiredState
+from catalog.commands.console import CommandError
+
+Params = list[tuple[str, str]]
+
+MOST_NAMED = 3
+# Types that other types refer to are sent first.
+_ORDER = {"schemagroups": 0, "messagegroups": 1, "endpoints": 3}
+_OTHER_TYPES = 2
+# Brackets, commas and the names of a group's collections.
+_WRAPPING = 1024
+
+
+class PortionTooLarge(CommandError):
+    """One resource alone is larger than a request may be."""
+
+    def __init__(self, xid: str, limit: int) -> None:
+        super().__init__(
+            f"{xid} alone is larger than the {limit:,} bytes that the node takes.",
+            "Give the node a larger CONCORD_MAX_BODY_BYTES.",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    """The options of an apply; see `concord apply --help`."""
+
+    prune: bool = False
+    scopes: tuple[str, ...] = ()
+    set: str = ""
+    allow_empty: bool = False
+    check_epochs: bool = False
+
+    def params(self) -> Params:
+        """The parameters of every request."""
+        ignored = "readonly" if self.check_epochs else "epoch,readonly"
+        return [("ignore", ignored), *([("set", self.set)] if self.set else [])]
+
+    def prune_params(self) -> Params:
+        """The parameters that make a request prune as well."""
+        if not self.prune:
+            return []
+        empty = [("allowempty", "")] if self.allow_empty else []
+        return [("prune", ""), *empty, *(("scope", scope) for scope in self.scopes)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyRequest:
+    """One interaction of an apply."""
+
+    body: JsonObject
+    params: Params
+
+    @property
+    def summary(self) -> str:
+        """The first few of its groups, as text."""
+        xids = [f"/{name}/{id}" for name in self.body if name != "$keep" for id in self.body[name]]
+        more = f" and {len(xids) - MOST_NAMED:,} more" if len(xids) > MOST_NAMED else ""
+        return ", ".join(xids[:MOST_NAMED]) + more or "deletions"
+
+
+def requests_for(desired: DesiredState, options: ApplyOptions, limit: int) -> list[ApplyRequest]:
+    """The requests of an apply, in order. Deletions are in the only request, or in a last one.
+
+    Args:
+        limit: the most bytes that the node takes.
+
+    Raises:
+        PortionTooLarge
+    """
+    params, prune_params = options.params(), options.prune_params()
+    bodies: list[JsonObject] = [*portions(desired.groups, desired.model, limit)]
+    if len(bodies) <= 1:
+        body = bodies[0] if bodies else {}
+        is_needed = bodies or prune_params
+        return [ApplyRequest(body=body, params=params + prune_params)] if is_needed else []
+    requests = [ApplyRequest(body=body, params=params) for body in bodies]
+    if prune_params:
+        kept = {"$keep": [*desired.xids()]}
+        requests.append(ApplyRequest(body=kept, params=params + prune_params))
+    return requests
+
+
+def portions(
+    groups: Mapping[str, Mapping[str, JsonObject]], model: Mapping[str, Any], limit: int
+) -> list[dict[str, JsonObject]]:
+    """Cut groups into the bodies of the fewest requests, in their order.
+
+    A group that is too large for one request is sent in several, each with its own attributes.
+
+    Args:
+        groups: by plural and id.
+        model: the node's, as `GET /model` shows it.
+        limit: the most bytes that the node takes.
+
+    Raises:
+        PortionTooLarge
+    """
+    whole = {name: dict(groups[name]) for name in sorted(groups, key=_rank) if groups[name]}
+    if not whole:
+        return []
+    if _size(whole) <= limit:
+        return [whole]
+    bodies: list[dict[str, JsonObject]] = []
+    used = limit
+    for plural, gid, part, size in _parts(whole, model, limit - _WRAPPING):
+        if used + size > limit - _WRAPPING or gid in bodies[-1].get(plural, {}):
+            bodies.append({})
+            used = 0
+        used += size
+        bodies[-1].setdefault(plural, {})[gid] = part
+    return bodies
+
+
+def _rank(plural: str) -> tuple[int, str]:
+    return _ORDER.get(plural, _OTHER_TYPES), plural
+
+
+def _parts(
+    groups: Mapping[str, Mapping[str, JsonObject]], model: Mapping[str, Any], limit: int
+) -> Iterator[tuple[str, str, JsonObject, int]]:
+    """Groups and parts of groups with their sizes, each small enough for a request."""
+    for plural, members in groups.items():
+        for gid, group in members.items():
+            size = _size({plural: {gid: group}})
+            if size <= limit:
+                yield plural, gid, group, size
+                continue
+            collections = model["groups"].get(plural, {}).get("resources", {})
+            for part in _cut(f"/{plural}/{gid}", group, collections, limit):
+                yield plural, gid, part, _size({plural: {gid: part}})
+
+
+def _cut(
+    xid: str, group: JsonObject, collections: Mapping[str, Any], limit: int
+) -> Iterator[JsonObject]:
+    own = {name: value for name, value in group.items() if name not in collections}
+    part, used = dict(own), _size(own) + len(xid)
+    for name in (name for name in group if name in collections):
+        for rid, resource in group[name].items():
+            size = _size({name: {rid: resource}})
+            if len(part) > len(own) and used + size > limit:
+                yield part
+                part, used = dict(own), _size(own) + len(xid)
+            if used + size > limit:
+                raise PortionTooLarge(f"{xid}/{name}/{rid}", limit)
+            part.setdefault(name, {})[rid] = resource
+            used += size
+    yield part
+
+
+def _size(value: Any) -> int:
+    return len(orjson.dumps(value))
