@@ -1,1 +1,1 @@
-"""Documents of every published edition: which one a document is of, and its newest form."""
+"""Documents of every published edition: their migration to the newest, and the way back."""

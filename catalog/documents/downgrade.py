@@ -1,4 +1,4 @@
-"""Writes a document of the newest edition as an older one, which `migrate` reads back the same."""
+"""Writes a document of the newest edition as an older one, from which `migrate` restores it."""
 
 from __future__ import annotations
 
@@ -8,43 +8,36 @@ from typing import Any
 import orjson
 
 from catalog.documents.editions import NEWEST_EDITION, SPECVERSIONS
-from catalog.documents.migration import rewrite_group_itself
+from catalog.documents.migration import RESOURCES, rewrite_group_itself
 from catalog.documents.olderforms import older_endpoint, older_entity, older_message
 from catalog.documents.rewriter import RC4_ATTRIBUTES, DocumentPart, Rewriter
 from catalog.documents.rewrites.messages import rewrite_message
+from catalog.documents.rewrites.resources import DOCUMENTS
 from catalog.documents.rewrites.schemas import rewrite_schema
 
-_RESOURCES = {"endpoints": "messages", "messagegroups": "messages", "schemagroups": "schemas"}
 _CAMEL = {"messagegroups": "definitionGroups", "schemagroups": "schemaGroups"}
 _DERIVED = frozenset(
     {"self", "shortself", "xid", "metaurl", "versionsurl", "versionscount", "defaultversionurl"}
     | {"messagesurl", "messagescount", "schemasurl", "schemascount"}
 )
 _ROOT_DERIVED = frozenset({"specversion", "self", "shortself", "xid"}).union(
-    *({f"{plural}url", f"{plural}count"} for plural in _RESOURCES)
+    *({f"{plural}url", f"{plural}count"} for plural in RESOURCES)
 )
 _CONFIGURATION = frozenset({"capabilities", "model", "modelsource"})
-# What of its default version a resource does not show.
+# Attributes of the default version that its resource does not show.
 _OF_VERSIONS = frozenset(
-    {
-        "versionid",
-        "isdefault",
-        "ancestorid",
-        "defaultversionid",
-        "defaultversionsticky",
-        "xref",
-        "uri",
-    }
+    {"versionid", "isdefault", "ancestorid", "defaultversionid", "defaultversionsticky"}
+    | {"xref", "uri"}
 )
-_DOCUMENTS = frozenset({"schema", "schemabase64", "schemaurl"})
 Members = dict[str, Any]
 
 
 def downgrade(document: Mapping[str, Any], edition: str) -> Members:
     """Write a document as one of an older edition.
 
-    What the edition cannot express is kept in the extension attribute `rc4attributes` of its
-    entity: migrating the result brings back each entity exactly (`own_attributes`).
+    Attributes that the edition cannot express are kept in the extension attribute
+    `rc4attributes` of their entity, so that migrating the result restores each entity exactly,
+    but for the attributes that `own_attributes` leaves out.
 
     Args:
         document: one of the newest edition.
@@ -55,7 +48,7 @@ def downgrade(document: Mapping[str, Any], edition: str) -> Members:
     written: Members = {"specversion": SPECVERSIONS[edition]}
     left_out = _ROOT_DERIVED | (_CONFIGURATION if edition in ("0.4", "0.5") else frozenset())
     for name, value in document.items():
-        if name in _RESOURCES and isinstance(value, dict):
+        if name in RESOURCES and isinstance(value, dict):
             plural = _CAMEL.get(name, name) if edition == "0.4" else name
             written[plural] = {
                 key: _group(name, key, group, edition) for key, group in value.items()
@@ -68,14 +61,14 @@ def downgrade(document: Mapping[str, Any], edition: str) -> Members:
 
 
 def _group(plural: str, key: str, group: Members, edition: str) -> Members:
-    resources = _RESOURCES[plural]
+    resources = RESOURCES[plural]
     own = own_attributes({name: value for name, value in group.items() if name != resources})
     written = older_entity(dict(own), plural.removesuffix("s"), edition)
     if resources == "messages":
         older_endpoint(written, edition)
-    back = _part(written)
-    rewrite_group_itself(plural, key, back)
-    _keep_exact(written, back.members, own)
+    part = _part(written)
+    rewrite_group_itself(plural, key, part)
+    _keep_differing(written, part.members, own)
     if isinstance(group.get(resources), dict):
         name = "definitions" if edition == "0.4" and resources == "messages" else resources
         written[name] = {
@@ -86,7 +79,7 @@ def _group(plural: str, key: str, group: Members, edition: str) -> Members:
 
 
 def own_attributes(entity: Mapping[str, Any]) -> Members:
-    """An entity without URLs, counts and whatever else its place in the document tells."""
+    """An entity without its URLs, counts, and other attributes that follow from its place."""
     own = {name: value for name, value in entity.items() if name not in _DERIVED}
     if isinstance(meta := own.get("meta"), dict):
         own["meta"] = {name: value for name, value in meta.items() if name not in _DERIVED}
@@ -108,28 +101,28 @@ def _resource(plural: str, key: str, resource: Members, edition: str) -> Members
 
 
 def _default_attributes(plural: str, own: Members, versions: Members) -> Members:
-    """What early editions say in the resource itself."""
+    """The attributes of the default version that early editions repeat in the resource."""
     meta = own.get("meta")
     id = meta.get("defaultversionid") if isinstance(meta, dict) else None
     default = own_attributes(versions[id]) if isinstance(id, str) and id in versions else {}
-    hidden = _OF_VERSIONS | (_DOCUMENTS if plural == "schemas" else frozenset())
+    hidden = _OF_VERSIONS | (DOCUMENTS if plural == "schemas" else frozenset())
     return {name: value for name, value in default.items() if name not in hidden}
 
 
 def _itself(plural: str, key: str, own: Members, shown: Members, edition: str) -> Members:
     """A resource without its versions."""
     written = _older(plural, shown, plural.removesuffix("s"), edition)
-    back = _part(written)
-    (rewrite_message if plural == "messages" else rewrite_schema)(back, key)
-    _keep_exact(written, back.members, own)
+    part = _part(written)
+    (rewrite_message if plural == "messages" else rewrite_schema)(part, key)
+    _keep_differing(written, part.members, own)
     return written
 
 
 def _version(plural: str, key: str, own: Members, edition: str) -> Members:
     written = _older(plural, own, "version", edition)
-    back = _part({"versions": {key: written}})
-    (rewrite_message if plural == "messages" else rewrite_schema)(back, "")
-    _keep_exact(written, back.members["versions"][key], own)
+    part = _part({"versions": {key: written}})
+    (rewrite_message if plural == "messages" else rewrite_schema)(part, "")
+    _keep_differing(written, part.members["versions"][key], own)
     return written
 
 
@@ -141,12 +134,14 @@ def _older(plural: str, members: Members, singular: str, edition: str) -> Member
 
 
 def _part(members: Members) -> DocumentPart:
+    """A copy to migrate."""
     return DocumentPart(orjson.loads(orjson.dumps(members)), "", Rewriter())
 
 
-def _keep_exact(written: Members, back: Members, own: Members) -> None:
-    """Note where migrating what was written would not bring back what there was."""
+def _keep_differing(written: Members, migrated: Members, own: Members) -> None:
+    """Keep the attributes that migrating the written entity would not restore."""
     written.pop(RC4_ATTRIBUTES, None)
-    names = {name for name in {*own, *back} if own.get(name) != back.get(name)} - {RC4_ATTRIBUTES}
+    names = {name for name in own.keys() | migrated.keys() if own.get(name) != migrated.get(name)}
+    names.discard(RC4_ATTRIBUTES)
     if names:
         written[RC4_ATTRIBUTES] = {name: own.get(name) for name in sorted(names)}

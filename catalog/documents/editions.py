@@ -1,4 +1,4 @@
-"""The published editions of the document format, and what each calls itself."""
+"""The published editions of the document format, and how to recognise them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SPECVERSIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedEdition:
-    """The edition that a document is of, and how one can tell."""
+    """The edition of a document, and the reason to assume it."""
 
     edition: str
     reason: str
 
 
 def stated_edition(document: Mapping[str, Any]) -> str | None:
-    """The edition that a document says it is of, which published documents often get wrong."""
+    """The edition that a document states; published documents often state a wrong one."""
     stated = document.get("specversion", document.get("specVersion"))
     return next((name for name, known in SPECVERSIONS.items() if _is_same(stated, known)), None)
 
@@ -39,10 +39,10 @@ def _is_same(stated: Any, known: str) -> bool:
 
 
 def is_certainly_newest(document: Mapping[str, Any]) -> bool:
-    """Whether no older names can be meant: a catalog of the newest edition wrote the document.
+    """Whether a catalog of the newest edition wrote the document, so that it has no older names.
 
-    Only there both are at the root: older editions have other version numbers, and hand-written
-    documents no `xid`.
+    Such a document has the newest specversion and an `xid` at its root; a hand-written one has no
+    `xid`.
     """
     return document.get("xid") == "/" and stated_edition(document) == NEWEST_EDITION
 

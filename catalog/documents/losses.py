@@ -1,4 +1,4 @@
-"""What a registry would overlook or misread in a document that is imported as it is."""
+"""Finds members of a document that a registry would overlook or misread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from catalog.documents.rewriter import escaped
 
-# What the server assigns, or what the place of a resource tells.
+# The server assigns these, or they follow from the place of a resource.
 _ASSIGNED = frozenset(
     {"epoch", "isdefault", "meta", "metaurl", "self", "shortself", "versionid", "xid"}
     | {"defaultversionid", "defaultversionsticky", "defaultversionurl"}
@@ -27,7 +27,7 @@ Members = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A member that would not become what it says: its JSON pointer, its value, and why."""
+    """A member that a registry would overlook or misread, with its JSON pointer and the reason."""
 
     pointer: str
     value: Any
@@ -35,13 +35,12 @@ class Loss:
 
 
 def find_losses(groups: Members) -> tuple[Loss, ...]:
-    """Everything in the groups of a document that a registry accepts, and loses or misreads.
+    """Find the members that a registry accepts, and loses or misreads.
 
-    What is only called otherwise than in the newest edition, and stays what it is as an
-    extension, is none of it.
+    A member that has another name in the newest edition is no loss: it becomes an extension.
 
     Args:
-        groups: the groups of a document by their plural, as they are to be sent.
+        groups: the groups of a document by their plural.
     """
     return tuple(
         Loss(pointer=pointer, value=value, reason=reason)
@@ -52,23 +51,23 @@ def find_losses(groups: Members) -> tuple[Loss, ...]:
 
 
 def default_version(versions: Members, stated: Any) -> str:
-    """The version that is the default one in a registry that has only these.
+    """The id of the default version in a registry that has only these versions.
 
-    Source: core/model.md, "versionmode": the newest. Where versions name their ancestors, that
-    is what a catalog said of them, else the last created one that is nobody's ancestor; where
-    none does, it is the last one by its id.
+    Source: core/model.md, "versionmode": the newest. Without ancestors that is the last one by
+    its id. With ancestors it is the one that says `isdefault`, or else the last created one that
+    is no ancestor.
 
     Args:
         versions: at least one.
-        stated: the id that the resource sticks to, if it sticks to one.
+        stated: the id of the sticky default version, if there is one.
     """
     if isinstance(stated, str) and stated in versions:
         return stated
     ancestors = {vid: version.get("ancestorid") for vid, version in _objects(versions)}
     if not any(ancestors.values()):
         return max(versions, key=_by_id)
-    if said := [vid for vid, version in _objects(versions) if version.get("isdefault") is True]:
-        return said[0]
+    if marked := [vid for vid, v in _objects(versions) if v.get("isdefault") is True]:
+        return marked[0]
     named = {str(ancestor) for vid, ancestor in ancestors.items() if ancestor != vid}
     leaves = [vid for vid in versions if vid not in named] or [*versions]
     times = {vid: str(version.get("createdat", "~")) for vid, version in _objects(versions)}
@@ -85,12 +84,12 @@ def _in_group(plural: str, pointer: str, group: Members) -> Iterator[tuple[str, 
         yield f"{pointer}/definitions", found, _ATTRIBUTE
     for name, collection in _objects(group):
         for id, resource in _objects(collection):
-            place = f"{pointer}/{escaped(name)}/{escaped(id)}"
+            at = f"{pointer}/{escaped(name)}/{escaped(id)}"
             if has_messages and name == "messages":
-                yield from _references(place, resource)
+                yield from _references(at, resource)
             versions = resource.get("versions")
             if isinstance(versions, dict) and versions and _are_objects(versions):
-                yield from _beside(place, id, resource, versions)
+                yield from _beside(at, id, resource, versions)
 
 
 def _references(pointer: str, message: Members) -> Iterator[tuple[str, Any, str]]:
@@ -107,7 +106,7 @@ def _beside(
     chosen = meta.get("defaultversionid")
     stated = chosen if meta.get("defaultversionsticky") is True else None
     if any(named not in (None, *versions) for named in (resource.get("versionid"), chosen)):
-        return  # What is said of the resource is said of a version that is not in the list.
+        return  # The resource stands for a version that is not in the list.
     default = default_version(versions, stated)
     if chosen not in (None, default):
         yield f"{pointer}/meta/defaultversionid", chosen, _NOT_CHOSEN

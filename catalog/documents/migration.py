@@ -1,4 +1,4 @@
-"""Rewrites a document of any edition to the newest, and says what it rewrote."""
+"""Rewrites a document of any edition to the newest, and records the rewrites."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ _COLLECTIONS = {
     "schemagroups": "schemagroups",
     "endpoints": "endpoints",
 }
-_RESOURCES = {"endpoints": "messages", "messagegroups": "messages", "schemagroups": "schemas"}
+RESOURCES = {"endpoints": "messages", "messagegroups": "messages", "schemagroups": "schemas"}
 _RENAMED = RewriteRule("collections have other names now", "0.5")
 _DERIVED = RewriteRule("what a collection's address is called comes from its name", "0.5")
+_RESTORED = RewriteRule("an extension restores what the older edition cannot express")
 _FILE = RewriteRule("a registry has no schema, edition and id of a file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migrated:
-    """A document in the newest edition, and everything that makes it differ from its source."""
+    """A document in the newest edition, and all differences from its source."""
 
     document: dict[str, Any]
     found: StatedEdition
@@ -58,7 +59,7 @@ class Migrated:
 
     @property
     def older(self) -> tuple[Rewrite, ...]:
-        """The rewrites of what an older edition has in another way."""
+        """The rewrites of forms that were right in an older edition."""
         return tuple(rewrite for rewrite in self.rewrites if rewrite.rule.edition)
 
 
@@ -66,25 +67,25 @@ def migrate(document: Mapping[str, Any], *, keep_unknown: bool = False) -> Migra
     """Rewrite a document to the newest edition; one of that edition stays as it is.
 
     Args:
-        document: what a JSON or YAML file holds.
-        keep_unknown: keep what cannot be rewritten in the extension attribute `older` of its
-            entity, as the tree of names that it was in.
+        document: the object of a JSON or YAML file.
+        keep_unknown: keep members that cannot be rewritten in the extension attribute `older` of
+            their entity, under their former names.
     """
     copy: dict[str, Any] = orjson.loads(orjson.dumps(document))
-    trail = Rewriter(keep_unknown=keep_unknown, stated=stated_edition(document))
-    root = DocumentPart(copy, "", trail)
+    rewriter = Rewriter(keep_unknown=keep_unknown, stated=stated_edition(document))
+    root = DocumentPart(copy, "", rewriter)
     if not is_certainly_newest(document):
         _rewrite_groups(root)
     return Migrated(
         document=copy,
-        found=_found(document, trail.rewrites),
-        rewrites=tuple(trail.rewrites),
-        left_out=tuple(trail.left_out),
+        found=_found(document, rewriter.rewrites),
+        rewrites=tuple(rewriter.rewrites),
+        left_out=tuple(rewriter.left_out),
     )
 
 
 def root_of(document: dict[str, Any]) -> dict[str, Any]:
-    """A migrated document as a registry, without what only a file can say.
+    """A migrated document as a registry, without the members that only a file has.
 
     The `id` of an early edition is the document's own, not that of the registry it goes to.
     """
@@ -113,24 +114,19 @@ def _rewrite_groups(root: DocumentPart) -> None:
         plural = _COLLECTIONS.get(name.lower())
         if plural is not None and name != plural:
             _rename_collection(root, name, plural)
-    for plural, resources in _RESOURCES.items():
+    for plural, resources in RESOURCES.items():
         for key, group in root.entities(plural):
             _rewrite_group(plural, resources, key, group)
     _rename_derived(root)
 
 
 def _rename_collection(owner: DocumentPart, name: str, plural: str) -> None:
-    """A collection that is there by both of its names becomes one."""
-    older, newer = owner.inside(name), owner.inside(plural)
-    if older is None or newer is None:
+    """Rename a collection, or merge it into the one that has the newer name."""
+    newer = owner.inside(plural)
+    if newer is None or owner.inside(name) is None:
         owner.rename(name, plural, _RENAMED)
-        return
-    for key in list(older.members):
-        older.move(key, newer, key, _RENAMED)
-    if not older.members:
-        owner.drop(name, _RENAMED)
     else:
-        owner.leave_out(name, f'some of it is in "{plural}", and differs')
+        owner.lift(name, newer, _RENAMED)
 
 
 def _rewrite_group(plural: str, resources: str, key: str, group: DocumentPart) -> None:
@@ -143,10 +139,10 @@ def _rewrite_group(plural: str, resources: str, key: str, group: DocumentPart) -
     for id, resource in group.entities(resources):
         _rename_derived(resource)
         rewrite(resource, id)
-        restore_exact(resource)
+        _restore_newest(resource)
         for _, version in resource.entities("versions"):
-            restore_exact(version)
-    restore_exact(group)
+            _restore_newest(version)
+    _restore_newest(group)
 
 
 def rewrite_group_itself(plural: str, key: str, group: DocumentPart) -> None:
@@ -161,7 +157,7 @@ def rewrite_group_itself(plural: str, key: str, group: DocumentPart) -> None:
 
 
 def _rename_derived(owner: DocumentPart) -> None:
-    """Addresses and sizes of collections, which are named after them."""
+    """Rename the URLs and counts of collections, which are named after them."""
     for name in list(owner.members):
         for suffix in ("Url", "URL", "Count"):
             if name.endswith(suffix):
@@ -171,18 +167,15 @@ def _rename_derived(owner: DocumentPart) -> None:
                 owner.rename(name, collection + suffix.lower(), _DERIVED)
 
 
-_RULE = RewriteRule("what the older edition cannot express is what its extension says")
-
-
-def restore_exact(entity: DocumentPart) -> None:
-    """Give an entity the attributes that a document was written to preserve."""
-    exact = entity.members.get(RC4_ATTRIBUTES)
-    if not isinstance(exact, dict):
+def _restore_newest(entity: DocumentPart) -> None:
+    """Give an entity the attributes that a downgrade kept in the extension `rc4attributes`."""
+    attributes = entity.members.get(RC4_ATTRIBUTES)
+    if not isinstance(attributes, dict):
         return
-    entity.drop(RC4_ATTRIBUTES, _RULE)
-    for name, value in exact.items():
+    entity.drop(RC4_ATTRIBUTES, _RESTORED)
+    for name, value in attributes.items():
         if value is None:
-            entity.drop(name, _RULE)
+            entity.drop(name, _RESTORED)
         elif name != RC4_ATTRIBUTES:
-            entity.set(name, value, _RULE)
-    entity.trail.forget_left_out(f"{entity.pointer}/")
+            entity.set(name, value, _RESTORED)
+    entity.rewriter.forget_left_out(f"{entity.pointer}/")

@@ -1,4 +1,4 @@
-"""The forms that entities have in older editions: for each, what `migrate` turns back."""
+"""Writes attributes in the forms of older editions, which `migrate` turns back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def precedes(edition: str, other: str) -> bool:
 
 
 def older_entity(members: Members, singular: str, edition: str) -> Members:
-    """Names of what all entities have."""
+    """Rename the attributes that all entities have, in place."""
     if edition == "0.4":
         _rename(members, f"{singular}id", "id")
         for newer, older in _ENTITY.items():
@@ -39,7 +39,7 @@ def older_entity(members: Members, singular: str, edition: str) -> Members:
 
 
 def older_endpoint(members: Members, edition: str) -> None:
-    """An endpoint or message group in place."""
+    """Rewrite an endpoint or message group in place."""
     usage = members.get("usage")
     if precedes(edition, "rc2") and isinstance(usage, list) and usage:
         members["usage"] = usage[0]
@@ -92,7 +92,7 @@ def _uri(address: Any) -> Any:
 
 
 def older_message(members: Members, edition: str) -> None:
-    """A message definition in place, without its versions."""
+    """Rewrite a message definition in place, without its versions."""
     if precedes(edition, "rc3") and _is_string(members, "basemessage"):
         _rename(members, "basemessage", "basemessageurl")
     options = members.get("protocoloptions")
@@ -118,7 +118,7 @@ def _older_sections(options: Members, edition: str) -> Members:
 
 
 def _fold_metadata(members: Members) -> None:
-    """The format of a message, and the metadata that is in that format."""
+    """Write the envelope or protocol of a message as its format, with its metadata."""
     if _is_event(members):
         _rename(members, "envelope", "format")
         if isinstance(metadata := members.get("envelopemetadata"), dict) and metadata:

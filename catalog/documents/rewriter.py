@@ -1,24 +1,27 @@
-"""Rewrites the members of a document's objects, and remembers what was done to each, and why."""
+"""Rewrites the members of a document's objects, and records each rewrite with its reason."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-# What cannot be rewritten is kept in this extension attribute of its entity, where it was.
+# The extension attribute that keeps members of an entity which cannot be rewritten.
 OLDER = "older"
-# An extension attribute of a document that this catalog wrote in an older edition: attributes
-# that its entity has in the newest, null for none.
+# The extension attribute of documents that were written in an older edition: attributes that
+# the entity has in the newest edition; null for one that it has not.
 RC4_ATTRIBUTES = "rc4attributes"
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteRule:
-    """A way to rewrite: what holds now, and the last edition for which the old form was right.
+    """A reason to rewrite.
 
-    Without an edition the old form is a mistake in all of them. `is_evidence` tells whether only
-    documents up to that edition have the old form: some have names that stand elsewhere now.
+    Args:
+        text: the form of the newest edition, in words.
+        edition: the last edition in which the older form was right; `None` for a form that is a
+            mistake in every edition.
+        is_evidence: only documents up to that edition have the older form.
     """
 
     text: str
@@ -28,8 +31,12 @@ class RewriteRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """A change of a document: the JSON pointer of what was changed, and its old and new name
-    or value; the new pointer of what went elsewhere.
+    """A change of a document.
+
+    Args:
+        pointer: the JSON pointer of the member before the change.
+        old: its old name or value.
+        new: its new name or value, or its new pointer if it moved to another object.
     """
 
     pointer: str
@@ -40,7 +47,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """What has no newest form. `is_kept` tells whether it became part of an extension."""
+    """A member without a form in the newest edition. `is_kept` in the extension `older`."""
 
     pointer: str
     value: Any
@@ -50,17 +57,17 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Rewriter:
-    """What was done to a document so far. `stated` is the edition that it says it is of."""
+    """The rewrites of one document, which states that it is of edition `stated`."""
 
     keep_unknown: bool = False
     stated: str | None = None
     rewrites: list[Rewrite] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
-    # Where a member of an object came from, if it was moved.
+    # The former pointers of members that moved, by the id of their object and their name.
     origins: dict[tuple[int, str], str] = field(default_factory=dict)
 
     def forget_left_out(self, within: str) -> None:
-        """What is below a pointer is there after all."""
+        """Forget the members below a pointer that were left out, since they are restored."""
         self.left_out = [left for left in self.left_out if not left.pointer.startswith(within)]
 
 
@@ -68,113 +75,128 @@ class DocumentPart:
     """An object of a document while it is rewritten.
 
     Args:
-        members: the object, which changes.
-        pointer: where it is in the document as it was given.
-        entity: the entity that it belongs to, unless it is one.
+        members: the object, which is changed in place.
+        pointer: its JSON pointer in the document as it was given.
+        entity: the entity that it belongs to; by default it is one itself.
     """
 
-    __slots__ = ("entity", "members", "pointer", "trail")
+    __slots__ = ("entity", "members", "pointer", "rewriter")
 
     def __init__(
         self,
         members: dict[str, Any],
         pointer: str,
-        trail: Rewriter,
+        rewriter: Rewriter,
         entity: DocumentPart | None = None,
     ) -> None:
         self.members = members
         self.pointer = pointer
-        self.trail = trail
+        self.rewriter = rewriter
         self.entity = entity or self
 
-    def where(self, name: str) -> str:
-        """The pointer of a member, as it was given."""
-        origin = self.trail.origins.get((id(self.members), name))
+    def pointer_of(self, name: str) -> str:
+        """The JSON pointer of a member in the document as it was given."""
+        origin = self.rewriter.origins.get((id(self.members), name))
         return origin or f"{self.pointer}/{escaped(name)}"
 
     def inside(self, name: str) -> DocumentPart | None:
-        """A member that is an object, as a part of this entity."""
+        """A member that is an object, as a part of the same entity; `None` if it is none."""
         value = self.members.get(name)
         if not isinstance(value, dict):
             return None
-        return DocumentPart(value, self.where(name), self.trail, self.entity)
+        return DocumentPart(value, self.pointer_of(name), self.rewriter, self.entity)
 
     def opened(self, name: str) -> DocumentPart | None:
-        """The same; it is made if there is none. `None` where it is something else."""
+        """A member that is an object, and is added if it is missing."""
         self.members.setdefault(name, {})
         return self.inside(name)
 
     def parts(self) -> Iterator[tuple[str, DocumentPart]]:
-        """The members that are objects."""
+        """The members that are objects, with their names."""
         for name in list(self.members):
             if (part := self.inside(name)) is not None:
                 yield name, part
 
     def entities(self, name: str) -> Iterator[tuple[str, DocumentPart]]:
-        """The entities in a collection."""
+        """The entities of a collection, with their ids."""
         collection = self.inside(name)
         for key, part in collection.parts() if collection is not None else ():
             part.entity = part
             yield key, part
+
+    def rename_all(self, new_name: Callable[[str], str], rule: RewriteRule) -> None:
+        """Give each member the name that a function makes of its older one."""
+        for name in list(self.members):
+            self.rename(name, new_name(name), rule)
+
+    def lift(self, name: str, to: DocumentPart, rule: RewriteRule) -> None:
+        """Move all members of an inner object to another one, and drop the inner object."""
+        inner = self.inside(name)
+        if inner is None:
+            return
+        for each in list(inner.members):
+            inner.move(each, to, each, rule)
+        self.drop(name, rule)
 
     def rename(self, old: str, new: str, rule: RewriteRule) -> None:
         """Give a member its newer name."""
         self.move(old, self, new, rule)
 
     def move(self, old: str, to: DocumentPart, new: str, rule: RewriteRule) -> None:
-        """Put a member elsewhere, unless something else is there already."""
+        """Move a member to another object, or leave it out if there is a different one."""
         if old not in self.members or (to is self and old == new):
             return
         value = self.members[old]
         if new in to.members and to.members[new] != value:
             self.leave_out(old, f'"{new}" is there too, and differs')
             return
-        pointer = self.where(old)
+        pointer = self.pointer_of(old)
         del self.members[old]
         to.members[new] = value
-        to.trail.origins[id(to.members), new] = pointer
+        to.rewriter.origins[id(to.members), new] = pointer
         self._note(pointer, old, new if to is self else f"{to.pointer}/{escaped(new)}", rule)
 
     def set(self, name: str, value: Any, rule: RewriteRule) -> None:
-        """Give a member another value; one that is missing is added."""
+        """Give a member another value, or add it."""
         old = self.members.get(name)
         if name not in self.members or old != value or type(old) is not type(value):
             self.members[name] = value
-            self._note(self.where(name), old, value, rule)
+            self._note(self.pointer_of(name), old, value, rule)
 
     def drop(self, name: str, rule: RewriteRule) -> None:
-        """Remove a member that says nothing that is not said elsewhere."""
+        """Remove a member whose value other members tell."""
         if name in self.members:
-            self._note(self.where(name), self.members.pop(name), None, rule)
+            self._note(self.pointer_of(name), self.members.pop(name), None, rule)
 
     def leave_out(self, name: str, reason: str) -> None:
-        """Take out a member that has no newest form, and keep it aside if that is wanted."""
+        """Remove a member without a newest form, and keep it in `older` if that is asked for."""
         if name not in self.members:
             return
-        pointer, value = self.where(name), self.members.pop(name)
-        is_kept = self.trail.keep_unknown and self.entity.keep(pointer, value)
-        self.trail.left_out.append(
+        pointer, value = self.pointer_of(name), self.members.pop(name)
+        is_kept = self.rewriter.keep_unknown and self.entity.keep(pointer, value)
+        self.rewriter.left_out.append(
             LeftOut(pointer=pointer, value=value, reason=reason, is_kept=is_kept)
         )
 
     def keep(self, pointer: str, value: Any) -> bool:
-        """Put a value into the extension of this entity, at the place that it had."""
+        """Put a value into the extension `older` of this entity, under its former names."""
         if RC4_ATTRIBUTES in self.members:
             return False
         *path, name = _names(pointer.removeprefix(self.pointer))
-        place = self.members.setdefault(OLDER, {})
+        owner = self.members.setdefault(OLDER, {})
         for step in path:
-            place = place.setdefault(step, {}) if isinstance(place, dict) else None
-        if not isinstance(place, dict) or name in place:
+            owner = owner.setdefault(step, {}) if isinstance(owner, dict) else None
+        if not isinstance(owner, dict) or name in owner:
             return False
-        place[name] = value
+        owner[name] = value
         return True
 
     def _note(self, pointer: str, old: Any, new: Any, rule: RewriteRule) -> None:
-        self.trail.rewrites.append(Rewrite(pointer=pointer, old=old, new=new, rule=rule))
+        self.rewriter.rewrites.append(Rewrite(pointer=pointer, old=old, new=new, rule=rule))
 
 
 def escaped(name: str) -> str:
+    """A name as a step of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 

@@ -1,4 +1,4 @@
-"""Reads an object from a JSON or YAML file, and writes YAML: as much of YAML as JSON can say."""
+"""Reads objects from JSON and YAML files, and writes YAML: the subset that JSON can express."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLAIN = {
 
 
 class SourceFileError(Exception):
-    """A file that holds no object. `hint` says what to do about it."""
+    """A file that cannot be used. `hint` says how to correct it."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -38,11 +38,11 @@ class SourceFileError(Exception):
 
 
 class NotParsable(Exception):
-    """Text that is not what it should be, or that would cost too much to read."""
+    """Text that is not JSON or YAML, or that would cost too much to read."""
 
 
 def read_object_file(path: Path) -> dict[str, Any]:
-    """The object in a file, which is YAML if its name says so, else JSON.
+    """Read the object in a file, which is YAML if its name says so, else JSON.
 
     Args:
         path: the file, or `-` for the standard input, which is JSON if it begins with a brace.
@@ -56,8 +56,8 @@ def read_object_file(path: Path) -> dict[str, Any]:
     try:
         source = parse_yaml(text) if is_yaml else parse_json(text)
     except NotParsable as error:
-        what, hint = ("YAML", "") if is_yaml else ("JSON", "A YAML file's name ends in .yaml.")
-        raise SourceFileError(f"{path} is not valid {what}: {error}.", hint) from error
+        format, hint = ("YAML", "") if is_yaml else ("JSON", "A YAML file's name ends in .yaml.")
+        raise SourceFileError(f"{path} is not valid {format}: {error}.", hint) from error
     if not isinstance(source, dict):
         raise SourceFileError(f"{path} is not an xRegistry document: it is no object.")
     return source
@@ -108,7 +108,7 @@ def _inside(outer: Any) -> Iterator[Any]:
 
 
 def parse_yaml(text: bytes, deepest: int = DEEPEST) -> Any:
-    """Parse one YAML document as YAML 1.2 reads what JSON can say: times and `no` stay text.
+    """Parse one YAML document by the rules of YAML 1.2 for JSON: times and `no` stay text.
 
     Raises:
         NotParsable: it is not YAML, nested too deep, or uses aliases, which could make a
@@ -124,7 +124,7 @@ def parse_yaml(text: bytes, deepest: int = DEEPEST) -> Any:
 
 
 def _check_events(text: bytes, deepest: int) -> None:
-    """Look at what a text contains before anything is made of it."""
+    """Check the events of a text before objects are built from it."""
     import yaml
 
     depth = 0
@@ -144,7 +144,7 @@ def _loader() -> Any:
     import yaml
 
     class Loader(yaml.CSafeLoader):
-        """Keys are the text that they are written as, and numbers those of JSON."""
+        """Reads keys as the text that they are written as, and the numbers of JSON."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             for key, _ in node.value:
@@ -175,7 +175,7 @@ def _loader() -> Any:
 
 
 def to_yaml(value: Any) -> bytes:
-    """YAML that `parse_yaml` and readers of YAML 1.1 read the same."""
+    """Write YAML that `parse_yaml` and readers of YAML 1.1 read as the same value."""
     import yaml
 
     text = yaml.dump(
@@ -190,7 +190,7 @@ def _dumper() -> Any:
     import yaml
 
     class Dumper(yaml.CSafeDumper):
-        """Writes what is shared as often as it is there, so that there are no aliases."""
+        """Writes a shared object at each of its places, so that there are no aliases."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True

@@ -1,4 +1,4 @@
-"""Older names and shapes of what all entities have: ids, labels, times, names of attributes."""
+"""Older names and shapes of attributes that all entities have: ids, labels, times, URLs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _URLS = frozenset(
     | {"dataschemauri", "dataschemaurl", "docs", "documentation", "icon", "resourceuri"}
     | {"schemaUrl", "schemauri", "schemaurl", "specurl", "uri", "url"}
 )
-# What is in these is an entity of its own, or a document of another format.
+# These contain entities of their own, or documents of other formats.
 _CONTENT = frozenset(
     {"dataschema", "definitions", "messages", "older", "rc4attributes", "schema", "schemas"}
     | {"versions"}
@@ -48,7 +48,7 @@ _LARGE = RewriteRule("integers that JSON does not carry exactly are text")
 
 
 def lower_names(part: DocumentPart) -> None:
-    """Put names into lower case, but for those that have other names now."""
+    """Put names into lower case, but for those that have other names in the newest edition."""
     for name in list(part.members):
         if _NAME.fullmatch(name) or name in _NAMED_ANEW:
             continue
@@ -57,12 +57,12 @@ def lower_names(part: DocumentPart) -> None:
 
 
 def rewrite_entity(part: DocumentPart, key: str, singular: str) -> None:
-    """Rewrite what any entity has.
+    """Rewrite the attributes that all entities have.
 
     Args:
         part: a group, resource or version.
-        key: its id, which the collection that it is in has for it.
-        singular: its type: `message`, or `version`.
+        key: its id, its key in the collection.
+        singular: its type, such as `message` or `version`.
     """
     leave_out_other_id(part, key, f"{singular}id")
     _rewrite_id(part, key, f"{singular}id")
@@ -80,7 +80,7 @@ def rewrite_entity(part: DocumentPart, key: str, singular: str) -> None:
 
 
 def trim_urls(part: DocumentPart) -> None:
-    """Take the blanks away that are around the URLs of an entity."""
+    """Remove the blanks around the URLs of an entity."""
     for name, value in list(part.members.items()):
         if name not in _CONTENT:
             part.set(name, _trimmed(name, value), _BLANKS)
@@ -97,7 +97,7 @@ def _trimmed(name: str, value: Any) -> Any:
 
 
 def rewrite_description(part: DocumentPart) -> None:
-    """Rewrite what any entity and the registry say of themselves."""
+    """Rewrite the descriptive attributes that all entities and the registry have."""
     for old, new in _RENAMED.items():
         part.rename(old, new, _RENAME)
     lower_keys(part, "labels", _LABELS)
@@ -107,7 +107,7 @@ def rewrite_description(part: DocumentPart) -> None:
 
 
 def leave_out_other_id(part: DocumentPart, key: str, name: str) -> None:
-    """An entity is where its key says; a member that says something else has no place."""
+    """Leave out an id that differs from the key of the entity."""
     if key and part.members.get(name) not in (None, key):
         part.leave_out(name, f'the entity is at "{key}", which is its id')
 
@@ -124,5 +124,4 @@ def _rewrite_id(part: DocumentPart, key: str, name: str) -> None:
 def lower_keys(part: DocumentPart, name: str, rule: RewriteRule) -> None:
     """Put the keys of a map into lower case."""
     if (map_ := part.inside(name)) is not None:
-        for key in list(map_.members):
-            map_.rename(key, key.lower(), rule)
+        map_.rename_all(str.lower, rule)

@@ -71,17 +71,12 @@ def _rewrite_config(part: DocumentPart) -> None:
     config.move("strict", options, "deployed", _STRICT)
     if "deployed" not in options.members:
         options.set("deployed", False, _DEPLOYED)
-    _flatten(config, options, _CONFIG)
-    for name in list(config.members):
-        config.move(name, options, name, _CONFIG)
-    if not config.members:
-        part.drop("config", _CONFIG)
-    else:
-        part.leave_out("config", "something in it is at its new place already")
+    config.lift("options", options, _CONFIG)
+    part.lift("config", options, _CONFIG)
 
 
 def _rewrite_outside(part: DocumentPart) -> None:
-    """Some wrote what belongs to the protocol into the endpoint itself."""
+    """Move options of the protocol that stand in the endpoint itself."""
     found = {"endpoints": list, "deployed": bool}
     names = [name for name, kind in found.items() if isinstance(part.members.get(name), kind)]
     if names and (options := part.opened("protocoloptions")) is not None:
@@ -90,7 +85,7 @@ def _rewrite_outside(part: DocumentPart) -> None:
 
 
 def _rewrite_options(options: DocumentPart, protocol: Any) -> None:
-    _flatten(options, options, _NESTED)
+    options.lift("options", options, _NESTED)
     if isinstance(addresses := options.members.get("endpoints"), list):
         options.set("endpoints", [_address(item) for item in addresses], _ADDRESS)
     if isinstance(authorization := options.members.get("authorization"), dict):
@@ -104,20 +99,10 @@ def _rewrite_options(options: DocumentPart, protocol: Any) -> None:
 
 
 def _rewrite_will(options: DocumentPart) -> None:
-    """Early editions have a JSON pointer, or a URI of anywhere."""
+    """Rewrite a JSON pointer to an xid; leave out a URI that leads elsewhere."""
     options.set("willmessage", message_xid(options.members["willmessage"]), _WILL)
     if not is_message_xid(options.members["willmessage"]):
         options.leave_out("willmessage", "a will has to be a message of this catalog")
-
-
-def _flatten(holder: DocumentPart, options: DocumentPart, rule: RewriteRule) -> None:
-    nested = holder.inside("options")
-    if nested is None:
-        return
-    for name in list(nested.members):
-        nested.move(name, options, name, rule)
-    if not nested.members:
-        holder.drop("options", rule)
 
 
 def _address(item: Any) -> Any:

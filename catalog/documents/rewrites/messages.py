@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from catalog.documents.rewriter import DocumentPart, RewriteRule
-from catalog.documents.rewrites.attributes import (
-    leave_out_other_id,
-    lower_names,
-    rewrite_entity,
-    trim_urls,
-)
-from catalog.documents.rewrites.defaultversion import rewrite_default_version
+from catalog.documents.rewrites.attributes import trim_urls
 from catalog.documents.rewrites.protocols import rewrite_format, rewrite_message_options
 from catalog.documents.rewrites.references import newer_reference, rewrite_references
+from catalog.documents.rewrites.resources import rewrite_default_version, rewrite_versions
 from catalog.documents.rewrites.valuetypes import rewrite_envelope_types
 
+_SCHEMA = RewriteRule("the schema of a message is its dataschema", "0.5")
 _RENAMED = {
-    "basemessageurl": RewriteRule("the base message is called basemessage", "rc2"),
-    "schemaformat": RewriteRule("the schema of a message is its dataschema", "0.5"),
-    "schema": RewriteRule("the schema of a message is its dataschema", "0.5"),
-    "schemauri": RewriteRule("the schema of a message is its dataschema", "0.5"),
-    "schemaurl": RewriteRule("the schema of a message is its dataschema", "0.5"),
-    "dataschemaurl": RewriteRule("the address of a schema is its dataschemauri", "rc2"),
-}
-_NEW_NAMES = {
-    "basemessageurl": "basemessage",
-    "schemaformat": "dataschemaformat",
-    "schema": "dataschema",
-    "schemauri": "dataschemauri",
-    "schemaurl": "dataschemauri",
-    "dataschemaurl": "dataschemauri",
+    "basemessageurl": (
+        "basemessage",
+        RewriteRule("the base message is called basemessage", "rc2"),
+    ),
+    "schemaformat": ("dataschemaformat", _SCHEMA),
+    "schema": ("dataschema", _SCHEMA),
+    "schemauri": ("dataschemauri", _SCHEMA),
+    "schemaurl": ("dataschemauri", _SCHEMA),
+    "dataschemaurl": (
+        "dataschemauri",
+        RewriteRule("the address of a schema is its dataschemauri", "rc2"),
+    ),
 }
 _REFERENCES = ("basemessage", "basemessageuri", "dataschemauri")
 _METADATA = RewriteRule("metadata is that of the envelope, or the options of the protocol", "0.5")
@@ -40,16 +34,7 @@ _XREF = RewriteRule("a message that is defined elsewhere is a cross reference", 
 
 def rewrite_message(part: DocumentPart, key: str) -> None:
     """Rewrite a message definition with its versions."""
-    lower_names(part)
-    _rewrite_content(part)
-    rewrite_entity(part, key, "message")
-    if (meta := part.inside("meta")) is not None:
-        leave_out_other_id(meta, key, "messageid")
-    for id, version in part.entities("versions"):
-        lower_names(version)
-        leave_out_other_id(version, key, "messageid")
-        _rewrite_content(version)
-        rewrite_entity(version, id, "version")
+    rewrite_versions(part, key, "message", _rewrite_content)
     rewrite_default_version(part)
     _rewrite_xref(part)
 
@@ -58,8 +43,8 @@ def _rewrite_content(part: DocumentPart) -> None:
     trim_urls(part)
     rewrite_format(part)
     _rewrite_metadata(part)
-    for old, new in _NEW_NAMES.items():
-        part.rename(old, new, _RENAMED[old])
+    for old, (new, rule) in _RENAMED.items():
+        part.rename(old, new, rule)
     rewrite_references(part, *_REFERENCES)
     if (metadata := part.inside("envelopemetadata")) is not None:
         for name, attribute in metadata.parts():
@@ -77,23 +62,20 @@ def _rewrite_metadata(part: DocumentPart) -> None:
         part.rename("metadata", name, _METADATA)
     part.rename("protocolmetadata", "protocoloptions", _PROTOCOL_METADATA)
     envelope = part.inside("envelopemetadata")
-    if envelope is not None and (wrapped := _wrapped(envelope)) is not None:
-        for name in list(wrapped.members):
-            wrapped.move(name, envelope, name, _WRAPPED)
-        envelope.drop("attributes", _WRAPPED)
+    if envelope is not None and _is_wrapped(envelope):
+        envelope.lift("attributes", envelope, _WRAPPED)
 
 
-def _wrapped(envelope: DocumentPart) -> DocumentPart | None:
-    """The attributes of an event, unless there is an attribute of that name."""
-    attributes = envelope.inside("attributes")
-    if attributes is None or not attributes.members or len(envelope.members) > 1:
-        return None
-    is_wrapper = all(isinstance(value, dict) for value in attributes.members.values())
-    return attributes if is_wrapper else None
+def _is_wrapped(envelope: DocumentPart) -> bool:
+    """Whether `attributes` contains the attributes of an event, and is not one of them."""
+    attributes = envelope.members.get("attributes")
+    if not isinstance(attributes, dict) or not attributes or len(envelope.members) > 1:
+        return False
+    return all(isinstance(value, dict) for value in attributes.values())
 
 
 def _rewrite_name(attribute: DocumentPart, key: str) -> None:
-    """The name beside a key says nothing, or something that has no place."""
+    """Drop a name that repeats its key; leave out any other."""
     if attribute.members.get("name") == key:
         attribute.drop("name", _NAME)
     else:
@@ -101,7 +83,7 @@ def _rewrite_name(attribute: DocumentPart, key: str) -> None:
 
 
 def _rewrite_xref(part: DocumentPart) -> None:
-    """A definition that another group has borrowed has nothing of its own."""
+    """Rewrite a definition that is borrowed from another group to a cross reference."""
     for name in ("uri", "xref"):
         target = part.members.get(name)
         if not isinstance(target, str):

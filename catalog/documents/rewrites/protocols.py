@@ -1,4 +1,4 @@
-"""Older names and shapes of the protocol options of messages."""
+"""Older names of protocols, and older names and shapes of the protocol options of messages."""
 
 from __future__ import annotations
 
@@ -34,129 +34,6 @@ _ITEMS = RewriteRule("headers and properties are objects with a name", "0.5")
 _NESTED = RewriteRule("options are members of protocoloptions", "rc3")
 _SCHEMA = RewriteRule("headers are listed, not described by a schema", "rc2")
 
-
-def rewrite_message_options(message: DocumentPart) -> None:
-    """Rewrite the protocol options of a message."""
-    options = message.inside("protocoloptions")
-    kind = family(message.members.get("protocol"))
-    if options is None:
-        return
-    _lift(options, "options")
-    if kind == "amqp":
-        _rewrite_amqp(options)
-    elif kind in _PLAIN:
-        _lift(options, "properties")
-    if kind == "mqtt":
-        _rewrite_mqtt_names(options)
-    for name in _GONE.get(kind, ()):
-        options.leave_out(name, "messages of this protocol have no such option any more")
-    for name in _PLAIN.get(kind, ()):
-        _unwrap(options, name)
-    for name in _LISTS.get(kind, ()):
-        _rewrite_list(options, name)
-    if kind == "kafka" and (headers := options.inside("headers")) is not None:
-        _rewrite_headers(headers)
-
-
-def _lift(options: DocumentPart, name: str) -> None:
-    """Options that are together in an object are members of their own."""
-    nested = options.inside(name)
-    if nested is None:
-        return
-    for each in list(nested.members):
-        nested.move(each, options, each, _NESTED)
-    if not nested.members:
-        options.drop(name, _NESTED)
-    else:
-        options.leave_out(name, "something in it is at its new place already")
-
-
-def _rewrite_amqp(options: DocumentPart) -> None:
-    for name in list(options.members):
-        options.rename(name, name.replace("_", "-"), _DASHES)
-    if (properties := options.inside("properties")) is not None:
-        for name in list(properties.members):
-            properties.rename(name, name.replace("_", "-"), _DASHES)
-        for name, declared in properties.parts():
-            if name in _SYMBOLS and declared.members.get("type") == "symbol":
-                declared.set("type", "string", _TYPE)
-    if (header := options.inside("header")) is not None:
-        for name in list(header.members):
-            header.rename(name, name.replace("_", "-"), _DASHES)
-        for name in list(header.members):
-            _unwrap(header, name)
-    for name in _SECTIONS:
-        if (section := options.inside(name)) is not None:
-            _rewrite_section(section)
-            lower_keys(options, name, _KEYS)
-    for name in ("properties", *_SECTIONS):
-        rewrite_section_types(options, name)
-
-
-def _rewrite_section(section: DocumentPart) -> None:
-    """Names on the wire may have capitals, and keys of maps have none."""
-    for name, declared in section.parts():
-        if name != name.lower() and "description" not in declared.members:
-            declared.set("description", name, _NAME)
-
-
-def _rewrite_mqtt_names(options: DocumentPart) -> None:
-    for name in list(options.members):
-        options.rename(name, name.replace("-", "_"), _UNDERSCORES)
-    options.rename("payload_format", "payload_format_indicator", _UNDERSCORES)
-    options.rename("topic", "topic_name", _UNDERSCORES)
-
-
-def _unwrap(options: DocumentPart, name: str) -> None:
-    """`{"value": 1}` is 1 now; what else was said of it has no place."""
-    declared = options.inside(name)
-    if declared is None:
-        return
-    if "value" not in declared.members:
-        options.leave_out(name, "an option of a protocol is a value, and it has none")
-        return
-    declared.drop("type", _VALUE)
-    for other in [name for name in declared.members if name != "value"]:
-        declared.leave_out(other, "an option of a protocol is its value only")
-    options.set(name, declared.members["value"], _VALUE)
-
-
-def _rewrite_list(options: DocumentPart, name: str) -> None:
-    """`{"a": "b"}` and `[{"a": {"value": "b"}}]` are `[{"name": "a", "value": "b"}]` now."""
-    value = options.members.get(name)
-    if isinstance(value, dict):
-        value = [{key: item} for key, item in value.items()]
-    if isinstance(value, list):
-        options.set(name, [_item(item) for item in value], _ITEMS)
-
-
-def _item(item: Any) -> Any:
-    if not isinstance(item, dict) or len(item) != 1 or not _MEMBERS.isdisjoint(item):
-        return item
-    [(name, declared)] = item.items()
-    return {"name": name, **(declared if isinstance(declared, dict) else {"value": declared})}
-
-
-def _rewrite_headers(headers: DocumentPart) -> None:
-    described = headers.inside("properties")
-    if described is not None and headers.members.get("type") == "object":
-        for name in list(described.members):
-            described.move(name, headers, name, _SCHEMA)
-        headers.drop("type", _SCHEMA)
-        headers.drop("properties", _SCHEMA)
-    for name in list(headers.members):
-        if not isinstance(headers.members[name], dict):
-            headers.set(name, {"value": headers.members[name]}, _ITEMS)
-    for name, declared in headers.parts():
-        if "name" not in declared.members:
-            declared.set("name", name, _ITEMS)
-        if declared.members.get("type") == "string":
-            declared.drop("type", _ITEMS)
-        else:
-            declared.leave_out("type", "the headers of Kafka have no type")
-        headers.rename(name, name.lower(), _KEYS)
-
-
 _PROTOCOLS = {
     "amqp": "AMQP/1.0",
     "http": "HTTP",
@@ -165,14 +42,8 @@ _PROTOCOLS = {
     "http/3": "HTTP",
     "mqtt": "MQTT/5.0",
 }
-
-
 _FAMILIES = frozenset({"amqp", "http", "kafka", "mqtt", "nats"})
-
-
 _FORMAT = RewriteRule("the format of a message is its envelope, or its protocol", "0.5")
-
-
 _PROTOCOL = RewriteRule("protocols have the names of the standard", "0.5")
 
 
@@ -197,7 +68,7 @@ def rewrite_protocol(part: DocumentPart) -> None:
 
 
 def family(protocol: object) -> str:
-    """What a protocol is called without its version."""
+    """The name of a protocol without its version, in lower case."""
     return protocol.partition("/")[0].lower() if isinstance(protocol, str) else ""
 
 
@@ -205,3 +76,110 @@ def _newest(protocol: str) -> str:
     if family(protocol) in ("kafka", "nats"):
         return family(protocol).upper()
     return _PROTOCOLS.get(protocol.lower(), protocol)
+
+
+def rewrite_message_options(message: DocumentPart) -> None:
+    """Rewrite the protocol options of a message."""
+    options = message.inside("protocoloptions")
+    kind = family(message.members.get("protocol"))
+    if options is None:
+        return
+    options.lift("options", options, _NESTED)
+    if kind == "amqp":
+        _rewrite_amqp(options)
+    elif kind in _PLAIN:
+        options.lift("properties", options, _NESTED)
+    if kind == "mqtt":
+        _rewrite_mqtt_names(options)
+    for name in _GONE.get(kind, ()):
+        options.leave_out(name, "messages of this protocol have no such option any more")
+    for name in _PLAIN.get(kind, ()):
+        _unwrap(options, name)
+    for name in _LISTS.get(kind, ()):
+        _rewrite_list(options, name)
+    if kind == "kafka" and (headers := options.inside("headers")) is not None:
+        _rewrite_headers(headers)
+
+
+def _rewrite_amqp(options: DocumentPart) -> None:
+    options.rename_all(_dashed, _DASHES)
+    if (properties := options.inside("properties")) is not None:
+        properties.rename_all(_dashed, _DASHES)
+        for name, declared in properties.parts():
+            if name in _SYMBOLS and declared.members.get("type") == "symbol":
+                declared.set("type", "string", _TYPE)
+    if (header := options.inside("header")) is not None:
+        header.rename_all(_dashed, _DASHES)
+        for name in list(header.members):
+            _unwrap(header, name)
+    for name in _SECTIONS:
+        if (section := options.inside(name)) is not None:
+            _rewrite_section(section)
+            lower_keys(options, name, _KEYS)
+    for name in ("properties", *_SECTIONS):
+        rewrite_section_types(options, name)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _rewrite_section(section: DocumentPart) -> None:
+    """Keep a name with capitals, as it is on the wire, in a description: keys have none."""
+    for name, declared in section.parts():
+        if name != name.lower() and "description" not in declared.members:
+            declared.set("description", name, _NAME)
+
+
+def _rewrite_mqtt_names(options: DocumentPart) -> None:
+    options.rename_all(lambda name: name.replace("-", "_"), _UNDERSCORES)
+    options.rename("payload_format", "payload_format_indicator", _UNDERSCORES)
+    options.rename("topic", "topic_name", _UNDERSCORES)
+
+
+def _unwrap(options: DocumentPart, name: str) -> None:
+    """Rewrite `{"value": 1}` to 1, and leave out its other members."""
+    declared = options.inside(name)
+    if declared is None:
+        return
+    if "value" not in declared.members:
+        options.leave_out(name, "an option of a protocol is a value, and it has none")
+        return
+    declared.drop("type", _VALUE)
+    for other in [name for name in declared.members if name != "value"]:
+        declared.leave_out(other, "an option of a protocol is its value only")
+    options.set(name, declared.members["value"], _VALUE)
+
+
+def _rewrite_list(options: DocumentPart, name: str) -> None:
+    """Rewrite `{"a": "b"}` and `[{"a": {"value": "b"}}]` to `[{"name": "a", "value": "b"}]`."""
+    value = options.members.get(name)
+    if isinstance(value, dict):
+        value = [{key: item} for key, item in value.items()]
+    if isinstance(value, list):
+        options.set(name, [_item(item) for item in value], _ITEMS)
+
+
+def _item(item: Any) -> Any:
+    if not isinstance(item, dict) or len(item) != 1 or not _MEMBERS.isdisjoint(item):
+        return item
+    [(name, declared)] = item.items()
+    return {"name": name, **(declared if isinstance(declared, dict) else {"value": declared})}
+
+
+def _rewrite_headers(headers: DocumentPart) -> None:
+    described = headers.inside("properties")
+    if described is not None and headers.members.get("type") == "object":
+        headers.drop("type", _SCHEMA)
+        headers.lift("properties", headers, _SCHEMA)
+    for name in list(headers.members):
+        if not isinstance(headers.members[name], dict):
+            headers.set(name, {"value": headers.members[name]}, _ITEMS)
+    for name, declared in headers.parts():
+        if "name" not in declared.members:
+            declared.set("name", name, _ITEMS)
+        if declared.members.get("type") == "string":
+            declared.drop("type", _ITEMS)
+        else:
+            declared.leave_out("type", "the headers of Kafka have no type")
+        headers.rename(name, name.lower(), _KEYS)

@@ -1,4 +1,4 @@
-"""References from one entity of a document to another, which contain the names of collections."""
+"""References between entities of a document, which contain the names of collections."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _RULE = RewriteRule("references name collections as they are called now", "0.5")
 
 
 def newer_reference(text: str) -> str:
-    """A reference within the document, by the newest names; any other stays as it is."""
+    """Return a reference within the document by the newest names, and any other as it is."""
     return _renamed(text, _NEWER, lower=True)
 
 
 def message_xid(text: str) -> str:
-    """The xid of a message that a reference within the document, or a JSON pointer, leads to."""
+    """The xid of a message that a reference or JSON pointer within the document leads to."""
     xid = newer_reference(text).removeprefix("#")
     return xid.replace("~1", "/").replace("~0", "~") if text.startswith("#") else xid
 
@@ -38,7 +38,7 @@ def is_message_xid(text: str) -> bool:
 
 
 def older_reference(text: str) -> str:
-    """The same by the names of 0.4."""
+    """Return a reference within the document by the names of 0.4, and any other as it is."""
     return _renamed(text, _OLDER, lower=False)
 
 
@@ -56,7 +56,7 @@ def _renamed(text: str, names: dict[str, tuple[str, str]], *, lower: bool) -> st
 
 
 def rewrite_references(part: DocumentPart, *names: str) -> None:
-    """Bring references up to date; each may be one or a list of them."""
+    """Rewrite references to the newest names; each attribute is one, or a list of them."""
     for name in names:
         if (value := part.members.get(name)) is not None:
             part.set(name, _newer(value), _RULE)

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from catalog.documents.rewriter import DocumentPart, RewriteRule
-from catalog.documents.rewrites.attributes import (
-    leave_out_other_id,
-    lower_names,
-    rewrite_entity,
-    trim_urls,
-)
-from catalog.documents.rewrites.defaultversion import rewrite_default_version
+from catalog.documents.rewrites.attributes import trim_urls
+from catalog.documents.rewrites.resources import rewrite_default_version, rewrite_versions
 
 _URL = RewriteRule("the address of a document is its schemaurl", "rc3")
 _URL_CASE = RewriteRule("names are in lower case", "0.5")
@@ -19,16 +14,8 @@ _SHARED = RewriteRule("the versions of a schema share one format")
 
 def rewrite_schema(part: DocumentPart, key: str) -> None:
     """Rewrite a schema with its versions."""
-    lower_names(part)
-    _rewrite_document(part)
-    rewrite_entity(part, key, "schema")
-    if (meta := part.inside("meta")) is not None:
-        leave_out_other_id(meta, key, "schemaid")
-    for id, version in part.entities("versions"):
-        lower_names(version)
-        leave_out_other_id(version, key, "schemaid")
-        _rewrite_document(version)
-        rewrite_entity(version, id, "version")
+    rewrite_versions(part, key, "schema", _rewrite_document)
+    for _, version in part.entities("versions"):
         _inherit_format(part, version)
     _share_format(part)
     rewrite_default_version(part)
@@ -41,7 +28,7 @@ def _rewrite_document(part: DocumentPart) -> None:
 
 
 def _inherit_format(part: DocumentPart, version: DocumentPart) -> None:
-    """Versions may repeat the format of their schema, and could not have another."""
+    """Give a version the format of its schema; early editions let it be more precise only."""
     format = part.members.get("format")
     if not isinstance(format, str) or not format:
         return
@@ -51,7 +38,7 @@ def _inherit_format(part: DocumentPart, version: DocumentPart) -> None:
 
 
 def _share_format(part: DocumentPart) -> None:
-    """Formats that differ in their versions only have their name in common."""
+    """Give all versions one format, if their formats differ in the version number only."""
     versions = [version for _, version in part.entities("versions")]
     formats = {version.members.get("format") for version in versions}
     if len(formats) < 2 or not all(isinstance(format, str) for format in formats):

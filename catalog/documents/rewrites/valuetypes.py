@@ -1,6 +1,6 @@
-"""Types of the values of properties: those that the standard has where a document has others.
+"""Older types of the values of properties.
 
-What the standard admits is read from the default model, so there is one list of it.
+The types that the standard admits are read from the default model, the only list of them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _NARROWED = RewriteRule(
 
 def rewrite_envelope_types(metadata: DocumentPart) -> None:
     """Rewrite the types of the attributes of a CloudEvent."""
-    known = _definitions("envelope", "CloudEvents/1.0", "envelopemetadata")
-    _rewrite_types(metadata, known, None)
+    standard = _definitions("envelope", "CloudEvents/1.0", "envelopemetadata")
+    _rewrite_types(metadata, standard, None)
 
 
 def rewrite_section_types(options: DocumentPart, section: str) -> None:
@@ -34,19 +34,19 @@ def rewrite_section_types(options: DocumentPart, section: str) -> None:
 
 
 def _rewrite_types(
-    properties: DocumentPart, known: Mapping[str, Attribute], item: Attribute | None
+    properties: DocumentPart, standard: Mapping[str, Attribute], item: Attribute | None
 ) -> None:
     for name, declared in properties.parts():
-        definition = known.get(name, item)
+        definition = standard.get(name, item)
         kind = definition.attributes.get("type") if definition is not None else None
         _rewrite_type(declared, [] if kind is None else [*map(str, kind.enum)])
 
 
 def _rewrite_type(declared: DocumentPart, admitted: list[str]) -> None:
-    """Give a property a type that it may have. Messages are checked against the one it had.
+    """Give a property a type that the standard admits; messages are checked by the older one.
 
     Args:
-        admitted: the types that the standard has for it; any where there are none.
+        admitted: the types that the standard has for it; empty if it admits any.
     """
     kind = declared.members.get("type")
     if not isinstance(kind, str) or kind in admitted:
@@ -57,13 +57,13 @@ def _rewrite_type(declared: DocumentPart, admitted: list[str]) -> None:
     elif admitted == ["timestamp"]:
         declared.set("type", "timestamp", _TIME)
     elif "string" in admitted:
-        declared.entity.keep(declared.where("type"), kind)
+        declared.entity.keep(declared.pointer_of("type"), kind)
         declared.set("type", "string", _NARROWED)
 
 
 @cache
 def _definitions(selector: str, value: str, name: str) -> Mapping[str, Attribute]:
-    """The attributes of an object of a message that is there for one value of another one."""
+    """The members of an attribute of messages that depends on the value of another one."""
     kind = default_model().resource_type("messagegroups", "messages")
     assert kind is not None, "the default model has messages"
     return kind.version_attributes[selector].siblings[value.lower()][name].attributes

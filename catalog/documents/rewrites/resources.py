@@ -1,11 +1,13 @@
-"""What a resource says of its default version, and of itself besides its versions."""
+"""Older forms of resources with versions: the default version, and attributes beside versions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from catalog.documents.losses import default_version
 from catalog.documents.rewriter import OLDER, RC4_ATTRIBUTES, DocumentPart, RewriteRule
+from catalog.documents.rewrites.attributes import leave_out_other_id, lower_names, rewrite_entity
 
 _ASSIGNED = frozenset(
     {"meta", "metaurl", "self", "shortself", "versions", "versionscount", "versionsurl", "xid"}
@@ -14,16 +16,38 @@ _ASSIGNED = frozenset(
 _META = RewriteRule("the default version is an attribute of meta", "0.5", is_evidence=False)
 _ONLY = RewriteRule("the only version is the default version", "0.5", is_evidence=False)
 _STICKY = RewriteRule("a default version that is not the newest has to stick")
-_LINE = RewriteRule("versions whose ids are numbers follow each other in the order of these", "0.5")
-# Of these, a version has one.
-_DOCUMENTS = frozenset({"schema", "schemabase64", "schemaurl"})
+_NUMBERS = RewriteRule("versions with numbers as ids follow each other in their order", "0.5")
+# Each is a way to give the document of a version, which has one.
+DOCUMENTS = frozenset({"schema", "schemabase64", "schemaurl"})
 _OWN = RewriteRule("what a resource says of itself belongs to its default version")
-_LIFE = RewriteRule("when a resource was made and changed is an attribute of meta")
+_OWN_TIMES = RewriteRule("when a resource was made and changed is an attribute of meta")
 _TIMES = frozenset({"createdat", "modifiedat"})
 
 
+def rewrite_versions(
+    part: DocumentPart, key: str, singular: str, rewrite_content: Callable[[DocumentPart], None]
+) -> None:
+    """Rewrite the attributes of a resource and of its versions.
+
+    Args:
+        key: the resource's id, its key in the collection.
+        singular: its type, such as `message`.
+        rewrite_content: rewrites the attributes of this type, in a resource or a version.
+    """
+    lower_names(part)
+    rewrite_content(part)
+    rewrite_entity(part, key, singular)
+    if (meta := part.inside("meta")) is not None:
+        leave_out_other_id(meta, key, f"{singular}id")
+    for id, version in part.entities("versions"):
+        lower_names(version)
+        leave_out_other_id(version, key, f"{singular}id")
+        rewrite_content(version)
+        rewrite_entity(version, id, "version")
+
+
 def rewrite_default_version(part: DocumentPart) -> None:
-    """Rewrite which version is the default, and give it what was said beside it."""
+    """Move the choice of the default version to meta, and other attributes to that version."""
     versions = part.inside("versions")
     if versions is None or not versions.members:
         return
@@ -41,13 +65,13 @@ def rewrite_default_version(part: DocumentPart) -> None:
 
 
 def _move_own(part: DocumentPart, default: DocumentPart, name: str, *, is_only: bool) -> None:
-    if name in default.members or _is_elsewhere(name, default):
+    if name in default.members or _is_second_document(name, default):
         part.leave_out(name, "its default version has another")
     elif name not in _TIMES or is_only:
         part.move(name, default, name, _OWN)
     elif (meta := part.opened("meta")) is not None:
-        # The times of versions put them into order, so one of them alone gets none.
-        part.move(name, meta, name, _LIFE)
+        # The times of versions order them, so a single one of several gets none.
+        part.move(name, meta, name, _OWN_TIMES)
 
 
 def _move_default(part: DocumentPart, versions: DocumentPart, id: object) -> None:
@@ -62,10 +86,10 @@ def _move_default(part: DocumentPart, versions: DocumentPart, id: object) -> Non
 
 
 def _default_id(part: DocumentPart, versions: DocumentPart) -> str:
-    """The default version: as it says, else the newest."""
+    """The id of the default version: the stated one, else the newest."""
     meta = part.inside("meta")
     stated = meta.members.get("defaultversionid") if meta is not None else None
-    if part.trail.stated in ("0.4", "0.5") and stated is None:
+    if part.rewriter.stated in ("0.4", "0.5") and stated is None:
         _follow_numbers(versions)
     default = default_version(versions.members, stated)
     if meta is not None and stated == default != default_version(versions.members, None):
@@ -74,19 +98,19 @@ def _default_id(part: DocumentPart, versions: DocumentPart) -> str:
 
 
 def _follow_numbers(versions: DocumentPart) -> None:
-    """In early editions the greatest number is the latest (0.4, "Resource: schemas")."""
-    line = sorted(versions.members, key=lambda id: (len(id), id))
+    """Chain numbered versions: the greatest number is the latest (0.4, "Resource: schemas")."""
+    ids = sorted(versions.members, key=lambda id: (len(id), id))
     found = [version for _, version in versions.parts()]
-    if all(map(str.isdecimal, line)) and line[-1] != default_version(versions.members, None):
-        if any("ancestorid" in version.members for version in found) or len(found) < len(line):
+    if all(map(str.isdecimal, ids)) and ids[-1] != default_version(versions.members, None):
+        if any("ancestorid" in version.members for version in found) or len(found) < len(ids):
             return
-        for id, following in pairwise([line[0], *line]):
+        for id, following in pairwise([ids[0], *ids]):
             if (version := versions.inside(following)) is not None:
-                version.set("ancestorid", id, _LINE)
+                version.set("ancestorid", id, _NUMBERS)
 
 
 def _move_kept(part: DocumentPart, default: DocumentPart) -> None:
-    """What was kept aside of the resource is kept of its default version."""
+    """Move the extension `older` of the resource to its default version."""
     kept = part.members.pop(OLDER, None)
     if kept is not None:
         default.members[OLDER] = _merged(kept, default.members.get(OLDER))
@@ -98,6 +122,6 @@ def _merged(older: object, own: object) -> object:
     return older if own is None else own
 
 
-def _is_elsewhere(name: str, default: DocumentPart) -> bool:
-    """A document of the resource, where its default version has one already."""
-    return name in _DOCUMENTS and not _DOCUMENTS.isdisjoint(default.members)
+def _is_second_document(name: str, default: DocumentPart) -> bool:
+    """Whether an attribute is a document, and the default version has one already."""
+    return name in DOCUMENTS and not DOCUMENTS.isdisjoint(default.members)
