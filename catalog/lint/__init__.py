@@ -1,1 +1,1 @@
-"""Documents held to the rules of a catalog without any node: the engine's own, on no database."""
+"""Checks documents with the write path of a node, on a catalog in memory."""

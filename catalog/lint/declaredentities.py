@@ -1,4 +1,4 @@
-"""What documents declare, and where in them."""
+"""The entities that a document declares, with their JSON pointers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from catalog.messages.message import pointer
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.rules.fault import pointer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredEntities:
-    """One document: its groups by plural, and the JSON pointers of its entities by xid."""
+    """One document: its groups by plural, and its entities and their JSON pointers by xid."""
 
     file: str
     groups: Mapping[str, Any]
@@ -22,7 +22,7 @@ class DeclaredEntities:
 
     @classmethod
     def of(cls, file: str, groups: Mapping[str, Any], model: Model) -> DeclaredEntities:
-        """A document as a model reads it; what has no valid id is not an entity."""
+        """Read the entities of a document by a model; those without a valid id are ignored."""
         found = {str(xid): (at, body) for xid, at, body in _entities(groups, model)}
         return cls(
             file=file,
@@ -32,7 +32,7 @@ class DeclaredEntities:
         )
 
     def pointer_to(self, subject: str) -> str:
-        """Where an entity is, or else the nearest one above it; empty if none of them is here."""
+        """The pointer of an entity, or of the nearest one above it; empty without either."""
         xid, suffix = subject.partition("$")[0], ""
         if xid.endswith("/meta"):
             xid, suffix = xid.removesuffix("/meta"), "/meta"
@@ -41,7 +41,7 @@ class DeclaredEntities:
         return self.pointers.get(xid, "") + suffix
 
     def is_readonly(self, xid: Xid) -> bool:
-        """Whether a document says so of a resource, or of every resource of a group."""
+        """Whether a resource, or every resource of a group, is marked as read-only."""
         owner = str(xid.resource if xid.rid else xid)
         metas = [
             body.get("meta")
@@ -54,7 +54,7 @@ class DeclaredEntities:
         )
 
     def own_of(self, xid: str, model: Model) -> dict[str, Any]:
-        """What a document says of a group or a resource itself, without what is in it."""
+        """The attributes of a group or a resource, without its resources."""
         kind = model.group_type(Xid.parse(xid).groups)
         inside = {*kind.resources} if kind is not None else set()
         return {k: v for k, v in self.bodies[xid].items() if k not in inside}

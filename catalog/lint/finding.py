@@ -1,4 +1,4 @@
-"""What is found in documents."""
+"""The findings of lint."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Severity = Literal["error", "warning", "note"]
+# In the order of the JSON form.
+_MEMBERS = ("file", "line", "pointer", "subject", "severity", "rule", "message", "source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something about a document: an error is what a catalog refuses, or what breaks readers.
+    """A finding about a document; an error would be refused by a catalog, or break readers.
 
     Args:
         file: the document's name.
-        subject: the xid of the entity that it is about, empty for the document itself.
-        pointer: a JSON pointer into the document; what it leads to may be missing there.
-        rule: its name.
-        source: the text that the rule is from, if it is not the engine's.
-        line: where it is in the file, counted from 1; 0 if that is not known.
+        subject: the xid of the entity; empty for the document itself.
+        pointer: a JSON pointer into the document, where the member may be missing.
+        rule: the name of the rule.
+        source: the section of the specification, if the rule is not the engine's.
+        line: the line in the file, counted from 1; 0 if it is not known.
     """
 
     severity: Severity
@@ -31,14 +33,4 @@ class Finding:
     line: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        members = {
-            "file": self.file,
-            "line": self.line,
-            "pointer": self.pointer,
-            "subject": self.subject,
-            "severity": self.severity,
-            "rule": self.rule,
-            "message": self.message,
-            "source": self.source,
-        }
-        return {name: value for name, value in members.items() if value}
+        return {name: value for name in _MEMBERS if (value := getattr(self, name))}

@@ -1,4 +1,4 @@
-"""Applies documents to a catalog in memory as a node would, and says what it would refuse."""
+"""Applies documents to a catalog in memory as a node would, and collects the violations."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from catalog.writing.formatcheck import Direction, DocumentChecker
 from catalog.writing.transaction import touched_by
 
 HERE = "urn:concord:lint"
-# What a fresh node can do.
+# Those of a fresh node.
 CAPABILITIES = offered_with(FORMATS, COMPATIBILITIES).initially
 _START = datetime(2000, 1, 1, tzinfo=UTC)
-# An interaction without what a round found is looked at again, until nothing more is found.
+# Refused entities are removed and the rest is applied again, until no violation is found.
 _MOST_ROUNDS = 20
 
 
 class AcceptingChecker:
-    """Finds nothing wrong with what is in force already."""
+    """Accepts all documents, for a state that is in force already."""
 
     async def validate(self, format: str, document: bytes) -> str:
         return ""
@@ -44,7 +44,7 @@ class LintedCatalog:
     configuration: Configuration
     memory: MemoryCatalog = field(default_factory=MemoryCatalog)
     written: set[str] = field(default_factory=set)
-    _moments: int = 0
+    _applied: int = 0
 
     def __post_init__(self) -> None:
         if "/" not in self.memory.entities:
@@ -53,13 +53,12 @@ class LintedCatalog:
     async def apply(
         self, groups: Mapping[str, Any], checker: DocumentChecker
     ) -> list[XRegistryError]:
-        """Import a document, without what a node would refuse.
+        """Import a document without the entities that a node would refuse.
 
-        Whatever epochs it has are overlooked: they are those of another catalog.
+        Its epochs are ignored: they are those of another catalog.
 
         Returns:
-            why it would be refused: every violation once, those that are found only without
-            the others, too.
+            all violations, each once; with those that appear only when others are removed.
         """
         interaction, found = self._read(groups)
         for _ in range(_MOST_ROUNDS):
@@ -95,9 +94,9 @@ class LintedCatalog:
             is_referred=True,
             has_lived=False,
         )
-        self._moments += 1
+        self._applied += 1
         before = self.memory.touched(touched_by(interaction, self.configuration.revision))
-        now = _START + timedelta(seconds=self._moments)
+        now = _START + timedelta(seconds=self._applied)
         outcome = await decider.decide(interaction, before, now)
         self.memory.put(outcome)
         self.written |= outcome.after.keys()
@@ -117,7 +116,7 @@ def _registry() -> Entity:
 
 
 def _leave_out(interaction: Interaction, violations: Sequence[XRegistryError]) -> bool:
-    """Take away the resources and groups that violations are about; whether there are any."""
+    """Remove the resources and groups that violations are about; whether there are any."""
     refused = {xid.resource if xid.rid else xid for v in violations if (xid := entity_of(v))}
     size = len(interaction.groups) + len(interaction.resources)
     interaction.groups = [each for each in interaction.groups if each.xid not in refused]

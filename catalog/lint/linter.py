@@ -1,4 +1,4 @@
-"""Lints documents as one set: each is imported into a catalog in memory, then all is looked at."""
+"""Lints documents as one set: imports them into a catalog in memory, and checks the result."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from catalog.lint.finding import Finding
 from catalog.lint.lintedcatalog import AcceptingChecker, LintedCatalog, entity_of
 from catalog.lint.memorycatalog import KnownEntities
 from catalog.lint.publishedchanges import PublishedChanges
+from catalog.messages.message import pointer
 from catalog.model.configuration import Configuration
 from catalog.model.dotpath import Index, Key, read_path
 from catalog.model.entity import Entity
 from catalog.model.errors import Readonly, XRegistryError
 from catalog.model.xid import Xid
 from catalog.rules import DomainRules, Subject, references_of
-from catalog.rules.fault import pointer
 from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, DocumentChecker
 
 BASE_UNUSABLE = "base_unusable"
@@ -28,14 +28,14 @@ REFERENCE_ELSEWHERE = "reference_elsewhere"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintBase:
-    """What documents are held against: what is in force.
+    """The state that documents are compared with, such as a catalog or a git revision.
 
     Args:
-        name: what it is called.
-        documents: what it holds.
-        is_former: they are the former state of the documents, so what is only here is gone.
-        absent: the xids of groups that are certainly not there.
-        authorities: by xid, those of replicas.
+        name: its URL or revision.
+        documents: its entities.
+        is_former: it is the former state of the documents, so entities that they lack are gone.
+        absent: the xids of groups that certainly do not exist.
+        authorities: those of replicas, by xid.
         urls: of the catalog's root, without a trailing slash.
     """
 
@@ -49,13 +49,13 @@ class LintBase:
 
 @dataclass(slots=True, kw_only=True)
 class Linter:
-    """One set of documents, and the catalog that they are for.
+    """Checks one set of documents.
 
     Args:
-        documents: in the order in which they are imported.
-        configuration: the model, and what can be checked.
-        checker: knows the formats of documents.
-        base: what they are held against, if anything.
+        documents: in the order of their import.
+        configuration: the model, and the supported checks.
+        checker: checks documents by their formats.
+        base: the state that they are compared with, if any.
     """
 
     documents: Sequence[DeclaredEntities]
@@ -65,7 +65,7 @@ class Linter:
     _findings: list[Finding] = field(default_factory=list)
 
     async def run(self) -> list[Finding]:
-        """Everything that is found, each with its document if it is about one."""
+        """Return all findings, with the document that each is about, if any."""
         before = await self._in_force()
         after = LintedCatalog(configuration=self.configuration, memory=before.memory.copy())
         for document in self.documents:
@@ -73,13 +73,13 @@ class Linter:
                 if not _is_left_alone(document, violation):
                     self._findings.append(_refused(document, violation))
         gone = self._gone(after)
-        known = self._known(after, gone)
+        lookup = self._lookup(after, gone)
         rules = DomainRules(self.configuration.model)
         for xid in sorted(after.written - {"/"}):
             subject = _subject(after.memory.entities[xid])
-            self._findings += self._broken(rules, subject, known)
+            self._findings += self._broken(rules, subject, lookup)
             self._findings += self._unchecked(after.memory.entities[xid])
-        self._findings += self._elsewhere(after, known)
+        self._findings += self._elsewhere(after, lookup)
         self._findings += self._twice()
         if self.base is not None:
             changes = PublishedChanges(
@@ -103,8 +103,8 @@ class Linter:
                         severity="note",
                         rule=BASE_UNUSABLE,
                         subject=violation.subject,
-                        message=f"Nothing was held against this in {self.base.name}, which "
-                        f"has it wrong there: {violation.title}",
+                        message=f"Nothing was compared with this in {self.base.name}, since "
+                        f"it is faulty there: {violation.title}",
                     )
                 )
         for xid, authority in self.base.authorities.items() if self.base is not None else ():
@@ -113,7 +113,7 @@ class Linter:
         return catalog
 
     def _gone(self, after: LintedCatalog) -> frozenset[str]:
-        """What the documents had before, and have no more."""
+        """The xids of entities that only the former state of the documents had."""
         if self.base is None or not self.base.is_former:
             return frozenset()
         here = self._declared()
@@ -128,7 +128,7 @@ class Linter:
     def _declared(self) -> set[str]:
         return {xid for document in self.documents for xid in document.pointers}
 
-    def _known(self, after: LintedCatalog, gone: frozenset[str]) -> KnownEntities:
+    def _lookup(self, after: LintedCatalog, gone: frozenset[str]) -> KnownEntities:
         declared, base = self._declared(), self.base
         here = declared | after.memory.entities.keys() - {"/"}
         groups = {str(Xid.parse(xid).group) for xid in here}
@@ -141,7 +141,7 @@ class Linter:
         )
 
     def _place(self, finding: Finding, *steps: str) -> Finding:
-        """A finding with its document: the last one that declares what it is about."""
+        """Add the last document that declares the subject to a finding, with its pointer."""
         xid = Xid.parse(finding.subject)
         above = (xid, xid.resource, xid.group) if xid.rid else (xid,)
         for owner in above:
@@ -151,9 +151,9 @@ class Linter:
         return finding
 
     def _broken(
-        self, rules: DomainRules, subject: Subject, known: KnownEntities
+        self, rules: DomainRules, subject: Subject, lookup: KnownEntities
     ) -> Iterator[Finding]:
-        found = rules.examine(subject, known) + rules.examine_references(subject, known)
+        found = rules.examine(subject, lookup) + rules.examine_references(subject, lookup)
         for fault in found:
             finding = Finding(
                 severity="warning",
@@ -173,14 +173,14 @@ class Linter:
                 )
                 yield self._place(finding)
 
-    def _elsewhere(self, after: LintedCatalog, known: KnownEntities) -> Iterator[Finding]:
-        """References to groups of which nothing is known, so that nobody can tell."""
+    def _elsewhere(self, after: LintedCatalog, lookup: KnownEntities) -> Iterator[Finding]:
+        """Count the references to groups that are unknown here, by file and group."""
         found: Counter[tuple[str, str]] = Counter()
         for xid in sorted(after.written - {"/"}):
             subject = _subject(after.memory.entities[xid])
             place = self._place(Finding(severity="note", rule="", message="", subject=xid))
-            for reference in references_of(subject, known):
-                if known.groups.isdisjoint(str(target.group) for target in reference.targets):
+            for reference in references_of(subject, lookup):
+                if lookup.groups.isdisjoint(str(target.group) for target in reference.targets):
                     found[place.file, str(reference.targets[0].group)] += 1
         for (file, group), count in found.items():
             what = "A reference leads" if count == 1 else f"{count} references lead"
@@ -193,7 +193,7 @@ class Linter:
             )
 
     def _twice(self) -> Iterator[Finding]:
-        """Who is imported last wins, so two documents have to say the same of one entity."""
+        """Find entities that documents declare differently, since the last import would win."""
         first: dict[str, DeclaredEntities] = {}
         for document in self.documents:
             for xid, at in document.pointers.items():
@@ -208,8 +208,8 @@ class Linter:
                         file=document.file,
                         subject=xid,
                         pointer=at,
-                        message=f"{other.file} says something else of it; which one holds would "
-                        "depend on the order. Say it in one place.",
+                        message=f"{other.file} declares it differently; the order would decide. "
+                        "Declare it in one document.",
                     )
 
     async def _changed(
@@ -224,13 +224,13 @@ def _subject(entity: Entity) -> Subject:
 
 
 def _is_left_alone(document: DeclaredEntities, violation: XRegistryError) -> bool:
-    """What is a replica both in a document and in the catalog is not imported."""
+    """Whether the entity is a replica in the document and in the catalog, and so not imported."""
     xid = entity_of(violation) if isinstance(violation, Readonly) else None
     return xid is not None and document.is_readonly(xid)
 
 
 def _refused(document: DeclaredEntities, violation: XRegistryError) -> Finding:
-    """An error of the engine, with the attribute that it names."""
+    """The finding for a violation, with the pointer of the attribute that it names."""
     at = document.pointer_to(violation.subject)
     steps = _steps(violation.arguments.get("name", "")) if entity_of(violation) else []
     text = f"{violation.title} {violation.detail}".strip()
@@ -245,7 +245,7 @@ def _refused(document: DeclaredEntities, violation: XRegistryError) -> Finding:
 
 
 def _steps(path: str) -> list[str | int]:
-    """What an error calls an attribute, as the steps that lead to it."""
+    """The steps to an attribute that a violation names."""
     try:
         steps, _ = read_path(path)
     except ValueError:

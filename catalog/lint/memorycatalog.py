@@ -1,4 +1,4 @@
-"""A catalog in memory: what documents lead to, as the rules of interactions ask for it."""
+"""A catalog in memory, with the lookups of the write path and of the rules of the domains."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MemoryCatalog:
     _below: dict[str, set[str]] = field(default_factory=dict)
 
     def put(self, write: Write) -> None:
-        """Keep the entities of an interaction that deletes nothing."""
+        """Store the entities of an interaction that deletes nothing."""
         for xid in write.dropped_documents:
             self._documents.pop(xid, None)
         for entity in write.entities:
@@ -41,13 +41,13 @@ class MemoryCatalog:
         return MemoryCatalog(dict(self.entities), dict(self._documents), below)
 
     def touched(self, touched: Touched) -> dict[str, Entity]:
-        """The registry, and groups and resources with the versions of these."""
+        """The registry, and the named groups and resources with their versions."""
         xids = {"/", *touched.groups, *touched.resources}
         xids |= {xid for owner in touched.resources for xid in self._below.get(owner, ())}
         return {xid: self.entities[xid] for xid in xids if xid in self.entities}
 
     def version(self, xid: Xid) -> Entity | None:
-        """An entity; of a resource its default version, or that of what it refers to."""
+        """An entity, or the default version of a resource or of its cross reference's target."""
         found = self.entities.get(str(xid))
         if found is not None and xid.kind == "resource":
             owner = self.entities.get(found.attributes.get("xref", ""), found)
@@ -88,12 +88,12 @@ class MemoryCatalog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEntities:
-    """Everything that documents, and what they are held against, say.
+    """The entities of documents and of the base that they are compared with.
 
     Args:
-        declared: the xids in the documents, of what a catalog would refuse, too.
-        groups: those of which everything is known, so what is not here is nowhere.
-        gone: the xids of what the documents had before, and have no more.
+        declared: the xids in the documents, also of entities that a catalog would refuse.
+        groups: the xids of completely known groups: an entity that is missing there is absent.
+        gone: the xids of entities that only the former state of the documents had.
         bases: URLs of the catalog's root, without a trailing slash.
     """
 

@@ -1,7 +1,7 @@
-"""What documents change of versions that are published already, and should not.
+"""Finds changes and removals of published versions that break their readers.
 
-A catalog compares a version with those that it descends from. One that is changed under its
-id, or goes, has readers all the same: to them it is as if a new version had come in its place.
+A catalog compares a version with its ancestors only. A version that is changed under its id, or
+removed, has readers all the same, so it is compared with its former self.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SOURCE = 'core/spec.md, "compatibility Attribute"'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedChanges:
-    """Two states of a catalog: the one in force, and the one that documents lead to.
+    """The state of a catalog in force, and the one after an import of documents.
 
     Args:
-        gone: the xids of what the documents had before, and have no more.
+        gone: the xids of entities that only the former state of the documents had.
     """
 
     before: MemoryCatalog
@@ -40,7 +40,7 @@ class PublishedChanges:
     gone: Collection[str]
 
     async def find(self, written: Collection[str]) -> AsyncIterator[Finding]:
-        """What is wrong with the versions of the resources among `written` that were there."""
+        """Find faulty changes of versions of the resources among `written`."""
         for xid in sorted(written):
             resource = self.after.entities[xid]
             if resource.kind != "resource" or xid not in self.before.entities:
@@ -86,10 +86,10 @@ class PublishedChanges:
         return _value(self.before.document(older.xid)) == _value(self.after.document(newer.xid))
 
     async def _fault(self, older: Entity, newer: Entity, rule: str) -> str:
-        """Why the two are not compatible; empty where they are, or where nobody can tell."""
-        format, known = newer.attributes.get("format", ""), older.attributes.get("format", "")
-        if format.partition("/")[0].lower() != known.partition("/")[0].lower():
-            return f', from the format "{known}" to "{format}"'
+        """The reason why the two are not compatible; empty if they are, or if it is unknown."""
+        format, former = newer.attributes.get("format", ""), older.attributes.get("format", "")
+        if format.partition("/")[0].lower() != former.partition("/")[0].lower():
+            return f', from the format "{former}" to "{format}"'
         if rule not in self.capabilities.rules_for(format):
             return ""
         documents = self.before.document(older.xid), self.after.document(newer.xid)
@@ -100,7 +100,7 @@ class PublishedChanges:
 
 
 def _value(document: bytes) -> object:
-    """What JSON says, however it is written; the bytes of anything else."""
+    """The value of a JSON document, or the bytes of any other."""
     try:
         return orjson.loads(document)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Messages held against their definitions."""
+"""Checks whether a message conforms to its definition."""
 
 from __future__ import annotations
 

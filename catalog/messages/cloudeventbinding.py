@@ -1,4 +1,4 @@
-"""Finds the CloudEvent in a protocol's message, by the protocol's binding of CloudEvents.
+"""Finds the CloudEvent that a protocol's message carries, by the protocol's binding.
 
 Sources: the bindings' sections "Binary Content Mode" and "Structured Content Mode".
 """
@@ -19,15 +19,15 @@ _EVENT = "application/cloudevents"
 
 
 class ReadEvent(Callback):
-    """How an event in JSON is read."""
+    """Reads an event in JSON, which the steps lead to."""
 
     def __call__(self, value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> CarriedEvent: ...
 
 
-def event_in(
+def with_event(
     message: Message, protocol: MessageProtocol | None, payload: Payload | None, read: ReadEvent
 ) -> Message:
-    """The message with its payload, what that is, and the event that it carries."""
+    """Add the payload, its media type, and the event that it carries to a message."""
     contenttype = _contenttype(message, protocol)
     if payload is not None:
         payload = replace(payload, contenttype=contenttype)
@@ -99,5 +99,5 @@ def _attributes(message: Message, binding: Binding) -> dict[str, Entry]:
 
 
 def _looks_structured(content: Any) -> bool:
-    """Where a protocol does not say what a payload is, an event in JSON shows itself."""
+    """Whether a payload without a media type is an event in JSON."""
     return isinstance(content, dict) and "specversion" in content

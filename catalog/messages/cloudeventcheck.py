@@ -1,4 +1,4 @@
-"""CloudEvents, held against what their specification and a definition say of the attributes.
+"""Checks the attributes of CloudEvents by their specification and a message definition.
 
 Sources: cloudevents/spec.md, "Context Attributes" and "Type System"; message/spec.md,
 "CloudEvents/1.0".
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[a-z0-9]+")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _LARGEST = 2**31
 
-# What CloudEvents itself demands. None of these may be empty.
+# The attributes of the CloudEvents specification. None of them may be empty.
 _CORE: Mapping[str, Property] = {
     "specversion": Property(value="1.0", required=True),
     "id": Property(required=True),
@@ -30,29 +30,22 @@ _CORE: Mapping[str, Property] = {
     "dataschema": Property(type="uri"),
     "datacontenttype": Property(),
 }
-# What a definition says of an attribute if it names no type (the table of message/spec.md).
+# The types of attributes whose definition names none (the table of message/spec.md).
 _TYPES = {"source": "uritemplate", "time": "timestamp", "dataschema": "uritemplate"}
-_MEDIA_TYPE = "datacontenttype"
 
 
 def check_event(event: CarriedEvent, definition: MessageDefinition, findings: Violations) -> None:
-    """Attributes that the definition does not name may be there, as CloudEvents allows them."""
+    """Check an event; CloudEvents allows attributes that the definition does not name."""
     faulty = _check_core(event, findings)
     metadata = definition.envelopemetadata if definition.is_cloudevent else {}
     for name, wanted in _wanted(metadata, definition.dataschemauri, findings).items():
         if name not in faulty:
-            findings.check(
-                wanted,
-                event.attributes.get(name),
-                event.pointer(name),
-                is_text=True,
-                is_media_type=name == _MEDIA_TYPE,
-            )
+            findings.check(wanted, event.attributes.get(name), event.pointer(name))
     _check_data(event, findings)
 
 
 def _check_core(event: CarriedEvent, findings: Violations) -> set[str]:
-    """The names of the attributes that are wrong already."""
+    """Check by the specification, and return the names of the faulty attributes."""
     before = len(findings.violations)
     faulty: set[str] = set()
     findings.spend(len(event.attributes))
@@ -84,15 +77,20 @@ def _wanted(
     metadata: Mapping[str, Any], dataschemauri: str, findings: Violations
 ) -> dict[str, Property]:
     wanted = {
-        name: Property.of(source, type=_TYPES.get(name, "string"))
+        name: Property.of(
+            source,
+            type=_TYPES.get(name, "string"),
+            is_text=True,
+            is_media_type=name == "datacontenttype",
+        )
         for name, source in metadata.items()
         if name != "*"
     }
-    schema = wanted.get("dataschema", Property())
+    schema = wanted.get("dataschema", Property(is_text=True))
     if schema.value is None and _ABSOLUTE.match(dataschemauri):
         wanted["dataschema"] = replace(schema, type="uri", value=dataschemauri)
     elif isinstance(schema.value, str) and schema.value.startswith(("/", "#")):
-        # It leads somewhere in this registry, and an event has an absolute URI for that.
+        # It refers to this registry, and an event has an absolute URI instead.
         findings.leave("envelopemetadata/dataschema", "it is relative", schema.value)
         wanted["dataschema"] = replace(schema, value=None)
     return wanted

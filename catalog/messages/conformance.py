@@ -1,4 +1,4 @@
-"""Whether a message conforms to its definition, except for its payload's own schema."""
+"""Checks whether a message conforms to its definition, but for the schema of its payload."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STRUCTURED = "application/cloudevents"
 
 
 def check_metadata(message: Message, definition: MessageDefinition) -> Violations:
-    """Hold everything but the payload's content against a definition."""
+    """Check everything but the content of the payload."""
     findings = Violations()
     try:
         _check_envelope(message, definition, findings)
@@ -25,7 +25,7 @@ def check_metadata(message: Message, definition: MessageDefinition) -> Violation
         _check_content_type(message, definition, findings)
         findings.finish()
     except TooMuch:
-        reason = "it has too much that is wrong, or is too large, to be checked in bounded time"
+        reason = "it has too many errors, or is too large, to be checked in bounded time"
         findings.violations.append(RuleViolation(pointer="", rule="size", detail=reason))
     return findings
 
@@ -35,7 +35,7 @@ def _check_envelope(message: Message, definition: MessageDefinition, findings: V
     if declared and definition.envelope and declared != definition.envelope.lower():
         findings.object("/envelope", "envelope", f"it must be {definition.envelope}")
     if definition.envelope and not definition.is_cloudevent:
-        findings.leave("envelope", f"{definition.envelope} is not known here")
+        findings.leave("envelope", f"{definition.envelope} is not supported")
     if message.event is not None:
         check_event(message.event, definition, findings)
     elif definition.is_cloudevent or declared == CLOUDEVENTS_ENVELOPE:
@@ -47,9 +47,9 @@ def _check_protocol(message: Message, definition: MessageDefinition, findings: V
         return
     protocol = protocol_of(definition.protocol)
     if protocol is None:
-        findings.leave("protocol", f"{definition.protocol} is not known here")
+        findings.leave("protocol", f"{definition.protocol} is not supported")
     elif message.options is None:
-        findings.leave("protocol", f"the message came without what {protocol.name} says of it")
+        findings.leave("protocol", f"the message came without the metadata of {protocol.name}")
     elif protocol_of(message.protocol) is not protocol:
         findings.object("/protocol", "protocol", f"it must be {definition.protocol}")
     else:
@@ -60,15 +60,15 @@ def _check_options(
     message: Message, definition: MessageDefinition, protocol: MessageProtocol, findings: Violations
 ) -> None:
     given = message.options or {}
-    together = [given[name] for name in protocol.exclusive if name in given]
-    if len(together) > 1:
-        findings.object(together[0].pointer, "exclusive", f"{together[1].name} is there, too")
+    exclusive = [given[name] for name in protocol.exclusive if name in given]
+    if len(exclusive) > 1:
+        findings.object(exclusive[0].pointer, "exclusive", f"{exclusive[1].name} is there, too")
     for name, source in definition.protocoloptions.items():
         option = protocol.canonical(name)
         if option in protocol.options:
-            wanted = Property.of(source, type=protocol.options[option])
+            wanted = _property(source, option, protocol.options[option], is_text=False)
             entry = given.get(option) or _default(protocol, (option,))
-            _check_entry(wanted, [entry] if entry else [], option, pointer(name), False, findings)
+            _check_entries(wanted, [entry] if entry else [], pointer(name), findings)
         elif option in protocol.sections:
             _check_section(message, protocol, option, source, findings)
         else:
@@ -86,35 +86,27 @@ def _check_section(
         name = protocol.canonical(given_name) if types else given_name
         if (section, name) in protocol.volatile:
             continue
-        found = entries.get(protocol.key(name), [])
         default = _default(protocol, (section, name))
-        if not found and default is not None:
-            found = [default]
-        wanted = Property.of(definition, type=types.get(name, "string"))
-        _check_entry(wanted, found, name, pointer(section, name), protocol.textual, findings)
+        found = entries.get(protocol.key(name)) or ([default] if default else [])
+        wanted = _property(definition, name, types.get(name, "string"), is_text=protocol.textual)
+        _check_entries(wanted, found, pointer(section, name), findings)
 
 
-def _check_entry(
-    wanted: Property,
-    found: list[Entry],
-    name: str,
-    place: str,
-    is_text: bool,
-    findings: Violations,
-) -> None:
-    """Of several entries of a name, one that the definition fits is enough."""
+def _property(source: Any, name: str, type: str, *, is_text: bool) -> Property:
     is_media_type = name.lower() in _MEDIA_TYPES
-    chosen = found[0] if found else Entry(name=name, value=None, pointer=place)
-    if len(found) > 1:
-        fitting = (
-            entry
-            for entry in found
-            if findings.admits(wanted, entry.value, is_text=is_text, is_media_type=is_media_type)
-        )
-        chosen = next(fitting, chosen)
-    findings.check(
-        wanted, chosen.value, chosen.pointer, is_text=is_text, is_media_type=is_media_type
-    )
+    return Property.of(source, type=type, is_text=is_text, is_media_type=is_media_type)
+
+
+def _check_entries(
+    wanted: Property, found: list[Entry], default_pointer: str, findings: Violations
+) -> None:
+    """Check the first of the entries of a name that conforms, or else the first of them."""
+    if not found:
+        findings.check(wanted, None, default_pointer)
+        return
+    fitting = (entry for entry in found if findings.admits(wanted, entry.value))
+    chosen = next(fitting, found[0]) if len(found) > 1 else found[0]
+    findings.check(wanted, chosen.value, chosen.pointer)
 
 
 def _default(protocol: MessageProtocol, path: tuple[str, ...]) -> Entry | None:
@@ -137,7 +129,7 @@ def _definitions(source: Any) -> Iterator[tuple[str, Any]]:
 def _check_content_type(
     message: Message, definition: MessageDefinition, findings: Violations
 ) -> None:
-    """Where the definition means an envelope around the data, that is what it has to be."""
+    """Check the media type of the data, or of the structured event around it."""
     wanted, data = definition.datacontenttype, message.data
     if not wanted:
         return
@@ -151,6 +143,6 @@ def _check_content_type(
     at = event.pointer("datacontenttype") if event is not None else data.pointer
     if not data.contenttype:
         if event is not None:
-            findings.object(at, "datacontenttype", f"it must be {wanted}, and it is not said")
+            findings.object(at, "datacontenttype", f"it must be {wanted}, and it is missing")
     elif not media_type_fits(wanted, data.contenttype):
         findings.object(at, "datacontenttype", f"it must be {wanted}, and is {data.contenttype}")

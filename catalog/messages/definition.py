@@ -1,4 +1,4 @@
-"""What a message must look like: its definition, with what it inherits.
+"""Message definitions, combined with the base messages that they inherit from.
 
 Source: message/spec.md, "Message Definitions (Message Group)" and "basemessage".
 """
@@ -13,7 +13,7 @@ from catalog.messages.oldertypes import with_older_types
 
 CLOUDEVENTS_ENVELOPE = "cloudevents/1.0"
 
-# The names that the reference to a base message has had.
+# The names of the reference to a base message in all editions.
 BASES = ("basemessage", "basemessageuri", "basemessageurl")
 _SCHEMAS = ("dataschema", "dataschemaxid", "dataschemauri")
 _SELECTED = {"envelope": ("envelopemetadata", "envelopeoptions"), "protocol": ("protocoloptions",)}
@@ -25,31 +25,45 @@ _INHERITED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
-    """What a property's value must be: of a type, and, if there is a `value`, that one."""
+    """The definition of a property.
+
+    Args:
+        value: the value that it must have; `None` for any of its type.
+        is_text: the message carries values of all types as text.
+        is_media_type: values are compared as media types.
+    """
 
     type: str = "string"
     value: Any = None
     required: bool = False
+    is_text: bool = False
+    is_media_type: bool = False
 
     @classmethod
-    def of(cls, source: Any, *, type: str = "string") -> Property:
-        """Read a definition; whatever is no object is the value that has to be there."""
-        if not isinstance(source, Mapping):
-            return cls(type=type, value=source, required=source is not None)
-        named = source.get("type")
+    def of(
+        cls, source: Any, *, type: str = "string", is_text: bool, is_media_type: bool
+    ) -> Property:
+        """Read a definition; anything but an object is the required value."""
+        required = source is not None
+        if isinstance(source, Mapping):
+            named = source.get("type")
+            type = named.lower() if isinstance(named, str) else type
+            source, required = source.get("value"), source.get("required") is True
         return cls(
-            type=named.lower() if isinstance(named, str) else type,
-            value=source.get("value"),
-            required=source.get("required") is True,
+            type=type,
+            value=source,
+            required=required,
+            is_text=is_text,
+            is_media_type=is_media_type,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDefinition:
-    """A message definition that inherits no more.
+    """A message definition with everything that it inherits.
 
-    `dataschema`, `dataschemaxid` and `dataschemauri` say where the schema of the payload is,
-    the first of them that there is.
+    The first of `dataschema`, `dataschemaxid` and `dataschemauri` that is present gives the schema
+    of the payload.
     """
 
     envelope: str = ""
@@ -68,12 +82,12 @@ class MessageDefinition:
 
 
 def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> MessageDefinition:
-    """The definition that a message's attributes make, laid over those of its bases.
+    """Combine the attributes of a message with those of its bases.
 
     Args:
-        chain: the attributes of the message, then of its base, of that one's base and so on.
-        group: the attributes of the message's group or endpoint: its envelope and its protocol
-            hold where the message has none.
+        chain: the attributes of the message, then of its base, then of the base of that, and on.
+        group: the attributes of the message's group or endpoint, whose envelope and protocol are
+            the defaults.
     """
     merged: dict[str, Any] = {}
     for attributes in map(with_older_types, reversed(chain)):
@@ -95,7 +109,7 @@ def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> Mes
 
 
 def _overlay(base: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """What belongs to another envelope, protocol or schema than the message's own is dropped."""
+    """Merge, without options of the base for another envelope, protocol or schema."""
     dropped: set[str] = set()
     for selector, options in _SELECTED.items():
         own, inherited = _selector(attributes.get(selector)), _selector(base.get(selector))
@@ -107,7 +121,7 @@ def _overlay(base: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Deep, for objects; everything else replaces what it is laid over."""
+    """Merge objects deeply; other values replace those of the base."""
     merged = dict(base)
     for name, value in over.items():
         inherited = merged.get(name)
@@ -119,7 +133,7 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _envelope_properties(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The attributes may be inside `attributes`; a property of that name has no objects."""
+    """The attributes of an event, which may be wrapped in an object `attributes`."""
     inner = metadata.get("attributes")
     if isinstance(inner, Mapping) and inner and all(isinstance(v, Mapping) for v in inner.values()):
         return {**{k: v for k, v in metadata.items() if k != "attributes"}, **inner}

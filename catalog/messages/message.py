@@ -1,4 +1,4 @@
-"""A message as it is checked, whatever it came as."""
+"""Messages in the one form in which they are checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JSON_TYPE = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One option, header, annotation or the like, and where in the message it is."""
+    """An option, header or annotation with its JSON pointer in the message."""
 
     name: str
     value: Any
@@ -22,7 +22,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What a message carries: bytes, or a JSON value, in which text may stand for itself."""
+    """The payload of a message: bytes, text or a JSON value."""
 
     content: Any
     contenttype: str
@@ -33,7 +33,7 @@ class Payload:
         return isinstance(self.content, str | bytes)
 
     def encoded(self, contenttype: str) -> bytes:
-        """The bytes on the wire, if the payload is of this media type."""
+        """The bytes on the wire of a payload with this media type."""
         if isinstance(self.content, bytes):
             return self.content
         if isinstance(self.content, str) and not is_json_type(contenttype):
@@ -43,13 +43,13 @@ class Payload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedEvent:
-    """The CloudEvent that a message is.
+    """The CloudEvent that a message carries.
 
     Args:
         attributes: without those that are null.
-        prefix: comes before the name of an attribute in its JSON pointer.
-        pointers: of attributes for which that does not hold.
-        is_structured: the whole event is in one JSON document; else all values are text.
+        prefix: the JSON pointer of an attribute, without its name.
+        pointers: the JSON pointers of attributes with other prefixes.
+        is_structured: the whole event is one JSON document; otherwise all values are text.
     """
 
     attributes: Mapping[str, Any]
@@ -59,7 +59,7 @@ class CarriedEvent:
     payload: Payload | None = None
 
     def pointer(self, name: str) -> str:
-        """Where an attribute is, or would be."""
+        """The JSON pointer of an attribute, which may be missing."""
         return self.pointers.get(name, self.prefix + name)
 
 
@@ -67,9 +67,11 @@ class CarriedEvent:
 class Message:
     """A message of a protocol, a CloudEvent, or both.
 
-    `options` are the parts of a protocol's message that have one value, `sections` those that
-    have entries. Both are `None` if the message came without a protocol's metadata.
-    `contenttype` is what the protocol says of the payload; `fault` why there is no `event`.
+    Args:
+        options: the metadata with one value each; `None` if the message came without metadata.
+        sections: the metadata with entries.
+        contenttype: the media type of the payload by the protocol's metadata.
+        fault: the reason why there is no `event`.
     """
 
     protocol: str = ""
@@ -83,18 +85,18 @@ class Message:
 
     @property
     def data(self) -> Payload | None:
-        """What the schema of the definition is about."""
+        """The payload that the schema of the definition describes."""
         return self.event.payload if self.event is not None else self.payload
 
 
 def is_json_type(contenttype: str) -> bool:
-    """Whether a media type says JSON (cloudevents/json-format.md, "Payload Serialization")."""
+    """Whether a media type is JSON (cloudevents/json-format.md, "Payload Serialization")."""
     media_type = contenttype.partition(";")[0].strip().lower()
     return media_type.endswith(("/json", "+json"))
 
 
 def is_too_deep(value: Any) -> bool:
-    """Whether a JSON value is nested more deeply than it could be written again."""
+    """Whether a JSON value is nested too deeply to be serialized."""
     try:
         orjson.dumps(value)
     except orjson.JSONEncodeError:

@@ -1,8 +1,8 @@
-"""Reads messages: CloudEvents in JSON or in HTTP headers, and protocols' messages as JSON.
+"""Parses messages: CloudEvents in JSON or in HTTP headers, and protocols' messages as JSON.
 
 Sources: cloudevents/json-format.md, section 3; cloudevents/http-protocol-binding.md, 3.1. The
-JSON form of a protocol's message is this project's own: its members are called as in a
-definition's `protocoloptions`, with plain values, and `payload` or `payload_base64`.
+JSON form of a protocol's message is this project's own: its members have the names of a
+definition's `protocoloptions`, with plain values, and there is `payload` or `payload_base64`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from catalog.messages.cloudeventbinding import event_in
+from catalog.messages.cloudeventbinding import with_event
 from catalog.messages.message import JSON_TYPE, CarriedEvent, Entry, Message, Payload, pointer
 from catalog.messages.protocols import MessageProtocol, protocol_of
 from catalog.model.errors import ParsingData
@@ -25,10 +25,10 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def read_json_message(value: Any, protocol: str) -> Message:
-    """A CloudEvent if it has a `specversion`, else a protocol's message.
+    """Read a CloudEvent, which has a `specversion`, or a protocol's message.
 
     Args:
-        protocol: the definition's, which holds where the message names none.
+        protocol: the definition's, the default of the message's.
 
     Raises:
         ParsingData: it is neither.
@@ -50,15 +50,15 @@ def read_json_message(value: Any, protocol: str) -> Message:
         options=_options(known, given) if own else None,
         sections=dict(_sections(known, given)) if known else {},
     )
-    return event_in(message, known, _payload(value, "payload", ""), read_event)
+    return with_event(message, known, _payload(value, "payload", ""), read_event)
 
 
 def read_event(value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> CarriedEvent:
-    """A CloudEvent in its JSON format.
+    """Read a CloudEvent in its JSON format.
 
     Args:
         value: the event.
-        steps: lead to it in the message.
+        steps: the names that lead to the event in the message.
 
     Raises:
         ParsingData: its data cannot be read.
@@ -79,10 +79,10 @@ def read_event(value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> Carried
 
 
 def read_binary_event(headers: Iterable[tuple[str, str]], body: bytes) -> Message:
-    """A CloudEvent whose attributes are HTTP headers.
+    """Read a CloudEvent whose attributes are HTTP headers.
 
     Raises:
-        ParsingData: a header is no percent-encoded UTF-8.
+        ParsingData: a header is not percent-encoded UTF-8.
     """
     attributes: dict[str, Any] = {}
     for name, value in headers:
@@ -97,7 +97,7 @@ def read_binary_event(headers: Iterable[tuple[str, str]], body: bytes) -> Messag
 
 
 def is_binary_event(names: Iterable[str]) -> bool:
-    """Whether these names of headers make a request a CloudEvent in binary mode."""
+    """Whether a request with these headers is a CloudEvent in binary mode."""
     return any(name.lower().startswith(_PREFIX) for name in names)
 
 
@@ -179,7 +179,7 @@ def _sections(
 
 
 def _entries(section: str, value: Any) -> Iterator[Entry]:
-    """A map, or a list of names and values, in which a name may come again."""
+    """The entries of a map, or of a list of names and values that may repeat a name."""
     if isinstance(value, dict):
         for name, entry in value.items():
             yield Entry(name=name, value=entry, pointer=pointer(section, name))

@@ -1,7 +1,7 @@
-"""Types of values that a definition had in an older edition, and that the standard has not.
+"""Restores types of values that exist only in older editions of message definitions.
 
-A document or dialect of an older edition leaves `string` in their place and keeps the type in
-an extension attribute, at the place that it had. Messages are held to the type that was meant.
+Where a document or dialect of an older edition has such a type, the definition has `string`, and
+an extension attribute keeps the older type. Messages are checked by the older type.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from catalog.messages.values import is_known
 
 # The extensions of documents and of the dialect of edition 0.4.
 _KEPT = ("older", "registry04")
-# What metadata was called, and what it was in.
-_PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+# The paths of metadata in the older editions.
+_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "envelopemetadata": (
         ("envelopemetadata",),
         ("envelopemetadata", "attributes"),
@@ -26,22 +26,22 @@ _PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 
 
 def with_older_types(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A message's attributes, whose values are of the types that were kept for them."""
+    """Return the attributes of a message with the older types of their values."""
     kept = [found for name in _KEPT if isinstance(found := attributes.get(name), Mapping)]
     if not kept:
         return attributes
     narrowed = dict(attributes)
-    for name, places in _PLACES.items():
-        for older in (found for extension in kept for found in _found(extension, places)):
+    for name, paths in _PATHS.items():
+        for older in (found for extension in kept for found in _found(extension, paths)):
             if isinstance(native := narrowed.get(name), Mapping):
                 narrowed[name] = _narrowed(native, older)
     return narrowed
 
 
-def _found(extension: Any, places: tuple[tuple[str, ...], ...]) -> Iterator[Mapping[str, Any]]:
-    for place in places:
+def _found(extension: Any, paths: tuple[tuple[str, ...], ...]) -> Iterator[Mapping[str, Any]]:
+    for path in paths:
         found = extension
-        for name in place:
+        for name in path:
             found = found.get(name) if isinstance(found, Mapping) else None
         if isinstance(found, Mapping):
             yield found

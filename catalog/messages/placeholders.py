@@ -1,8 +1,7 @@
-"""Finds out whether the placeholders of a message's templates have equal texts where they must.
+"""Decides whether a placeholder can have one text in all templates of a message.
 
-To find texts for placeholders that occur several times is a hard problem in general
-(matching patterns with variables), so the search has a budget. The templates that people
-write need next to none of it, as most placeholders' texts follow from the literals around.
+Matching patterns with repeated variables is NP-complete, so the search has a budget. Templates
+written by people use little of it, since the literals around most placeholders fix their texts.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _CHARACTERS_OF_A_STEP = 32
 
 
 class Exhausted(Exception):
-    """The budget was spent before the answer was found."""
+    """The search spent its budget without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +30,13 @@ class Demand:
 
 
 class Search:
-    """Looks for texts for all placeholders of some templates at once."""
+    """A search for the texts of all placeholders of some templates."""
 
     def __init__(self, budget: int = BUDGET) -> None:
         self._left = budget
 
     def succeeds(self, demands: Sequence[Demand], depth: int = 0) -> bool:
-        """Whether every text matches with each placeholder having one text throughout.
+        """Whether all texts match with one text for each placeholder.
 
         Raises:
             Exhausted
@@ -67,7 +66,7 @@ class Search:
 
 
 def _relevant(demands: Iterable[Demand]) -> Iterator[Demand]:
-    """Those with a placeholder that occurs more than once; the others fit anyway."""
+    """The demands with a repeated placeholder; the others fit already."""
     demands = list(demands)
     counts = Counter(name for demand in demands for name in _names(demand))
     return (demand for demand in demands if any(counts[name] > 1 for name in _names(demand)))
@@ -82,7 +81,7 @@ def _gaps(demand: Demand) -> int:
 
 
 def _first_gap(demand: Demand) -> Iterator[tuple[Gap, str, Demand]]:
-    """Every text that the first gap may stand for, and what is left to match then."""
+    """Each text that the first gap can have, with the rest of the demand."""
     parts, text = demand.parts, demand.text
     if isinstance(first := parts[0], str):
         parts, text = parts[1:], text[len(first) :]
@@ -107,7 +106,7 @@ def _ends(gap: Gap, rest: Sequence[Part], text: str) -> Iterator[int]:
 
 
 def _bind(demand: Demand, gap: Gap, value: str) -> Demand:
-    """The demand with a text in place of a placeholder, and literals in one piece."""
+    """Replace a placeholder by its text, and join adjacent literals."""
     if not gap.name or gap not in demand.parts:
         return demand
     parts: list[Part] = []

@@ -1,4 +1,4 @@
-"""What the messages of each protocol consist of, and how CloudEvents are bound to them.
+"""The parts of the messages of each protocol, and the bindings of CloudEvents to them.
 
 Source: message/spec.md, "Message Protocols", and the protocol bindings of CloudEvents.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """Where CloudEvents attributes are, under which prefixes, and where the media type is."""
+    """The section and prefixes of CloudEvents attributes, and the path of the media type."""
 
     section: str
     prefixes: tuple[str, ...]
@@ -21,12 +21,17 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageProtocol:
-    """One protocol's message.
+    """The messages of one protocol.
 
-    `options` are its single values with their types, `sections` those of its parts that have
-    entries, with the types of the entries that it knows. `textual` sections carry text only.
-    `defaults` are what a message has that does not say otherwise; what is `volatile` changes
-    on the way. `exclusive` are options of which a message has at most one.
+    Args:
+        options: the types of the metadata with one value each.
+        sections: the metadata with entries, with the types of standard entries.
+        textual: sections contain text only.
+        defaults: values of options and entries that a message leaves out, by their path.
+        volatile: paths of entries that change in transit.
+        exclusive: options of which a message has at most one.
+        aliases: other names of options and sections.
+        separator: replaces - and _ in names.
     """
 
     name: str
@@ -42,13 +47,13 @@ class MessageProtocol:
     binding: Binding | None = None
 
     def canonical(self, name: str) -> str:
-        """The name of an option or section, which documents write in several ways."""
+        """The name of an option or section, whose spelling varies in documents."""
         if self.separator:
             name = re.sub("[-_]", self.separator, name)
         return self.aliases.get(name, name)
 
     def key(self, name: str) -> str:
-        """What entries with the same name have in common."""
+        """The name of an entry, for comparison."""
         return name.lower() if self.is_caseless else name
 
 
@@ -148,9 +153,9 @@ _BY_NAME = {"amqp": AMQP, "http": HTTP, "kafka": KAFKA, "mqtt": MQTT_5, "nats": 
 
 
 def protocol_of(name: str) -> MessageProtocol | None:
-    """The protocol that a selector names, if it is known here.
+    """The protocol that a selector names; `None` if it is not supported.
 
-    The versions of MQTT have messages of their own; those of the others are alike.
+    Only the versions of MQTT differ in their messages.
     """
     family, _, version = name.lower().partition("/")
     if family == "mqtt" and version.startswith("3"):

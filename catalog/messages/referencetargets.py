@@ -1,4 +1,4 @@
-"""Where references to messages and schemas lead, as far as they lead into this registry.
+"""The entities of this registry that references to messages and schemas can mean.
 
 Sources: message/spec.md, "basemessage" and "dataschemauri"; schema/spec.md, "Schema Formats".
 """
@@ -16,17 +16,17 @@ _DETAILS = "$details"
 
 @dataclass(frozen=True, slots=True)
 class ReferenceTarget:
-    """A resource or version, and the part of its document that is meant."""
+    """A resource or version, and the part of its document that a reference means."""
 
     xid: Xid
     part: str = ""
 
 
 def reference_targets(reference: str, bases: Iterable[str]) -> list[ReferenceTarget]:
-    """What a reference may mean, likeliest first; nothing if it leads elsewhere.
+    """The entities that a reference can mean, likeliest first; none if it leads elsewhere.
 
     Args:
-        reference: an xid, the same as a fragment (as documents have it), or an entity's URL.
+        reference: an xid, an xid as a fragment (the form in documents), or an entity's URL.
         bases: URLs of this registry's root, without a trailing slash.
     """
     path = reference
@@ -37,10 +37,10 @@ def reference_targets(reference: str, bases: Iterable[str]) -> list[ReferenceTar
     if not path.startswith("/"):
         return []
     path, _, fragment = path.partition("#")
-    return list(_places([unquote(step) for step in path.split("/")[1:]], fragment))
+    return list(_targets([unquote(step) for step in path.split("/")[1:]], fragment))
 
 
-def _places(steps: list[str], fragment: str) -> Iterator[ReferenceTarget]:
+def _targets(steps: list[str], fragment: str) -> Iterator[ReferenceTarget]:
     length = 6 if steps[4:5] == ["versions"] else 4
     entity, rest = steps[:length], steps[length:]
     if not entity or (rest and fragment):

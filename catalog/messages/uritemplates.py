@@ -18,10 +18,10 @@ _MODIFIED = re.compile(rf"{_NAME.pattern}(?:\*|:[1-9]\d{{0,3}})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What an expression stands for. One with a name has the same text wherever it is named.
+    """The text of an expression; gaps of one name have equal texts.
 
-    A simple expression has at least one character: an empty text would be no value. What a
-    higher level of RFC 6570 makes of its variables has no name here, and may be empty.
+    A simple expression has at least one character, since an empty text is no value. Expressions
+    of the higher levels of RFC 6570 have no name here, and may be empty.
     """
 
     name: str = ""
@@ -57,7 +57,7 @@ class Template:
 
     @property
     def repeated(self) -> frozenset[str]:
-        """The names that this one template has more than once."""
+        """The names that occur more than once in this template."""
         counts = Counter(part.name for part in self.parts if isinstance(part, Gap))
         return frozenset(name for name, count in counts.items() if name and count > 1)
 
@@ -66,7 +66,7 @@ class Template:
         return all(isinstance(part, str) for part in self.parts)
 
     def fits(self, text: str) -> bool:
-        """Whether a text matches, whatever equal placeholders stand for."""
+        """Whether a text matches, without comparing the texts of equal placeholders."""
         return fits(self.parts, text)
 
 
@@ -78,7 +78,7 @@ def _gap(operator: str, variables: str) -> Gap | None:
 
 
 def fits(parts: tuple[Part, ...], text: str) -> bool:
-    """Match from the left, each literal at its first place: one pass, nothing is tried twice."""
+    """Match from the left, each literal at its first occurrence: in one pass, no backtracking."""
     at, least, is_open = 0, 0, False
     for place, part in enumerate(parts):
         if isinstance(part, Gap):

@@ -1,4 +1,4 @@
-"""The values of properties: whether one is of a type, and whether it is the one that is wanted.
+"""Reads the values of properties by their types, and compares them with the defined ones.
 
 Source: message/spec.md, "Property Definitions".
 """
@@ -28,21 +28,21 @@ _DURATION = re.compile(
     rf"(?:T(?=\d)(?:{_NUMBERED}H)?(?:{_NUMBERED}M)?(?:{_NUMBERED}S)?)?)",
     re.ASCII,
 )
-# The year is 0 in message/spec.md, "value"; .NET's first moment stands for it elsewhere.
+# Placeholders of the current time: message/spec.md, "value", has the year 0, .NET the year 1.
 _NOW = ("0000-01-01T00:00:00", "0001-01-01T00:00:00")
 _BOOLEANS = {"true": True, "false": False}
 
 
 def read(type: str, value: Any, *, is_text: bool) -> Any:
-    """A property's value as one of its type.
+    """Read a property's value by its type.
 
     Args:
-        type: one that is not known takes everything.
-        value: as the message has it.
-        is_text: the message can carry text only, so other types are written as text.
+        type: an unknown type admits every value.
+        value: as it is in the message.
+        is_text: the message carries text only, so values of other types are text.
 
     Raises:
-        ValueError: it is not of the type; the text says what is.
+        ValueError: it is not of the type; the message names the requirement.
     """
     reader = _READERS.get(_ALIASES.get(type, type))
     if reader is None:
@@ -53,12 +53,12 @@ def read(type: str, value: Any, *, is_text: bool) -> Any:
 
 
 def is_known(type: str) -> bool:
-    """Whether values of a type are checked, or all of them are taken."""
+    """Whether values of a type are checked."""
     return _ALIASES.get(type, type) in _READERS
 
 
 def is_same(type: str, wanted: Any, found: Any) -> bool:
-    """Whether a value that was read is the one that the definition has, in its own notation."""
+    """Whether a value that was read equals the value of the definition."""
     try:
         return bool(read(type, wanted, is_text=True) == found)
     except ValueError:
@@ -66,7 +66,7 @@ def is_same(type: str, wanted: Any, found: Any) -> bool:
 
 
 def is_now(type: str, value: Any) -> bool:
-    """Whether a definition's value stands for the time at which a message is made."""
+    """Whether a definition's value is the placeholder for the time of a message."""
     is_time = _ALIASES.get(type, type) == "timestamp"
     return is_time and isinstance(value, str) and value.startswith(_NOW)
 
@@ -74,8 +74,8 @@ def is_now(type: str, value: Any) -> bool:
 def media_type_fits(wanted: str, found: str) -> bool:
     """Whether a media type is the wanted one, with at least the same parameters.
 
-    Source: message/spec.md, "datacontenttype": letters' case matters in neither the type nor
-    the names of parameters.
+    Source: message/spec.md, "datacontenttype": types and names of parameters are
+    case-insensitive.
     """
     wanted_type, wanted_parameters = _media_type(wanted)
     found_type, found_parameters = _media_type(found)
@@ -85,13 +85,13 @@ def media_type_fits(wanted: str, found: str) -> bool:
 def _media_type(text: str) -> tuple[str, dict[str, str]]:
     type, *parameters = text.split(";")
     pairs = (parameter.partition("=") for parameter in parameters if parameter.strip())
-    # The values that matter here, those of charset, are the same in any case.
+    # The values of charset, the usual parameter, are case-insensitive, too.
     values = {name.strip().lower(): value.strip().strip('"').lower() for name, _, value in pairs}
     return type.strip().lower(), values
 
 
 def _from_text(type: str, text: str) -> Any:
-    """A value that is written as text; text that is none stays what it is."""
+    """Convert text to a value of a type; return the text itself if it is none."""
     match type:
         case "integer" | "ulong" | "number":
             if _INTEGER.fullmatch(text):
@@ -153,10 +153,10 @@ def _is_finite(value: int | float) -> bool:
 
 def _timestamp(value: Any) -> datetime:
     text = _string(value)
-    moment = parse_time(text)
+    time = parse_time(text)
     if not text.upper().endswith("Z") and text[-6] not in "+-":
         raise ValueError("it needs to end with its offset from UTC")
-    return moment
+    return time
 
 
 def _binary(value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""What is found out about a message: the rules that it breaks, and what could not be checked."""
+"""The rules that a message breaks, and the parts of its definition that could not be checked."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST_SHOWN = 200
 
 
 class TooMuch(Exception):
-    """Holding a message against its definition takes too much, or finds too much."""
+    """The check of a message takes too long, or finds too many violations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleViolation:
-    """One rule that a message breaks, and where: a JSON pointer into the message."""
+    """One rule that a message breaks, with a JSON pointer into the message."""
 
     pointer: str
     rule: str
@@ -32,7 +32,7 @@ class RuleViolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unchecked:
-    """A part of the definition that nothing was held against; `uri` is what it refers to."""
+    """A part of the definition that was not checked; `uri` is its reference."""
 
     part: str
     reason: str
@@ -41,9 +41,9 @@ class Unchecked:
 
 @dataclass(slots=True)
 class Violations:
-    """Collects violations; the placeholders of all templates are compared at the end.
+    """Checks values, and collects violations; `finish` compares the placeholders of all templates.
 
-    What one message may take is bounded, as nothing can interrupt these checks.
+    The effort for one message is bounded, since nothing can interrupt these checks.
     """
 
     violations: list[RuleViolation] = field(default_factory=list)
@@ -53,11 +53,11 @@ class Violations:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more violations are noted."""
+        """Whether there is no room for further violations."""
         return len(self.violations) >= MOST_VIOLATIONS
 
     def object(self, pointer: str, rule: str, detail: str) -> None:
-        """Note a violation.
+        """Add a violation.
 
         Raises:
             TooMuch: there are too many.
@@ -67,10 +67,11 @@ class Violations:
         self.violations.append(RuleViolation(pointer=pointer, rule=rule, detail=detail))
 
     def leave(self, part: str, reason: str, uri: str = "") -> None:
+        """Add a part of the definition that was not checked."""
         self.unchecked.append(Unchecked(part=part, reason=reason, uri=uri))
 
     def spend(self, effort: int) -> None:
-        """Count what was done, or is about to be.
+        """Count effort.
 
         Raises:
             TooMuch
@@ -79,25 +80,15 @@ class Violations:
         if self._effort < 0:
             raise TooMuch
 
-    def admits(
-        self, wanted: Property, value: Any, *, is_text: bool = False, is_media_type: bool = False
-    ) -> bool:
-        """Whether a value is as its property's definition says, but for shared placeholders."""
+    def admits(self, wanted: Property, value: Any) -> bool:
+        """Whether a value conforms to a property's definition, but for shared placeholders."""
         self.spend(_effort_for(wanted.value, value))
         trial = Violations()
-        trial.check(wanted, value, "", is_text=is_text, is_media_type=is_media_type)
+        trial.check(wanted, value, "")
         return not trial.violations
 
-    def check(
-        self,
-        wanted: Property,
-        value: Any,
-        pointer: str,
-        *,
-        is_text: bool = False,
-        is_media_type: bool = False,
-    ) -> None:
-        """Hold a value against the definition of its property; `None` is an absent one.
+    def check(self, wanted: Property, value: Any, pointer: str) -> None:
+        """Check a value by the definition of its property; `None` is an absent value.
 
         Raises:
             TooMuch
@@ -108,9 +99,9 @@ class Violations:
                 self.object(pointer, "required", "it is missing")
             return
         try:
-            # A media type is called a symbol by definitions whose own value is none.
-            type = "string" if is_media_type else wanted.type
-            found = read(type, value, is_text=is_text)
+            # Definitions give media types the type symbol, which does not admit them.
+            type = "string" if wanted.is_media_type else wanted.type
+            found = read(type, value, is_text=wanted.is_text)
         except ValueError as error:
             self.object(pointer, "type", f"it is no {wanted.type}: {error}")
             return
@@ -119,24 +110,24 @@ class Violations:
         template = Template.parse(wanted.value) if isinstance(wanted.value, str) else None
         if template is not None and not template.is_constant:
             self._demand(template, value if isinstance(value, str) else _text(value), pointer)
-        elif is_media_type and isinstance(wanted.value, str):
+        elif wanted.is_media_type and isinstance(wanted.value, str):
             if not media_type_fits(wanted.value, found):
                 self._differs(pointer, wanted.value, value)
         elif not is_same(wanted.type, wanted.value, found):
             self._differs(pointer, wanted.value, value)
 
     def finish(self) -> None:
-        """Compare the texts of equal placeholders."""
+        """Check that equal placeholders have equal texts."""
         try:
             if not Search().succeeds([demand for _, _, demand in self._demands]):
-                self._find_odd()
+                self._find_disagreeing()
         except Exhausted:
             pointer = self._demands[-1][0]
-            reason = "the texts of its placeholders could not be told apart in bounded time"
+            reason = "the texts of its placeholders could not be compared in bounded time"
             self.object(pointer, "placeholder", reason)
 
-    def _find_odd(self) -> None:
-        """Find the properties that do not agree with those before them."""
+    def _find_disagreeing(self) -> None:
+        """Add a violation for each property that disagrees with those before it."""
         search, agreeing, used = Search(), list[Demand](), set[str]()
         for pointer, template, demand in self._demands:
             if search.succeeds([*agreeing, demand]):

@@ -1,4 +1,4 @@
-"""Rules of the endpoint, message and schema domains that the model language cannot express."""
+"""Rules of the endpoint, message and schema specifications that no model can express."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the rules that hold for an entity, by its type in a model, and applies them."""
+"""Applies the rules of the domains to entities, by their types in a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catalog.rules.referencerules import check_bases, check_format, check_refere
 
 _Check = Callable[[Subject, EntityLookup], Iterator[Fault]]
 
-# Types are those of the domains if they have these attributes, whatever else they have.
+# A type of a model belongs to a domain if it has these attributes; it may have others.
 _GROUPS: Mapping[str, tuple[frozenset[str], _Check]] = {
     "endpoints": (frozenset({"usage", "protocol"}), check_endpoint),
     "messagegroups": (frozenset({"envelope", "protocol"}), check_messagegroup),
@@ -24,25 +24,25 @@ _MESSAGE = frozenset({"envelope", "protocol", "dataschemauri"})
 
 @dataclass(frozen=True, slots=True)
 class DomainRules:
-    """The rules of the domains, for the types of a model that are theirs."""
+    """The rules of the domains for the types of a model."""
 
     model: Model
 
-    def examine(self, subject: Subject, around: EntityLookup) -> list[Fault]:
-        """What is wrong with a group or a version itself, whatever its values are."""
+    def examine(self, subject: Subject, lookup: EntityLookup) -> list[Fault]:
+        """Find the faults of a group or a version, but for those of its references."""
         xid = subject.xid
         if self._is_message(xid):
-            return [*check_message(subject, around), *check_bases(subject, around)]
+            return [*check_message(subject, lookup), *check_bases(subject, lookup)]
         names, check = _GROUPS.get(xid.groups, (frozenset(), None))
         kind = self.model.group_type(xid.groups) if xid.kind == "group" else None
         if check is None or kind is None or not _has(kind.attributes, names):
             return []
-        return [*check(subject, around)]
+        return [*check(subject, lookup)]
 
-    def examine_references(self, subject: Subject, around: EntityLookup) -> list[Fault]:
-        """What is wrong with what a group, a resource or a version refers to."""
-        found = [*check_references(subject, around)]
-        return [*found, *check_format(subject, around)] if self._is_message(subject.xid) else found
+    def examine_references(self, subject: Subject, lookup: EntityLookup) -> list[Fault]:
+        """Find the faults of the references of a group, a resource or a version."""
+        found = [*check_references(subject, lookup)]
+        return [*found, *check_format(subject, lookup)] if self._is_message(subject.xid) else found
 
     def _is_message(self, xid: Xid) -> bool:
         if xid.resources != "messages" or xid.kind != "version":

@@ -1,6 +1,6 @@
-"""Rules of endpoints: which roles go together, and which options go with which role.
+"""Rules of endpoints: their roles, addresses and protocol options.
 
-Source: endpoint/spec.md. Its options may have placeholders, of which nothing is asked.
+Source: endpoint/spec.md. Values with placeholders are not checked.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from catalog.messages.message import pointer
 from catalog.rules.fault import (
     EntityLookup,
     Fault,
@@ -18,7 +19,6 @@ from catalog.rules.fault import (
     as_object,
     has_placeholder,
     is_blank,
-    pointer,
     text,
 )
 from catalog.rules.protocolrules import OPTIONS, check_headers, check_method, family
@@ -59,8 +59,8 @@ _MQTT_WILDCARD = re.compile(r"[+#]")
 _NATS_WILDCARD = re.compile(r"(?:^|\.)[*>](?:\.|$)")
 
 
-def check_endpoint(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
-    """Every rule of an endpoint, but those about references."""
+def check_endpoint(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
+    """Check all rules of an endpoint, but those of its references."""
     protocol = family(subject.text("protocol"))
     yield from _usage(subject, protocol)
     yield from _description(subject)
@@ -128,7 +128,7 @@ def _uri(at: str, protocol: str, uri: str) -> Iterator[Fault]:
     elif scheme[1].lower() not in _SCHEMES[protocol]:
         wanted = ", ".join(_SCHEMES[protocol])
         yield ADDRESS_SCHEME.broken(
-            f"{at}/uri", f'The scheme of "{uri}" is none of this protocol: {wanted}.'
+            f"{at}/uri", f'The scheme of "{uri}" is not one of this protocol: {wanted}.'
         )
     elif protocol == "nats" and not has_placeholder(uri) and not _has_port(uri):
         yield ADDRESS_SCHEME.broken(f"{at}/uri", f'"{uri}" lacks its port.')
@@ -181,12 +181,12 @@ def _options(protocol: str, roles: frozenset[str], options: Mapping[str, Any]) -
 def _filtered(
     options: Mapping[str, Any], topic: str, group: str, wildcard: re.Pattern[str]
 ) -> Iterator[Fault]:
-    """One publishes to a topic, and subscribes to a filter, perhaps as one of a group."""
+    """Check a topic to publish to, and the filter and group of its subscribers."""
     filter = f"{topic}filter"
     if wildcard.search(text(options.get(topic))):
         yield TOPIC_WILDCARD.broken(
             pointer(OPTIONS, topic),
-            f"Nobody can publish to a wildcard; what one subscribes to is a {filter}.",
+            f"No message can be published to a wildcard; subscribers use a {filter}.",
         )
     if options.get(topic) is not None and options.get(filter) is not None:
         yield TOPIC_EXCLUSIVE.broken(
@@ -195,7 +195,7 @@ def _filtered(
     if options.get(group) is not None and options.get(filter) is None:
         yield GROUP_WITHOUT_FILTER.broken(
             pointer(OPTIONS, group),
-            f"Nobody subscribes without a {filter}; add one, or leave it out.",
+            f"A group subscribes to a {filter}; add one, or leave the group out.",
         )
 
 
@@ -203,7 +203,7 @@ def _shared_group(name: str) -> Iterator[Fault]:
     if "/" in name:
         yield SHARED_GROUP_MALFORMED.broken(
             pointer(OPTIONS, "sharedsubscriptiongroup"),
-            "It is the name alone, without $share and without slashes.",
+            "Give the name alone, without $share and slashes.",
         )
 
 
@@ -223,7 +223,7 @@ def _kafka(roles: frozenset[str], options: Mapping[str, Any]) -> Iterator[Fault]
     if roles == {"subscriber"} and group is not None:
         yield CONSUMERGROUP_MISPLACED.broken(
             pointer(OPTIONS, "consumergroup"),
-            "A subscriber creates a group; who joins one is a consumer.",
+            "A subscriber creates a group of its own; only a consumer joins one.",
         )
     for name in ("autooffsetreset", "enableautocommit"):
         if options.get(name) is not None and roles & {"producer", "subscriber"}:

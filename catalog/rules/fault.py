@@ -1,4 +1,4 @@
-"""What the rules of the domains look at, and what they find."""
+"""The rules of the domains, the entities that they check, and the faults that they find."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catalog.model.xid import Xid
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule under a name that stays, and the text that it is from."""
+    """A rule with a stable name, and the section of the specification that it is from."""
 
     name: str
     source: str
@@ -25,8 +25,8 @@ class Fault:
     """A rule that an entity breaks.
 
     Args:
-        pointer: a JSON pointer into the entity, to what is wrong.
-        message: what is wrong and what to do about it, a sentence.
+        pointer: the JSON pointer of the faulty attribute in the entity.
+        message: the fault and its correction, in a sentence.
     """
 
     rule: Rule
@@ -36,7 +36,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A group, resource or version with its own attributes, as a catalog keeps them."""
+    """A group, resource or version to check, with its attributes as a catalog stores them."""
 
     xid: Xid
     attributes: Mapping[str, Any]
@@ -49,7 +49,7 @@ class Subject:
 
 
 class EntityLookup(Protocol):
-    """The other entities, as far as somebody knows them."""
+    """Finds the entities that a subject refers to."""
 
     @property
     def bases(self) -> Sequence[str]:
@@ -57,16 +57,16 @@ class EntityLookup(Protocol):
         ...
 
     def find(self, xid: Xid) -> Subject | None:
-        """A group or a version; of a resource, the default version."""
+        """A group or version, or the default version of a resource; `None` if it is not known."""
         ...
 
     def is_absent(self, xid: Xid) -> bool:
-        """Whether an entity is certainly not there: it may be unknown, as well."""
+        """Whether an entity certainly does not exist; it is `False` for an unknown one."""
         ...
 
 
 def text(value: Any) -> str:
-    """A text, or the one in a property definition; empty if it is neither."""
+    """A text, or the value of a property definition that is a text; else an empty text."""
     if isinstance(value, dict):
         value = value.get("value")
     return value if isinstance(value, str) else ""
@@ -77,7 +77,7 @@ def as_object(value: Any) -> Mapping[str, Any]:
 
 
 def is_blank(value: Any) -> bool:
-    """Whether a value is a text, or a property definition with one, of nothing but blanks."""
+    """Whether a value, or that of a property definition, is a text of blanks only."""
     if isinstance(value, dict):
         value = value.get("value")
     return isinstance(value, str) and not value.strip()
@@ -85,8 +85,3 @@ def is_blank(value: Any) -> bool:
 
 def has_placeholder(value: str) -> bool:
     return "{" in value
-
-
-def pointer(*steps: str | int) -> str:
-    """A JSON pointer (RFC 6901)."""
-    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in steps)

@@ -1,4 +1,4 @@
-"""Rules of message definitions, which hold for those of endpoints, too."""
+"""Rules of message definitions, in message groups and in endpoints."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from catalog.messages.definition import BASES, CLOUDEVENTS_ENVELOPE
+from catalog.messages.message import pointer
 from catalog.messages.protocols import protocol_of
-from catalog.rules.fault import (
-    EntityLookup,
-    Fault,
-    Rule,
-    Subject,
-    has_placeholder,
-    is_blank,
-    pointer,
-    text,
-)
+from catalog.rules.fault import EntityLookup, Fault, Rule, Subject, has_placeholder, is_blank, text
 from catalog.rules.protocolrules import (
     OPTIONS,
     check_headers,
@@ -55,18 +47,18 @@ _STATUS = re.compile(r"[1-5][0-9][0-9]")
 _TOPICS = ("topic", "topic_name", "subject", "response_topic", "reply-to")
 
 
-def check_message(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
-    """Every rule of a version of a message definition, but those about references."""
+def check_message(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
+    """Check all rules of a version of a message definition, but those of its references."""
     yield from _payload(subject)
-    yield from _group(subject, around)
+    yield from _group(subject, lookup)
     if subject.text("envelope").lower() == CLOUDEVENTS_ENVELOPE:
         yield from _cloudevent(subject)
     options = subject.attributes.get(OPTIONS)
     if isinstance(options, dict):
-        yield from _options(_protocol(subject, around), options)
+        yield from _options(_protocol(subject, lookup), options)
 
 
-def check_messagegroup(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
+def check_messagegroup(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
     yield from _selectors(subject)
 
 
@@ -90,7 +82,7 @@ def _payload(subject: Subject) -> Iterator[Fault]:
     if given and format is None and not _has_base(subject):
         yield DATASCHEMAFORMAT_MISSING.broken(
             pointer(given[0]),
-            "Without a dataschemaformat nobody can tell what the schema is written in.",
+            "The format of the schema is unknown; name it as dataschemaformat.",
         )
     if isinstance(format, str) and not _NAME_AND_VERSION.fullmatch(format):
         yield DATASCHEMAFORMAT_MALFORMED.broken(
@@ -108,10 +100,10 @@ def _has_base(subject: Subject) -> bool:
     return any(subject.text(name) for name in BASES)
 
 
-def _group(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
-    """All messages of a group have its envelope and its protocol, if it names them."""
+def _group(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
+    """Check that a message has the envelope and protocol of its group, if the group has any."""
     yield from _selectors(subject)
-    group = around.find(subject.xid.group)
+    group = lookup.find(subject.xid.group)
     if group is None:
         return
     own, wanted = subject.text("envelope"), group.text("envelope")
@@ -127,7 +119,7 @@ def _group(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
 
 
 def _is_within(name: str, wanted: str) -> bool:
-    """endpoint/spec.md, "envelope": a message's may be more precise than the group's."""
+    """Whether an envelope is the group's, or more precise (endpoint/spec.md, "envelope")."""
     return name == wanted or name.startswith(f"{wanted}/")
 
 
@@ -154,7 +146,7 @@ def _cloudevent(subject: Subject) -> Iterator[Fault]:
 
 
 def _differ(subject: Subject, own: str, stated: str) -> bool:
-    """In structured mode, the message's media type is that of the envelope."""
+    """Whether media types differ; in structured mode the message's is that of the envelope."""
     is_structured = subject.object("envelopeoptions").get("mode") == "structured"
     is_envelope = own.lower().startswith("application/cloudevents")
     if not own or not stated or is_structured or is_envelope or has_placeholder(stated):
@@ -162,8 +154,8 @@ def _differ(subject: Subject, own: str, stated: str) -> bool:
     return own.partition(";")[0].strip().lower() != stated.partition(";")[0].strip().lower()
 
 
-def _protocol(subject: Subject, around: EntityLookup) -> str:
-    group = around.find(subject.xid.group)
+def _protocol(subject: Subject, lookup: EntityLookup) -> str:
+    group = lookup.find(subject.xid.group)
     return subject.text("protocol") or (group.text("protocol") if group else "")
 
 

@@ -1,4 +1,4 @@
-"""What endpoints and messages share: names of protocols and envelopes, headers, methods."""
+"""Rules that endpoints and messages share: names of protocols, headers, methods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from catalog.rules.fault import Fault, Rule, has_placeholder, is_blank, pointer, text
+from catalog.messages.message import pointer
+from catalog.rules.fault import Fault, Rule, has_placeholder, is_blank, text
 
 OPTIONS = "protocoloptions"
 
@@ -25,7 +26,7 @@ def family(protocol: str) -> str:
 
 
 def normal_protocol(protocol: str) -> str:
-    """What the spellings of one protocol have in common (endpoint/spec.md, "protocol")."""
+    """The normal form of the spellings of a protocol (endpoint/spec.md, "protocol")."""
     name = family(protocol)
     if name in ("http", "kafka", "nats"):
         return name
@@ -33,7 +34,7 @@ def normal_protocol(protocol: str) -> str:
 
 
 def named_entries(section: Any) -> Iterator[tuple[str | int, Any]]:
-    """The place and the name of each entry of headers, which are a map or an array."""
+    """The place and the name of each header, in a map or an array."""
     if isinstance(section, dict):
         yield from ((name, name) for name in section)
     elif isinstance(section, list):
@@ -42,10 +43,10 @@ def named_entries(section: Any) -> Iterator[tuple[str | int, Any]]:
 
 
 def check_headers(name: str, section: Any, *, is_http: bool = False) -> Iterator[Fault]:
-    """Header names are not empty; those of HTTP are tokens.
+    """Check that header names are not empty, and that those of HTTP are tokens.
 
     Args:
-        name: what the section is called in the protocol's options.
+        name: the name of the section in the protocol's options.
     """
     for place, header in named_entries(section):
         at = pointer(OPTIONS, name, place)

@@ -1,4 +1,4 @@
-"""Rules about references between entities: where they lead, and that bases form no circle."""
+"""Rules of references: their targets exist, and base messages form no circle."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.messages.definition import BASES
+from catalog.messages.message import pointer
 from catalog.messages.referencetargets import reference_targets
 from catalog.model.xid import Xid
-from catalog.rules.fault import EntityLookup, Fault, Rule, Subject, pointer, text
+from catalog.rules.fault import EntityLookup, Fault, Rule, Subject, text
 from catalog.rules.protocolrules import OPTIONS
 
 BASEMESSAGE_CIRCULAR = Rule("basemessage_circular", 'message/spec.md, "basemessage"')
@@ -22,19 +23,19 @@ _LONGEST_CHAIN = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainReference:
-    """What an entity refers to: where it says so, how, and what that may mean, likeliest first."""
+    """A reference of an entity: its JSON pointer, its text, and its targets, likeliest first."""
 
     pointer: str
     text: str
     targets: tuple[Xid, ...]
 
 
-def references_of(subject: Subject, around: EntityLookup) -> list[DomainReference]:
+def references_of(subject: Subject, lookup: EntityLookup) -> list[DomainReference]:
     """The references of an entity that lead into its own catalog."""
     return [
         DomainReference(pointer=at, text=value, targets=targets)
         for at, value in _values(subject)
-        if (targets := _targets(value, around))
+        if (targets := _targets(value, lookup))
     ]
 
 
@@ -51,12 +52,12 @@ def _values(subject: Subject) -> Iterator[tuple[str, str]]:
             yield pointer(name), subject.text(name)
 
 
-def _targets(value: str, around: EntityLookup) -> tuple[Xid, ...]:
-    found = [place.xid for place in reference_targets(value, around.bases)] if value else []
-    # What follows a colon may be a part of the document, in a notation that nobody knows here.
+def _targets(value: str, lookup: EntityLookup) -> tuple[Xid, ...]:
+    found = [target.xid for target in reference_targets(value, lookup.bases)] if value else []
+    # The text after a colon may name a part of the document, in an unknown notation.
     shorter = [_without_part(xid) for xid in found]
     found += [xid for xid in shorter if xid is not None and xid not in found]
-    return tuple(found) or _group(value, around)
+    return tuple(found) or _group(value, lookup)
 
 
 def _without_part(xid: Xid) -> Xid | None:
@@ -66,9 +67,9 @@ def _without_part(xid: Xid) -> Xid | None:
         return None
 
 
-def _group(value: str, around: EntityLookup) -> tuple[Xid, ...]:
-    """A reference to a group, which `places` knows nothing of."""
-    for base in around.bases:
+def _group(value: str, lookup: EntityLookup) -> tuple[Xid, ...]:
+    """The target of a reference to a group, which `reference_targets` does not find."""
+    for base in lookup.bases:
         value = value.removeprefix(base) if value.startswith(f"{base}/") else value
     try:
         xid = Xid.parse(value.removeprefix("#"))
@@ -77,28 +78,28 @@ def _group(value: str, around: EntityLookup) -> tuple[Xid, ...]:
     return (xid,) if xid.kind == "group" else ()
 
 
-def check_references(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
-    """References lead somewhere, as far as is known what there is."""
-    for reference in references_of(subject, around):
-        if all(around.is_absent(target) for target in reference.targets):
+def check_references(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
+    """Check that the target of each reference exists, as far as that is known."""
+    for reference in references_of(subject, lookup):
+        if all(lookup.is_absent(target) for target in reference.targets):
             yield REFERENCE_DANGLING.broken(
                 reference.pointer,
                 f'There is no "{reference.text}"; correct it, or add what it refers to.',
             )
 
 
-def check_bases(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
-    """No message is among its own bases."""
-    line = [subject.xid]
-    base = _base_of(subject, around)
-    while base is not None and base.xid not in line and len(line) < _LONGEST_CHAIN:
-        line.append(base.xid)
-        base = _base_of(base, around)
+def check_bases(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
+    """Check that a message is not among its own bases."""
+    chain = [subject.xid]
+    base = _base_of(subject, lookup)
+    while base is not None and base.xid not in chain and len(chain) < _LONGEST_CHAIN:
+        chain.append(base.xid)
+        base = _base_of(base, lookup)
     if base is not None and base.xid == subject.xid:
-        shown = ", ".join(str(xid.resource) for xid in (*line[1:], subject.xid))
+        shown = ", ".join(str(xid.resource) for xid in (*chain[1:], subject.xid))
         yield BASEMESSAGE_CIRCULAR.broken(
             pointer(_name_of_base(subject)),
-            f"It is among its own bases: {shown}. Take one of them away.",
+            f"It is among its own bases: {shown}. Remove one of them.",
         )
 
 
@@ -106,17 +107,20 @@ def _name_of_base(subject: Subject) -> str:
     return next(name for name in BASES if subject.text(name))
 
 
-def _base_of(subject: Subject, around: EntityLookup) -> Subject | None:
+def _base_of(subject: Subject, lookup: EntityLookup) -> Subject | None:
     value = next((subject.text(name) for name in BASES if subject.text(name)), "")
-    found = (around.find(place.xid) for place in reference_targets(value, around.bases))
+    found = (lookup.find(target.xid) for target in reference_targets(value, lookup.bases))
     return next((base for base in found if base is not None and base.xid.vid), None)
 
 
-def check_format(subject: Subject, around: EntityLookup) -> Iterator[Fault]:
-    """What `dataschemaformat` says is what the schema that is referred to is written in."""
+def check_format(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
+    """Check that `dataschemaformat` is the format of the schema that is referred to."""
     own = subject.text("dataschemaformat")
     for name in ("dataschemauri", "dataschemaxid"):
-        found = (around.find(p.xid) for p in reference_targets(subject.text(name), around.bases))
+        found = (
+            lookup.find(target.xid)
+            for target in reference_targets(subject.text(name), lookup.bases)
+        )
         schema = next((each for each in found if each is not None), None)
         wanted: Any = schema.text("format") if schema is not None else ""
         if own and wanted and _name(own) != _name(wanted):
