@@ -1,7 +1,7 @@
 """The `concord` command: reads the settings, builds the node, and runs it.
 
-The one module of `catalog` that knows `replication`. What a command needs is imported when
-it runs, so that `concord --help` is quick.
+The composition root: the only module of `catalog` that imports `replication`. A command imports
+its dependencies when it runs, so that `concord --help` is quick.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help=(
         "Concord: a replicating catalog of endpoints, messages and schemas. "
-        f"`concord serve` starts a node, `concord demo` shows a federation. {EXIT_CODES}"
+        "`concord serve` runs a node, `concord demo` a federation of four. The other commands are "
+        f"clients of a node: the one at --url or CONCORD_URL. {EXIT_CODES}"
     ),
 )
 app.add_typer(import_app)
@@ -59,9 +60,13 @@ app.add_typer(delete.app)
 app.add_typer(lint_app)
 app.add_typer(validate.app)
 app.add_typer(links.app, name="link", short_help="Follow other catalogs.")
-app.add_typer(model.model_app, name="model", short_help="Which entities a catalog accepts.")
-app.add_typer(model.capabilities_app, name="capabilities", short_help="What a node can do.")
-app.add_typer(subscriptions.app, name="subscription", short_help="Be told of every change.")
+app.add_typer(model.model_app, name="model", short_help="Show and replace a model.")
+app.add_typer(
+    model.capabilities_app,
+    name="capabilities",
+    short_help="Show and change what a node can do.",
+)
+app.add_typer(subscriptions.app, name="subscription", short_help="Send changes as events.")
 
 
 def main() -> None:
@@ -79,7 +84,9 @@ def _print_version(wanted: bool) -> None:
 def concord(
     _: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -92,20 +99,22 @@ def serve(
         int | None, typer.Option(help="The port to listen on; any free one if 0.")
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where the embedded PostgreSQL keeps the catalog.")
+        Path | None, typer.Option(help="The directory of the embedded PostgreSQL.")
     ] = None,
     database_url: Annotated[
-        str | None, typer.Option(help="A PostgreSQL server to use, not the embedded one.")
+        str | None, typer.Option(help="A PostgreSQL server to use instead of an embedded one.")
     ] = None,
     public_url: Annotated[
         str | None,
-        typer.Option(help="Where others reach this node; a fresh node's authority."),
+        typer.Option(
+            help="The URL at which others reach this node; the authority of a fresh node."
+        ),
     ] = None,
 ) -> None:
     """Run a node until Ctrl-C. It needs no configuration.
 
-    Without a database URL it starts a PostgreSQL of its own in the data directory. Every
-    setting is an environment variable, too: see `concord settings`.
+    Without a database URL, the node starts an embedded PostgreSQL in the data directory. All
+    settings are environment variables, too: `concord settings` lists them.
 
     Example: concord serve --port 8081 --data-dir ./second
     """
@@ -136,7 +145,7 @@ def _serve(settings: Settings) -> None:
         if settings.public_url is None:
             err.print(
                 "It has no public URL: before other catalogs follow it, set one with --public-url, "
-                "or URLs that it gives out may lead nowhere from there."
+                "or they may not reach the URLs that it gives them."
             )
 
     configure_logs(settings.log_level)
@@ -149,13 +158,13 @@ def _serve(settings: Settings) -> None:
     )
     try:
         uvloop.run(node)
-    except Exception as error:  # What is not expected is raised again, inside.
+    except Exception as error:  # An unexpected one is raised again.
         _explain(error, settings)
     err.print("Stopped cleanly.")
 
 
 def _explain(error: Exception, settings: Settings) -> None:
-    """End with one sentence if a node is known to fail like this, else raise `error`."""
+    """End the command with one sentence for an expected failure, else raise `error`."""
     from catalog.configuring.initialmodel import InitialModelUnusable
     from catalog.node import AddressInUse
     from catalog.store.connections import DatabaseUnusable
@@ -193,9 +202,9 @@ def _settings(values: dict[str, Any]) -> Settings:
 
     try:
         return Settings(**values)
-    except ValueError as error:  # pydantic's, which knows each setting that is wrong
-        wrong: list[dict[str, Any]] = getattr(error, "errors", list)()
-        for each in wrong:
+    except ValueError as error:  # pydantic's, which lists the invalid settings
+        invalid: list[dict[str, Any]] = getattr(error, "errors", list)()
+        for each in invalid:
             name = "_".join(map(str, each["loc"])).upper()
             err.print(f"[red]CONCORD_{name}[/]: {cell(each['msg'])}")
         fail("The settings are not valid.", "README.md has a table of all of them.")
@@ -203,7 +212,7 @@ def _settings(values: dict[str, Any]) -> Settings:
 
 @app.command()
 def settings(as_json: AsJson = False) -> None:
-    """Print every setting with its value; secrets are masked.
+    """List all settings with their values; secrets are masked.
 
     Example: CONCORD_PORT=8081 concord settings
     """
@@ -303,14 +312,14 @@ def demo(
         bool, typer.Option("--stay", help="Keep the nodes running until Ctrl-C.")
     ] = False,
     report: Annotated[
-        Path, typer.Option(help="Keep the report of the comparison in this directory.")
+        Path, typer.Option(help="Write the report of the comparison to this directory.")
     ] = _DEMO_REPORT,
 ) -> None:
-    """Show a federation of four nodes at work, in seven steps and a few minutes.
+    """Run a federation of four nodes and show its work, in seven steps and a few minutes.
 
     Example: concord demo --stay
 
-    Exit codes: 0 every step came out as it must; 1 one did not.
+    Exit codes: 0 every step succeeded; 1 a step failed.
     """
     from catalog.demo.play import run_demo
 

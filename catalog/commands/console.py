@@ -42,7 +42,7 @@ AsJson = Annotated[
 Documents = Annotated[
     list[str],
     typer.Argument(
-        metavar="PATH...",
+        metavar="PATH",
         help="xRegistry documents: files, directories, glob patterns, or - for standard input.",
     ),
 ]
@@ -125,12 +125,14 @@ def sentence(violation: Violation) -> str:
     return f"{violation.title} {violation.detail}".strip()
 
 
-def violations_as_json(violations: Iterable[Violation]) -> list[dict[str, str]]:
+def violations_as_json(violations: Iterable[Violation]) -> list[dict[str, Any]]:
     """Violations as all commands print them with `--json`."""
-    return [
-        {"subject": v.subject, "type": v.type, "title": v.title, "detail": v.detail}
-        for v in violations
-    ]
+    return members_of(violations, "subject", "type", "title", "detail")
+
+
+def members_of(objects: Iterable[Any], *names: str) -> list[dict[str, Any]]:
+    """Some attributes of each object, as JSON."""
+    return [{name: getattr(each, name) for name in names} for each in objects]
 
 
 def progress_bar() -> Progress:

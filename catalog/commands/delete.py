@@ -82,7 +82,7 @@ def delete(
     xids: Annotated[
         list[str],
         typer.Argument(
-            metavar="XID[=EPOCH]...",
+            metavar="XID[=EPOCH]",
             help="Groups, resources or versions, each with the epoch that it must have, if any.",
         ),
     ],

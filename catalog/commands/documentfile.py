@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from catalog.commands.documentpaths import document_paths
+from catalog.commands.documentpaths import FORMATS_BY_SUFFIX, document_paths
 from catalog.documents import migration
 from catalog.documents.downgrade import downgrade
 from catalog.documents.editions import DOCUMENT_SCHEMA
@@ -19,13 +19,6 @@ from catalog.documents.rewriter import Rewrite
 from catalog.documents.serialization import SourceFileError, read_object_file, to_yaml
 
 FORMATS = ("xreg.json", "xreg.yaml", "cereg", "cereg.yaml")
-_SUFFIXES = {f".{format}": format for format in FORMATS} | {
-    ".xreg.yml": "xreg.yaml",
-    ".cereg.yml": "cereg.yaml",
-    ".cereg.json": "cereg",
-    ".yaml": "xreg.yaml",
-    ".yml": "xreg.yaml",
-}
 # Members of a Registry besides its groups (core/spec.md, "Registry Entity"): those that describe
 # it, and those that its catalog assigned. Some are objects, so they could be taken for groups.
 _DESCRIPTION = frozenset({"description", "documentation", "icon", "labels", "name"})
@@ -133,7 +126,9 @@ def _is_assigned(name: str) -> bool:
 def format_of(path: Path | None) -> str:
     """The format that the name of a file stands for; `xreg.json` without a file."""
     name = "" if path is None else path.name.lower()
-    return next((_SUFFIXES[suffix] for suffix in _SUFFIXES if name.endswith(suffix)), FORMATS[0])
+    default = "xreg.yaml" if name.endswith((".yaml", ".yml")) else "xreg.json"
+    found = (suffix for suffix in FORMATS_BY_SUFFIX if name.endswith(suffix))
+    return FORMATS_BY_SUFFIX.get(next(found, ""), default)
 
 
 def write_document(document: Mapping[str, Any], format: str, edition: str) -> bytes:

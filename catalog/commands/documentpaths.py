@@ -11,15 +11,17 @@ from pathlib import Path
 from catalog.commands.console import CommandError
 from catalog.documents.serialization import STDIN
 
-SUFFIXES = (
-    ".xreg.json",
-    ".xreg.yaml",
-    ".xreg.yml",
-    ".cereg",
-    ".cereg.json",
-    ".cereg.yaml",
-    ".cereg.yml",
-)
+# The format of a document by the ending of its file's name.
+FORMATS_BY_SUFFIX = {
+    ".xreg.json": "xreg.json",
+    ".xreg.yaml": "xreg.yaml",
+    ".xreg.yml": "xreg.yaml",
+    ".cereg": "cereg",
+    ".cereg.json": "cereg",
+    ".cereg.yaml": "cereg.yaml",
+    ".cereg.yml": "cereg.yaml",
+}
+SUFFIXES = tuple(FORMATS_BY_SUFFIX)
 _MOST_FILES = 10_000
 
 

@@ -19,7 +19,7 @@ def export(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PATH]...",
+            metavar="PATH",
             help="All groups of a type, one group, its resources of a type, or one resource; the "
             "whole catalog without any.",
         ),

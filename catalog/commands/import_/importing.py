@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from catalog.client import Client, ClientError, Refused, Violation
-from catalog.commands.console import progress_bar, violations_as_json
+from catalog.commands.console import members_of, progress_bar, violations_as_json
 from catalog.commands.documentfile import DocumentFile
 from catalog.commands.import_.documentgroups import DocumentGroups, SetAside
 from catalog.documents.rewriter import Rewrite
@@ -81,19 +81,14 @@ class ImportResult:
             "reason": migrated.found.reason,
             "counts": dict(self.counts),
             "written": self.written,
-            "losses": [
-                {"pointer": loss.pointer, "value": loss.value, "reason": loss.reason}
-                for loss in document.losses
-            ],
+            "losses": members_of(document.losses, "pointer", "value", "reason"),
             "older": [_rewrite_as_json(rewrite) for rewrite in document.older],
             "rewrites": [_rewrite_as_json(rewrite) for rewrite in rewrites],
             "notrewritten": [
                 {"pointer": left.pointer, "reason": left.reason, "kept": left.is_kept}
                 for left in left_out
             ],
-            "setaside": [
-                {"pointer": each.pointer, "reason": each.reason} for each in self.set_aside
-            ],
+            "setaside": members_of(self.set_aside, "pointer", "reason"),
             "violations": violations_as_json(self.violations),
             "leftout": list(self.left_out),
             "leftalone": list(self.left_alone),
