@@ -9,10 +9,10 @@ import orjson
 
 from catalog.documents.editions import NEWEST_EDITION, SPECVERSIONS
 from catalog.documents.migration import RESOURCES, rewrite_group_itself
-from catalog.documents.olderforms import older_endpoint, older_entity, older_message
+from catalog.documents.olderforms import Members, older_endpoint, older_entity, older_message
 from catalog.documents.rewriter import RC4_ATTRIBUTES, DocumentPart, Rewriter
 from catalog.documents.rewrites.messages import rewrite_message
-from catalog.documents.rewrites.resources import DOCUMENTS
+from catalog.documents.rewrites.resources import DOCUMENT_ATTRIBUTES
 from catalog.documents.rewrites.schemas import rewrite_schema
 
 _CAMEL = {"messagegroups": "definitionGroups", "schemagroups": "schemaGroups"}
@@ -29,7 +29,6 @@ _OF_VERSIONS = frozenset(
     {"versionid", "isdefault", "ancestorid", "defaultversionid", "defaultversionsticky"}
     | {"xref", "uri"}
 )
-Members = dict[str, Any]
 
 
 def downgrade(document: Mapping[str, Any], edition: str) -> Members:
@@ -105,7 +104,7 @@ def _default_attributes(plural: str, own: Members, versions: Members) -> Members
     meta = own.get("meta")
     id = meta.get("defaultversionid") if isinstance(meta, dict) else None
     default = own_attributes(versions[id]) if isinstance(id, str) and id in versions else {}
-    hidden = _OF_VERSIONS | (DOCUMENTS if plural == "schemas" else frozenset())
+    hidden = _OF_VERSIONS | (DOCUMENT_ATTRIBUTES if plural == "schemas" else frozenset())
     return {name: value for name, value in default.items() if name not in hidden}
 
 

@@ -43,7 +43,7 @@ _COLLECTIONS = {
 }
 RESOURCES = {"endpoints": "messages", "messagegroups": "messages", "schemagroups": "schemas"}
 _RENAMED = RewriteRule("collections have other names now", "0.5")
-_DERIVED = RewriteRule("what a collection's address is called comes from its name", "0.5")
+_DERIVED = RewriteRule("the URL and count of a collection are named after it", "0.5")
 _RESTORED = RewriteRule("an extension restores what the older edition cannot express")
 _FILE = RewriteRule("a registry has no schema, edition and id of a file")
 

@@ -149,7 +149,7 @@ def _authorization(options: Mapping[str, Any]) -> Iterator[Fault]:
             if is_blank(members.get(name)):
                 yield AUTHORIZATION_EMPTY.broken(
                     pointer(OPTIONS, "authorization", place, name),
-                    "It is empty; say what it is, or leave it out.",
+                    "It is empty; give it a value, or leave it out.",
                 )
         if text(members.get("mechanism")) and text(members.get("type")) != "SASL":
             yield AUTHORIZATION_MECHANISM.broken(

@@ -89,7 +89,7 @@ class ImportReport:
             err.print(f"Not sent, since they describe the document itself: {', '.join(not_sent)}.")
         failed = [result for result in results if result.has_errors]
         if any(r.document.is_strict and r.document.migrated.rewrites for r in failed):
-            err.print("Rewrite what is older, or at the wrong place, with --migrate.")
+            err.print("Rewrite older or misplaced attributes with --migrate.")
         elif any(_is_about_attributes(r) and not r.document.keeps_unknown for r in failed):
             err.print("Keep attributes that the model refuses as an extension: --keep-unknown.")
         if any(r.subjects and not (r.is_imported or r.document.losses) for r in failed):

@@ -39,7 +39,7 @@ _NESTED = RewriteRule("options are members of protocoloptions", "rc3")
 _AUTHORIZATION = RewriteRule("authorization is an array", "rc3")
 _NAMES = RewriteRule("protocol options have the names of the standard", "rc3")
 _WILL = RewriteRule("a will is a message of this catalog, named by its xid", "0.5")
-_CLEAN = RewriteRule("what MQTT 5 calls clean start is called cleanstart", "rc3")
+_CLEAN = RewriteRule("the clean start of MQTT 5 is called cleanstart", "rc3")
 
 
 def rewrite_endpoint(part: DocumentPart, key: str) -> None:

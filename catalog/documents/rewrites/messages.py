@@ -95,4 +95,4 @@ def _rewrite_xref(part: DocumentPart) -> None:
             part.move(name, meta, "xref", _XREF)
             meta.set("xref", xid, _XREF)
             for other in [name for name in part.members if name not in ("messageid", "meta")]:
-                part.leave_out(other, "a cross reference has what its target has")
+                part.leave_out(other, "a cross reference shows the attributes of its target")

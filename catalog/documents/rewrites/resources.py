@@ -18,8 +18,8 @@ _ONLY = RewriteRule("the only version is the default version", "0.5", is_evidenc
 _STICKY = RewriteRule("a default version that is not the newest has to stick")
 _NUMBERS = RewriteRule("versions with numbers as ids follow each other in their order", "0.5")
 # Each is a way to give the document of a version, which has one.
-DOCUMENTS = frozenset({"schema", "schemabase64", "schemaurl"})
-_OWN = RewriteRule("what a resource says of itself belongs to its default version")
+DOCUMENT_ATTRIBUTES = frozenset({"schema", "schemabase64", "schemaurl"})
+_OWN = RewriteRule("attributes beside versions belong to the default version")
 _OWN_TIMES = RewriteRule("when a resource was made and changed is an attribute of meta")
 _TIMES = frozenset({"createdat", "modifiedat"})
 
@@ -124,4 +124,4 @@ def _merged(older: object, own: object) -> object:
 
 def _is_second_document(name: str, default: DocumentPart) -> bool:
     """Whether an attribute is a document, and the default version has one already."""
-    return name in DOCUMENTS and not DOCUMENTS.isdisjoint(default.members)
+    return name in DOCUMENT_ATTRIBUTES and not DOCUMENT_ATTRIBUTES.isdisjoint(default.members)
