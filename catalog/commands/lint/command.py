@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from catalog.commands.console import NO, AsJson, CommandError, Documents, run
+from catalog.commands.console import NO, AsJson, CommandError, Documents, Migrate, run
 from catalog.commands.lint.report import show_findings, with_lines
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def lint(
             metavar="FILE",
         ),
     ] = None,
-    migrate: Annotated[
-        bool, typer.Option("--migrate", help="Read older editions as `concord import` does.")
-    ] = False,
+    migrate: Migrate = False,
     strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     format: Annotated[
         Literal["text", "json", "github"],
