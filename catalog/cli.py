@@ -230,42 +230,63 @@ def settings(as_json: AsJson = False) -> None:
 def reconcile(
     catalog: Annotated[
         list[str],
-        typer.Option(help="A catalog's name and URL. Give two or more.", metavar="NAME=URL"),
+        typer.Option(help="The name and URL of a catalog; give two or more.", metavar="NAME=URL"),
     ],
+    token_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The environment variable that holds the token for a catalog.",
+            metavar="NAME=VARIABLE",
+        ),
+    ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write Parquet, summary.json and report.html here.")
+        Path | None,
+        typer.Option(help="Write Parquet, summary.json and report.html to this directory."),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Let each catalog fetch again what is wrong there.")
+        bool,
+        typer.Option(
+            "--repair",
+            help="Have catalogs fetch again entities that are missing, stale or diverged.",
+        ),
     ] = False,
     fast: Annotated[
         bool,
-        typer.Option("--fast", help="Trust the stored digests; skip what agrees in bulk."),
+        typer.Option(
+            "--fast", help="Compare stored digests, only in buckets whose fingerprints differ."
+        ),
     ] = False,
     settle: Annotated[
         float,
-        typer.Option(help="The time a difference gets to vanish.", metavar="SECONDS", min=0),
+        typer.Option(
+            help="Wait so long before differences are read a second time.",
+            metavar="SECONDS",
+            min=0,
+        ),
     ] = 5.0,
     master: Annotated[
-        str, typer.Option(help="Where Spark runs; empty leaves it to spark-submit.")
-    ] = "local[*]",
+        str,
+        typer.Option(help="The Spark master; local\\[*] unless spark-submit sets another one."),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Prove with Spark that catalogs agree, or name every difference.
+    """Compare catalogs with Spark, and name every difference.
 
     Example: concord reconcile --catalog eu=http://127.0.0.1:8080 --catalog us=http://127.0.0.1:8081
 
-    Exit codes: 0 equal; 1 different, whether or not repaired; 2 it could not be found out.
+    On a cluster: spark-submit replication/reconcile/__main__.py --catalog …
+
+    Exit codes: 0 equal; 1 different, even if repaired; 2 the comparison failed.
     """
     if find_spec("pyspark") is None:
         fail("Spark is not installed.", "Install it with: pip install 'concord[spark]'")
-    from replication.reconcile.catalogs import CatalogInput
+    from replication.reconcile.catalogs import parse_inputs
     from replication.reconcile.errors import ReconcileError
     from replication.reconcile.job import run_reconcile
 
     try:
         summary = run_reconcile(
-            [CatalogInput.parse(text) for text in catalog],
+            parse_inputs(catalog, token_from or ()),
             report=report,
             repair=repair,
             master=master,

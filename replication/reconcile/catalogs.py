@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
@@ -49,6 +50,33 @@ class CatalogInput:
     @property
     def remote(self) -> Remote:
         return Remote(name=self.name, url=self.url.rstrip("/"), token=self.token)
+
+
+def parse_inputs(catalogs: Iterable[str], tokens: Iterable[str]) -> list[CatalogInput]:
+    """Read each `NAME=URL`, and the token of each catalog that a `NAME=VARIABLE` names.
+
+    Raises:
+        ReconcileError: a text is malformed, or the environment lacks a variable.
+    """
+    inputs = [CatalogInput.parse(text) for text in catalogs]
+    variables = dict(text.partition("=")[::2] for text in tokens)
+    if unknown := variables.keys() - {given.name for given in inputs}:
+        raise ReconcileError(
+            f"There is a token for {min(unknown)!r}, and no catalog of that name.",
+            "Write NAME=VARIABLE, with the name of a given catalog.",
+        )
+    return [
+        replace(given, token=_token(variables[given.name])) if given.name in variables else given
+        for given in inputs
+    ]
+
+
+def _token(variable: str) -> str:
+    if variable not in os.environ:
+        raise ReconcileError(
+            f"There is no environment variable {variable!r}.", "Set it to the catalog's token."
+        )
+    return os.environ[variable]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,18 +45,20 @@ def open_session(master: str, rows: int) -> Iterator[SparkSession]:
     """A session for the time of one job.
 
     Args:
-        master: where Spark runs; empty leaves it to spark-submit.
-        rows: how many are expected, to size the shuffle.
+        master: the Spark master; empty for that of spark-submit, or `local[*]` without it.
+        rows: the expected number of rows, which sizes heap and shuffle.
 
     Raises:
         ReconcileError: there is no Java to run Spark on, or Spark does not start.
     """
+    if not master and not _is_submitted():
+        master = "local[*]"
     with tempfile.TemporaryDirectory(prefix="concord-java-") as directory:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         with _environment(Path(directory)):
             session = _start(master, rows)
-        if "PYSPARK_GATEWAY_PORT" in os.environ:
-            # Java was started by spark-submit then, without the job's logging.
+        if _is_submitted():
+            # spark-submit has started Java without the job's logging.
             session.sparkContext.setLogLevel("ERROR")
         try:
             yield session
@@ -84,9 +86,9 @@ def _wait_for_tasks(session: SparkSession) -> None:
 
 @contextmanager
 def _environment(directory: Path) -> Iterator[None]:
-    """JAVA_HOME set while Spark starts. Under spark-submit it has been started already."""
+    """Set JAVA_HOME while Spark starts, unless spark-submit has started it already."""
     before = os.environ.get("JAVA_HOME")
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if not _is_submitted():
         os.environ["JAVA_HOME"] = str(java_home(directory))
     try:
         yield
@@ -94,6 +96,10 @@ def _environment(directory: Path) -> Iterator[None]:
         os.environ.pop("JAVA_HOME", None)
         if before is not None:
             os.environ["JAVA_HOME"] = before
+
+
+def _is_submitted() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 @contextmanager

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import Result
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from catalog.cli import app
 from replication.reconcile import compare as compare_module
-from replication.reconcile.__main__ import main
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.job import run_reconcile
 from replication.reconcile.rule import FINDINGS
@@ -236,17 +241,35 @@ def test_an_error_of_a_worker_reaches_the_caller(
 
 
 def test_the_exit_code_is_the_contract(
-    federation: Federation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without Spark: fast finds nothing to read, and a wrong URL is found before."""
     three_catalogs(federation)
     named = [f"--catalog={one.name}={one.url}" for one in federation.inputs()]
 
-    assert main([*named, "--fast"]) == 0
-    assert "eu, us and hub agree." in capsys.readouterr().out
+    def run(*options: str) -> Result:
+        return CliRunner().invoke(app, ["reconcile", *named, "--fast", *options])
+
+    equal = run()
+    assert (equal.exit_code, equal.stdout.splitlines()[-1]) == (0, "eu, us and hub agree.")
     federation.nodes["us"].token = "secret"
-    assert main([*named, "--fast"]) == 2
-    assert "token" in capsys.readouterr().err
+    refused = run()
+    assert refused.exit_code == 2
+    assert "token" in refused.stderr
     monkeypatch.setenv("US_TOKEN", "secret")
-    assert main([*named, "--fast", "--json", "--token-from=us=US_TOKEN"]) == 0
-    assert json.loads(capsys.readouterr().out)["equal"] is True
+    admitted = run("--json", "--token-from=us=US_TOKEN")
+    assert admitted.exit_code == 0
+    assert json.loads(admitted.stdout)["equal"] is True
+    monkeypatch.delenv("US_TOKEN")
+    assert "US_TOKEN" in run("--token-from=us=US_TOKEN").stderr
+    assert "'eu2'" in run("--token-from=eu2=US_TOKEN").stderr
+
+
+def test_spark_submit_runs_the_same_command() -> None:
+    def help_of(module: str, *arguments: str) -> str:
+        command = [sys.executable, "-m", module, *arguments, "--help"]
+        environment = {**os.environ, "COLUMNS": "120"}
+        told = subprocess.run(command, capture_output=True, check=True, text=True, env=environment)
+        return told.stdout.partition("Compare catalogs")[2]
+
+    assert help_of("replication.reconcile") == help_of("catalog.cli", "reconcile")
