@@ -36,7 +36,7 @@ from catalog.commands.lint.command import app as lint_app
 
 if TYPE_CHECKING:
     from catalog.config import Settings
-    from replication.reconcile.summary import Summary
+    from replication.reconcile.report import ReconcileSummary
 
 _DEMO_REPORT = Path(gettempdir()) / "concord-demo-report"
 
@@ -280,13 +280,13 @@ def reconcile(
     """
     if find_spec("pyspark") is None:
         fail("Spark is not installed.", "Install it with: pip install 'concord[spark]'")
-    from replication.reconcile.catalogs import parse_inputs
     from replication.reconcile.errors import ReconcileError
     from replication.reconcile.job import run_reconcile
+    from replication.reconcile.remotecatalog import parse_catalogs
 
     try:
         summary = run_reconcile(
-            parse_inputs(catalog, token_from or ()),
+            parse_catalogs(catalog, token_from or ()),
             report=report,
             repair=repair,
             master=master,
@@ -303,7 +303,7 @@ def reconcile(
     raise typer.Exit(0 if summary.is_equal else NO)
 
 
-def _show(summary: Summary) -> None:
+def _show(summary: ReconcileSummary) -> None:
     names = [one.name for one in summary.catalogs]
     shown = table("finding", *names, "in all")
     for finding, counts, total in summary.matrix():

@@ -1,4 +1,4 @@
-"""The proof that catalogs agree: reads the digests of all of them and names every difference.
+"""Compares catalogs by the digests of all their entities, and names every difference.
 
-It shares no code with the links that replicate. `job.run_reconcile` is the entry.
+With the links that replicate it shares only the HTTP client. `job.run_reconcile` is the entry.
 """

@@ -1,34 +1,63 @@
-"""The comparison itself: read the digest rows once, judge them, look at what differs again."""
+"""The comparison: read the digest rows, find the differences, and read those a second time.
+
+Catalogs are read one after the other while they change, so a first difference may only mean
+that an entity was replicated between two reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from replication.reconcile.columns import judge, keyed
-from replication.reconcile.description import described
+from catalog.model.digest import bucket
+from catalog.model.entity import Origin
+from replication.reconcile.digestrows import digest_rows
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.findings import Findings, Framed, Listed, differences_in
+from replication.reconcile.findings import (
+    Difference,
+    Findings,
+    FindingsFrame,
+    FindingsList,
+    differences_of,
+)
 from replication.reconcile.readplan import ReadPlan
-from replication.reconcile.rule import Difference
-from replication.reconcile.source import digest_rows
-from replication.reconcile.stages import Stages
+from replication.reconcile.rule import KEY, described, find_differences, hashed, origin_key
 from replication.reconcile.topology import Topology
 
 MOST_CONFIRMED = 100_000
-"""So many differences fit into memory twice; with more, one look has to do."""
+"""The most differences that are kept in memory and read a second time."""
 
-SecondLook = Callable[[Sequence[Difference]], list[Difference]]
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Announces each stage of a run to `progress`, and keeps the seconds that it took."""
+
+    progress: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    elapsed: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str, line: str) -> Iterator[None]:
+        self.progress(line)
+        started = self.clock()
+        yield
+        self.elapsed[name] = round(self.clock() - started, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """The differences, and how much was compared to find them; `rows` go by catalog."""
+class Comparison:
+    """The differences, and the numbers of what was compared: `rows` by catalog, and origins.
+
+    `unverifiable` origins belong to authorities that were not compared. `vanished` differences
+    were gone at the second reading, which took place if `is_confirmed`.
+    """
 
     findings: Findings
     rows: Sequence[int]
@@ -40,60 +69,97 @@ class Compared:
 
 @contextmanager
 def compare(
-    spark: SparkSession,
-    plan: ReadPlan,
-    second_look: SecondLook,
-    stages: Stages,
-) -> Iterator[Compared]:
-    """Read and judge; what comes of it can be used while the context is open.
+    spark: SparkSession, plan: ReadPlan, settle: Callable[[], None], stages: Stages
+) -> Iterator[Comparison]:
+    """Compare the catalogs; the findings can be used while the context is open.
+
+    Args:
+        settle: waits before differences are read a second time.
 
     Raises:
-        ReconcileError: a catalog can't be read, sends rows that are malformed, or lists
-            an origin twice.
+        ReconcileError: a catalog can't be read, sends malformed rows, or lists an origin twice.
     """
     topology = plan.topology
     requests = sum(map(len, plan.reads))
-    with _persisted(keyed(digest_rows(spark, plan))) as rows:
+    with _persisted(hashed(digest_rows(spark, plan))) as rows:
         with stages.stage("read", f"reading {plan.buckets:,} buckets in {requests} requests"):
-            counts = _count(rows, len(plan.catalogs))
+            counts = _count_by_catalog(rows, len(plan.catalogs))
         totals = Observation("totals")
-        with _persisted(judge(rows, topology, totals)) as judged:
+        with _persisted(find_differences(rows, topology, totals)) as found:
             with stages.stage("compare", f"comparing {sum(counts):,} rows"):
-                count = judged.count()
-                base = _base(counts, rows, totals, topology)
+                count = found.count()
+                _check_doubled(totals.get, rows, topology)
                 is_few = count <= MOST_CONFIRMED
-                frame = described(rows, judged, topology, is_few=is_few)
-                first = differences_in(frame) if count and is_few else []
+                frame = described(rows, found, topology, is_few=is_few)
+                first = differences_of(frame) if count and is_few else []
+            result = Comparison(
+                findings=FindingsList(first),
+                rows=counts,
+                origins=totals.get["origins"],
+                unverifiable=totals.get["unverifiable"],
+            )
             if not is_few:
-                with _persisted(frame) as framed:
-                    yield replace(base, findings=Framed(framed), is_confirmed=False)
+                with _persisted(frame) as kept:
+                    yield replace(result, findings=FindingsFrame(kept), is_confirmed=False)
                 return
-    yield _confirmed(base, first, second_look, stages)
-
-
-def _base(
-    counts: Sequence[int], rows: DataFrame, totals: Observation, topology: Topology
-) -> Compared:
-    """What is known once all rows have been judged, still without the differences."""
-    numbers = totals.get
-    if numbers["doubled"]:
-        raise _doubled(rows, topology)
-    return Compared(
-        findings=Listed([]),
-        rows=counts,
-        origins=numbers["origins"],
-        unverifiable=numbers["unverifiable"],
-    )
+    if first:
+        with stages.stage("confirm", f"reading {len(first):,} differences again"):
+            settle()
+            again = _confirmed(spark, first, plan)
+        result = replace(result, findings=FindingsList(again), vanished=len(first) - len(again))
+    yield result
 
 
 def _confirmed(
-    base: Compared, first: Sequence[Difference], second_look: SecondLook, stages: Stages
-) -> Compared:
-    if not first:
-        return base
-    with stages.stage("confirm", f"looking at {len(first):,} differences again"):
-        kept = second_look(first)
-    return replace(base, findings=Listed(kept), vanished=len(first) - len(kept))
+    spark: SparkSession, first: Sequence[Difference], plan: ReadPlan
+) -> list[Difference]:
+    """The differences of `first` that are still there, as they are now."""
+    origins = {Origin(one.authority, one.origin) for one in first}
+    rivals = {
+        Origin(one.rival_authority, one.rival_origin)
+        for one in first
+        if one.rival_authority is not None and one.rival_origin is not None
+    }
+    buckets = {bucket(one.authority, one.xid) for one in origins | rivals}
+    table = pa.table(
+        {"authority": [one.authority for one in origins], "origin": [one.xid for one in origins]}
+    )
+    asked = spark.createDataFrame(table).select(*origin_key())
+    with _persisted(hashed(digest_rows(spark, plan.narrowed(buckets)))) as rows:
+        found = find_differences(rows, plan.topology, Observation())
+        found = found.join(F.broadcast(asked), KEY, "left_semi")
+        with _persisted(found) as differing:
+            again = differences_of(described(rows, differing, plan.topology, is_few=True))
+    before = {one.key: one for one in first}
+    kept = [one for one in again if one.key in before and not _has_moved(before[one.key], one)]
+    position = plan.topology.names.index
+    return sorted(kept, key=lambda one: (one.authority, one.origin, position(one.catalog)))
+
+
+def _has_moved(before: Difference, now: Difference) -> bool:
+    """Whether the difference of `before` is over, and another one has come up since.
+
+    A replica that has reached the epoch it lacked is only behind again, and an authority
+    that has reached the epoch that its replica had lost nothing.
+    """
+    if now.finding == "stale" and before.reference_epoch is not None:
+        return now.epoch is not None and now.epoch >= before.reference_epoch
+    if now.finding == "ahead" and before.epoch is not None:
+        return now.reference_epoch is not None and now.reference_epoch >= before.epoch
+    return False
+
+
+def _check_doubled(totals: Mapping[str, int], rows: DataFrame, topology: Topology) -> None:
+    if not totals["doubled"]:
+        return
+    keys = ["catalog", "authority", "origin"]
+    example = rows.groupBy(*keys).count().where(F.col("count") > 1).select(*keys).first()
+    assert example is not None
+    raise ReconcileError(
+        f"Catalog {topology.names[example['catalog']]} lists {example['origin']} of "
+        f"{example['authority']} more than once.",
+        "Its store is damaged, or two of its links give one origin two names.",
+    )
 
 
 @contextmanager
@@ -105,18 +171,7 @@ def _persisted(frame: DataFrame) -> Iterator[DataFrame]:
         kept.unpersist()
 
 
-def _count(rows: DataFrame, catalogs: int) -> list[int]:
-    """How many rows each catalog sent. This is the action that reads them."""
+def _count_by_catalog(rows: DataFrame, catalogs: int) -> list[int]:
+    """The number of rows that each catalog sent. This action reads them."""
     counts = {row["catalog"]: row["count"] for row in rows.groupBy("catalog").count().collect()}
     return [counts.get(catalog, 0) for catalog in range(catalogs)]
-
-
-def _doubled(rows: DataFrame, topology: Topology) -> ReconcileError:
-    keys = ["catalog", "authority", "origin"]
-    example = rows.groupBy(*keys).count().where(F.col("count") > 1).select(*keys).first()
-    assert example is not None
-    return ReconcileError(
-        f"Catalog {topology.names[example['catalog']]} lists {example['origin']} of "
-        f"{example['authority']} more than once.",
-        "Its store is damaged, or two of its links give one origin two names.",
-    )

@@ -1,4 +1,4 @@
-"""What ends a reconciliation without a result, and what the operator can do about it."""
+"""The error that ends a reconciliation without a result."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _IN_TRACEBACK = re.compile(r"ReconcileError: (?P<message>.+?)(?: Hint: (?P<hint>
 
 
 class ReconcileError(Exception):
-    """The catalogs could not be compared; nothing is known about their equality.
+    """The catalogs could not be compared, so they may be equal or not.
 
     Args:
-        message: what went wrong, with the name of the catalog.
-        hint: what the operator can do about it, a sentence; empty where nothing is known.
+        message: the failure, with the name of the catalog.
+        hint: a sentence of advice for the operator, or nothing.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -25,6 +25,6 @@ class ReconcileError(Exception):
 
 
 def error_in(traceback: str) -> ReconcileError | None:
-    """The error that a Spark worker raised, read back from the text that Spark made of it."""
+    """Read the error of a Spark worker back from the text that Spark made of it."""
     found = _IN_TRACEBACK.search(traceback)
     return ReconcileError(found["message"], found["hint"] or "") if found else None

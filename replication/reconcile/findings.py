@@ -1,4 +1,4 @@
-"""The differences of one run: a list where they are few, a frame of Spark where they are many."""
+"""The differences of one run: a list if they are few, a Spark DataFrame if they are many."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import groupby
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,36 +17,70 @@ from pyspark.sql import functions as F
 
 from catalog.model.entity import Origin
 from catalog.model.xid import depth
-from replication.reconcile.rule import FINDINGS, REPAIRABLE, Difference, FindingName
+
+FindingName = Literal["missing", "stale", "ahead", "orphaned", "diverged", "collided"]
+FINDINGS: tuple[FindingName, ...] = get_args(FindingName)
+REPAIRABLE: frozenset[FindingName] = frozenset({"missing", "stale", "diverged"})
+"""The findings that fetching again can settle. For the others a person has to decide."""
 
 Counts = Mapping[FindingName, Mapping[str, int]]
-"""How many differences of each finding there are at each catalog; zeros are left out."""
+"""The number of differences by finding and catalog, without zeros."""
 
 _INTEGERS = frozenset({"epoch", "reference_epoch"})
 _FLAGS = frozenset({"deleted", "reference_deleted"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """An origin at a catalog where its copy is not as it should be.
+
+    The reference is the copy at the authority's own catalog or, if that is not compared, the
+    copy with the greatest epoch. The rival of a collided copy is the entity of another
+    authority that holds its xid.
+    """
+
+    finding: FindingName
+    catalog: str
+    authority: str
+    origin: str
+    xid: str | None = None
+    epoch: int | None = None
+    deleted: bool | None = None
+    digest: str | None = None
+    reference: str | None = None
+    reference_epoch: int | None = None
+    reference_deleted: bool | None = None
+    reference_digest: str | None = None
+    rival_authority: str | None = None
+    rival_origin: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The origin and the catalog, which the second reading finds it by."""
+        return self.authority, self.origin, self.catalog
+
+
 class Findings(Protocol):
-    """What a report and a repair want to know of the differences."""
+    """The differences, as reports and repairs use them."""
 
     def counts(self) -> Counts:
-        """How many there are, by finding and catalog."""
+        """The number of differences, by finding and catalog."""
 
     def samples(self, most: int) -> dict[FindingName, tuple[Difference, ...]]:
         """The first of each finding, by authority, origin and catalog."""
 
     def authorities(self) -> dict[str, frozenset[str]]:
-        """For each catalog the authorities of what a repair there can settle."""
+        """For each catalog the authorities of its repairable differences."""
 
     def repairs(self, catalog: str, authorities: Collection[str]) -> Iterator[Origin]:
-        """What to fetch again at a catalog, parents before their children."""
+        """The origins that a catalog should fetch again, parents before their children."""
 
     def write(self, path: Path) -> None:
-        """Write them to the Parquet directory `path`, in place of what is there."""
+        """Write them to the Parquet directory `path`, replacing it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class FindingsList:
     """Differences in memory, ordered by authority, origin and catalog."""
 
     differences: Sequence[Difference]
@@ -84,8 +118,8 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Framed:
-    """Differences in a persisted frame with the columns of `Difference`."""
+class FindingsFrame:
+    """Differences in a persisted DataFrame with the columns of `Difference`."""
 
     frame: DataFrame
 
@@ -99,7 +133,7 @@ class Framed:
         return {
             finding: found
             for finding in FINDINGS
-            if (found := tuple(differences_in(self._first(finding, most))))
+            if (found := tuple(differences_of(self._first(finding, most))))
         }
 
     def _first(self, finding: FindingName, most: int) -> DataFrame:
@@ -129,8 +163,8 @@ class Framed:
         return self.frame.where(F.col("finding").isin(*REPAIRABLE))
 
 
-def differences_in(frame: DataFrame) -> list[Difference]:
-    """The differences of a frame, in memory."""
+def differences_of(frame: DataFrame) -> list[Difference]:
+    """The rows of a DataFrame with the columns of `Difference`, in memory."""
     return [Difference(**row.asDict()) for row in frame.collect()]
 
 

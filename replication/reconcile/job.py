@@ -1,4 +1,4 @@
-"""The job: survey the catalogs, compare them, have replicas repaired, report."""
+"""The job: survey the catalogs, compare them, repair replicas, write the report."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from replication.reconcile.catalogs import CatalogInput, survey
-from replication.reconcile.compare import Compared, SecondLook, compare
-from replication.reconcile.confirm import confirm
-from replication.reconcile.findings import Listed
+from replication.reconcile.catalogs import survey
+from replication.reconcile.compare import Comparison, Stages, compare
+from replication.reconcile.findings import FindingsList
 from replication.reconcile.readplan import ReadPlan, plan_of
+from replication.reconcile.remotecatalog import RemoteCatalog
 from replication.reconcile.repair import RepairOutcome
 from replication.reconcile.repair import repair as repair_catalogs
-from replication.reconcile.report import paths_in, write_report
-from replication.reconcile.rule import Difference
+from replication.reconcile.report import (
+    CatalogSummary,
+    ReconcileSummary,
+    paths_in,
+    write_report,
+)
 from replication.reconcile.session import open_session, spark_errors
-from replication.reconcile.stages import Stages
-from replication.reconcile.summary import CatalogSummary, Summary
 
 SAMPLES = 20
 
 
 def run_reconcile(
-    catalogs: Sequence[CatalogInput],
+    catalogs: Sequence[RemoteCatalog],
     *,
     report: Path | None,
     repair: bool,
@@ -37,20 +39,20 @@ def run_reconcile(
     progress: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
     spark: SparkSession | None = None,
-) -> Summary:
-    """Compare catalogs and say where they differ.
+) -> ReconcileSummary:
+    """Compare catalogs, and name every difference.
 
     Args:
         catalogs: two or more, each under its own name.
         report: directory for `findings.parquet`, `summary.json`, `report.html` and, last,
             `_SUCCESS`; `None` writes nothing.
-        repair: have replicas fetch again what is missing, stale or diverged.
-        master: where Spark runs; empty leaves it to spark-submit.
-        verify: have the catalogs compute every digest anew, and read all buckets. Without
-            it stored digests are compared, and buckets that agree everywhere are not read.
-        settle_seconds: how long a difference gets to vanish before it is reported.
-        progress: is told each step, a line at a time.
-        sleep: waits for the settling.
+        repair: have catalogs fetch again entities that are missing, stale or diverged.
+        master: the Spark master; empty for that of spark-submit, or `local[*]` without it.
+        verify: have the catalogs compute every digest anew, and read all buckets. Otherwise
+            compare stored digests, in the buckets whose fingerprints differ.
+        settle_seconds: the wait before differences are read a second time.
+        progress: receives a line for each stage.
+        sleep: waits that many seconds.
         spark: a session to use; without one the job opens and closes its own.
 
     Raises:
@@ -59,22 +61,17 @@ def run_reconcile(
     """
     startedat = datetime.now(UTC)
     stages = Stages(progress)
-    with stages.stage("survey", f"asking {len(catalogs)} catalogs what they hold"):
+    with stages.stage("survey", f"asking {len(catalogs)} catalogs for their fingerprints"):
         plan = plan_of(survey(catalogs), verify=verify)
-
-    def second_look(first: Sequence[Difference]) -> list[Difference]:
-        sleep(settle_seconds)
-        return confirm(first, plan)
-
     with (
         _session(spark, master, plan, stages) as session,
         spark_errors(),
-        _compared(session, plan, second_look, stages) as found,
+        _compared(session, plan, lambda: sleep(settle_seconds), stages) as compared,
     ):
-        outcome = _repair(found, plan, stages) if repair else None
-        summary = _summary(startedat, plan, found, outcome, report, stages)
+        outcomes = _repair(compared, plan, stages) if repair else None
+        summary = _summary(startedat, plan, compared, outcomes, report, stages)
         if report:
-            write_report(report, summary, found.findings)
+            write_report(report, summary, compared.findings)
     return summary
 
 
@@ -82,7 +79,7 @@ def run_reconcile(
 def _session(
     given: SparkSession | None, master: str, plan: ReadPlan, stages: Stages
 ) -> Iterator[SparkSession | None]:
-    """The session to use; none where nothing is to be read, for it takes seconds to start."""
+    """The session to use; none if nothing is to be read, for it takes seconds to start."""
     if given is not None or not plan.ranges:
         yield given
         return
@@ -94,52 +91,52 @@ def _session(
 
 @contextmanager
 def _compared(
-    spark: SparkSession | None, plan: ReadPlan, second_look: SecondLook, stages: Stages
-) -> Iterator[Compared]:
+    spark: SparkSession | None, plan: ReadPlan, settle: Callable[[], None], stages: Stages
+) -> Iterator[Comparison]:
     if spark is None or not plan.ranges:
         stages.progress("all buckets agree")
-        yield Compared(findings=Listed([]), rows=[0] * len(plan.catalogs))
+        yield Comparison(findings=FindingsList([]), rows=[0] * len(plan.catalogs))
         return
-    with compare(spark, plan, second_look, stages) as found:
-        yield found
+    with compare(spark, plan, settle, stages) as compared:
+        yield compared
 
 
-def _repair(found: Compared, plan: ReadPlan, stages: Stages) -> tuple[RepairOutcome, ...]:
+def _repair(compared: Comparison, plan: ReadPlan, stages: Stages) -> tuple[RepairOutcome, ...]:
     with stages.stage("repair", "repairing"):
         remotes = [catalog.remote for catalog in plan.catalogs]
-        return repair_catalogs(found.findings, plan.topology, remotes, stages.progress)
+        return repair_catalogs(compared.findings, plan.topology, remotes, stages.progress)
 
 
 def _summary(
     startedat: datetime,
     plan: ReadPlan,
-    found: Compared,
-    outcome: tuple[RepairOutcome, ...] | None,
+    compared: Comparison,
+    outcomes: tuple[RepairOutcome, ...] | None,
     report: Path | None,
     stages: Stages,
-) -> Summary:
-    return Summary(
+) -> ReconcileSummary:
+    return ReconcileSummary(
         startedat=startedat,
         verify=plan.verify,
         catalogs=tuple(
             CatalogSummary(
                 name=catalog.name,
-                url=catalog.url,
+                url=catalog.remote.url,
                 authority=catalog.authority,
                 entities=catalog.entities,
                 rows=rows,
                 as_of=catalog.as_of,
             )
-            for catalog, rows in zip(plan.catalogs, found.rows, strict=True)
+            for catalog, rows in zip(plan.catalogs, compared.rows, strict=True)
         ),
         buckets_read=plan.buckets,
-        origins=found.origins,
-        unverifiable=found.unverifiable,
-        vanished=found.vanished,
-        is_confirmed=found.is_confirmed,
-        counts=found.findings.counts(),
-        samples=found.findings.samples(SAMPLES),
-        repair=outcome,
+        origins=compared.origins,
+        unverifiable=compared.unverifiable,
+        vanished=compared.vanished,
+        is_confirmed=compared.is_confirmed,
+        counts=compared.findings.counts(),
+        samples=compared.findings.samples(SAMPLES),
+        repair=outcomes,
         elapsed=stages.elapsed,
         paths=paths_in(report) if report else (),
     )

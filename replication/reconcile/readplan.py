@@ -1,72 +1,124 @@
-"""What a comparison will read: which buckets of which catalogs, in which requests."""
+"""The plan of a comparison: the buckets to read, in ranges of one request each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from replication.reconcile.catalogs import Catalog
-from replication.reconcile.ranges import (
-    WHOLE,
-    BucketRange,
-    Fingerprints,
-    cover,
-    differing,
-    split,
-)
+from catalog.model.digest import BUCKETS
+from replication.reconcile.catalogs import Fingerprints, SurveyedCatalog
 from replication.reconcile.topology import Topology, topology_of
 
 ROWS_PER_READ = 200_000
-"""What a worker holds of one answer until it is complete: some 50 MB."""
+"""The rows of one answer, which a worker holds in memory: some 50 MB."""
 SLACK_ROWS = 10_000
-"""Agreeing rows between two differing buckets that cost less than another request."""
+"""Rows between two buckets to read that cost less than another request."""
+
+
+class BucketRange(NamedTuple):
+    """Buckets from `start` up to and excluding `stop`."""
+
+    start: int
+    stop: int
+
+
+ALL_BUCKETS = BucketRange(0, BUCKETS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPlan:
-    """The catalogs, what should flow between them, and the ranges to read of each.
+    """The catalogs, the topology of their links, and the ranges to read.
 
-    All catalogs are read in the same buckets, cut as their sizes demand.
+    All catalogs are read in the same buckets: `ranges`. `reads` are the same ranges, cut for
+    each catalog by the number of its entities.
     """
 
-    catalogs: Sequence[Catalog]
+    catalogs: Sequence[SurveyedCatalog]
     topology: Topology
     ranges: Sequence[BucketRange]
-    reads: Sequence[Sequence[BucketRange]]
     verify: bool
 
     @property
+    def reads(self) -> list[list[BucketRange]]:
+        return [split(self.ranges, c.fingerprints, ROWS_PER_READ) for c in self.catalogs]
+
+    @property
     def buckets(self) -> int:
-        """How many buckets are read."""
+        """The number of buckets to read."""
         return sum(part.stop - part.start for part in self.ranges)
 
     @property
     def entities(self) -> int:
-        """How many live entities all catalogs say they hold, read or not."""
+        """The number of live entities in all catalogs, read or not."""
         return sum(catalog.entities for catalog in self.catalogs)
 
+    def narrowed(self, buckets: Iterable[int]) -> ReadPlan:
+        """The plan to read only these buckets, and those between them that cost no request."""
+        return replace(self, ranges=cover(buckets, _largest(self.catalogs), SLACK_ROWS))
 
-def plan_of(catalogs: Sequence[Catalog], *, verify: bool) -> ReadPlan:
-    """Plan to read everything, or, without `verify`, where stored fingerprints differ.
 
-    To verify is to read all: a stored fingerprint does not show what was damaged since.
+def plan_of(catalogs: Sequence[SurveyedCatalog], *, verify: bool) -> ReadPlan:
+    """Plan to read everything or, without `verify`, the buckets whose fingerprints differ.
+
+    To verify is to read all: a stored fingerprint does not show later damage to the content.
     """
-    held = [catalog.fingerprints for catalog in catalogs]
-    ranges = [WHOLE] if verify else cover(differing(held), _largest(held), SLACK_ROWS)
-    return ReadPlan(
-        catalogs=catalogs,
-        topology=topology_of(catalogs),
-        ranges=ranges,
-        reads=[split(ranges, each, ROWS_PER_READ) for each in held],
-        verify=verify,
+    plan = ReadPlan(
+        catalogs=catalogs, topology=topology_of(catalogs), ranges=[ALL_BUCKETS], verify=verify
+    )
+    return plan if verify else plan.narrowed(differing([c.fingerprints for c in catalogs]))
+
+
+def differing(fingerprints: Sequence[Fingerprints]) -> list[int]:
+    """The buckets on which not all catalogs agree, in order."""
+    used = set().union(*fingerprints)
+    empty = (0, 0)
+    return sorted(
+        bucket for bucket in used if len({each.get(bucket, empty) for each in fingerprints}) > 1
     )
 
 
-def _largest(held: Iterable[Fingerprints]) -> dict[int, tuple[int, int]]:
-    """Fingerprints with each bucket's greatest count, which is what decides on its cost."""
+def cover(buckets: Iterable[int], fingerprints: Fingerprints, slack: int) -> list[BucketRange]:
+    """Ranges that hold all `buckets`, joined where at most `slack` entities lie in between."""
+    ranges: list[BucketRange] = []
+    for bucket in sorted(set(buckets)):
+        if ranges and _is_small_gap(ranges[-1].stop, bucket, fingerprints, slack):
+            ranges[-1] = BucketRange(ranges[-1].start, bucket + 1)
+        else:
+            ranges.append(BucketRange(bucket, bucket + 1))
+    return ranges
+
+
+def _is_small_gap(start: int, stop: int, fingerprints: Fingerprints, slack: int) -> bool:
+    total = 0
+    for bucket in range(start, stop):
+        total += fingerprints.get(bucket, (0, 0))[0]
+        if total > slack:
+            return False
+    return True
+
+
+def split(
+    ranges: Iterable[BucketRange], fingerprints: Fingerprints, rows: int
+) -> list[BucketRange]:
+    """`ranges`, cut so that each holds at most `rows` entities, or a single bucket."""
+    parts: list[BucketRange] = []
+    for whole in ranges:
+        start, held = whole.start, 0
+        for bucket in range(whole.start, whole.stop):
+            count = fingerprints.get(bucket, (0, 0))[0]
+            if held and held + count > rows:
+                parts.append(BucketRange(start, bucket))
+                start, held = bucket, 0
+            held += count
+        parts.append(BucketRange(start, whole.stop))
+    return parts
+
+
+def _largest(catalogs: Sequence[SurveyedCatalog]) -> Fingerprints:
+    """The fingerprint with the greatest count of each bucket: it decides on the cost."""
     largest: dict[int, tuple[int, int]] = {}
-    for fingerprints in held:
-        for bucket, (count, xor) in fingerprints.items():
-            if count > largest.get(bucket, (0, 0))[0]:
-                largest[bucket] = (count, xor)
+    for catalog in catalogs:
+        for bucket, fingerprint in catalog.fingerprints.items():
+            largest[bucket] = max(fingerprint, largest.get(bucket, (0, 0)))
     return largest

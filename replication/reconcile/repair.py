@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import orjson
+
 from catalog.model.entity import Origin
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.findings import Findings
-from replication.reconcile.remote import Remote
+from replication.reconcile.remotecatalog import RemoteCatalog
 from replication.reconcile.topology import Topology
 
 MOST_PER_REQUEST = 1000
@@ -20,9 +22,9 @@ MOST_UNRESOLVED = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairOutcome:
-    """What one catalog made of what it was asked to fetch again.
+    """The answers of one catalog to the requests to fetch origins again.
 
-    `verdicts` counts them by name; `unresolved` names the first that no source has.
+    `verdicts` are counted by name; `unresolved` are the first origins that no source has.
     """
 
     catalog: str
@@ -34,45 +36,58 @@ class RepairOutcome:
 def repair(
     findings: Findings,
     topology: Topology,
-    remotes: Sequence[Remote],
+    remotes: Sequence[RemoteCatalog],
     progress: Callable[[str], None],
 ) -> tuple[RepairOutcome, ...]:
-    """Have everything fetched again that this can settle.
+    """Have the catalogs fetch again all origins with repairable differences.
 
-    A catalog near the authority goes before those that are fed by it, and a parent before
-    its children, since each fetch must find what it stands on.
+    Catalogs nearer to an authority go first, and parents before their children, because a
+    catalog can fetch only what its source has, below entities that it has.
 
     Raises:
-        ReconcileError: a catalog refuses, or can't be reached; what came before is done.
+        ReconcileError: a catalog refuses, or can't be reached; earlier repairs stay.
     """
     tallies = {remote.name: _Tally(Counter(), []) for remote in remotes}
-    for remote, origins in _steps(findings, topology, remotes):
-        for batch in _batches(origins):
+    for remote, origins in _in_order(findings, topology, remotes):
+        while batch := list(islice(origins, MOST_PER_REQUEST)):
             progress(f"{remote.name} fetches {len(batch)} origins again")
-            tallies[remote.name].add(len(batch), remote, _post(remote, batch))
+            tallies[remote.name].add(len(batch), *_request(remote, batch))
     return tuple(tally.outcome(name) for name, tally in tallies.items() if tally.requested)
 
 
-def _steps(
-    findings: Findings, topology: Topology, remotes: Sequence[Remote]
-) -> Iterator[tuple[Remote, Iterator[Origin]]]:
+def _in_order(
+    findings: Findings, topology: Topology, remotes: Sequence[RemoteCatalog]
+) -> Iterator[tuple[RemoteCatalog, Iterator[Origin]]]:
     authorities = findings.authorities()
     for hops in range(len(remotes) + 1):
-        for place, remote in enumerate(remotes):
-            there = authorities.get(remote.name, frozenset())
-            at_hops = {one for one in there if topology.hops(place, one) == hops}
+        for position, remote in enumerate(remotes):
+            found = authorities.get(remote.name, frozenset())
+            at_hops = {one for one in found if topology.hops(position, one) == hops}
             if at_hops:
                 yield remote, findings.repairs(remote.name, at_hops)
 
 
-def _batches(origins: Iterator[Origin]) -> Iterator[list[Origin]]:
-    while batch := list(islice(origins, MOST_PER_REQUEST)):
-        yield batch
+def _request(
+    remote: RemoteCatalog, origins: Sequence[Origin]
+) -> tuple[Mapping[str, int], list[str]]:
+    """Request a repair; return the verdicts and the unresolved origins."""
+    body = {"origins": [{"authority": one.authority, "origin": one.xid} for one in origins]}
+    answer = remote.call(
+        lambda client: client.request("POST", "/replication/repair", body=body, is_repeatable=True)
+    )
+    try:
+        document = orjson.loads(answer.body)
+        return dict(document["verdicts"]), [_text(one) for one in document.get("unresolved", ())]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ReconcileError(
+            f"Catalog {remote.name} answered a repair in a way that this job can't read: {error!r}."
+        ) from error
 
 
-def _post(remote: Remote, batch: Sequence[Origin]) -> Any:
-    origins = [{"authority": one.authority, "origin": one.xid} for one in batch]
-    return remote.post_json("/replication/repair", {"origins": origins})
+def _text(unresolved: Any) -> str:
+    if isinstance(unresolved, Mapping):
+        return f"{unresolved.get('authority')} {unresolved.get('origin')}"
+    return str(unresolved)
 
 
 @dataclass(slots=True)
@@ -81,16 +96,10 @@ class _Tally:
     unresolved: list[str]
     requested: int = 0
 
-    def add(self, requested: int, remote: Remote, answer: Any) -> None:
+    def add(self, requested: int, verdicts: Mapping[str, int], unresolved: list[str]) -> None:
         self.requested += requested
-        try:
-            self.verdicts.update(answer["verdicts"])
-            self.unresolved += [_text(one) for one in answer.get("unresolved", ())]
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ReconcileError(
-                f"Catalog {remote.name} answered a repair in a way that this job "
-                f"can't read: {error!r}."
-            ) from error
+        self.verdicts.update(verdicts)
+        self.unresolved += unresolved
 
     def outcome(self, name: str) -> RepairOutcome:
         return RepairOutcome(
@@ -99,9 +108,3 @@ class _Tally:
             verdicts=dict(sorted(self.verdicts.items())),
             unresolved=tuple(self.unresolved[:MOST_UNRESOLVED]),
         )
-
-
-def _text(unresolved: Any) -> str:
-    if isinstance(unresolved, Mapping):
-        return f"{unresolved.get('authority')} {unresolved.get('origin')}"
-    return str(unresolved)

@@ -1,15 +1,25 @@
-"""The files of a run: findings in Parquet, the summary in JSON, and a page for people."""
+"""The result of a run: a summary, and the files with findings, summary and an HTML page."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from replication.reconcile.findings import Findings
-from replication.reconcile.rule import REPAIRABLE
-from replication.reconcile.summary import MEANINGS, Summary
+from replication.reconcile.findings import (
+    FINDINGS,
+    REPAIRABLE,
+    Counts,
+    Difference,
+    FindingName,
+    Findings,
+)
+from replication.reconcile.repair import RepairOutcome
 
 FINDINGS_FILE = "findings.parquet"
 SUMMARY_FILE = "summary.json"
@@ -17,13 +27,114 @@ REPORT_FILE = "report.html"
 SUCCESS_FILE = "_SUCCESS"
 _SHORT = 12
 
+MEANINGS: Mapping[FindingName, str] = {
+    "missing": "The authority holds it, and a catalog that should carry it does not.",
+    "stale": "The replica has an older epoch, or still shows what the authority deleted.",
+    "ahead": "The replica has a newer epoch than its authority, which may have lost data.",
+    "orphaned": "The replica is there, and its authority knows neither it nor a tombstone of it.",
+    "diverged": "Both have the same epoch and not the same content.",
+    "collided": "Another authority's entity holds its place at the catalog.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogSummary:
+    """A catalog, the number of its live entities and of the rows read, and its cursor."""
+
+    name: str
+    url: str
+    authority: str
+    entities: int
+    rows: int
+    as_of: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcileSummary:
+    """The outcome of one reconciliation.
+
+    `samples` are the first differences of each finding. `unverifiable` origins, whose authority
+    was not compared, are no differences. `vanished` differences were gone at the second reading,
+    which took place if `is_confirmed`. `repair` is `None` if none was requested. `elapsed` is in
+    seconds by stage. `paths` are the files that were written.
+    """
+
+    startedat: datetime
+    verify: bool
+    catalogs: tuple[CatalogSummary, ...]
+    buckets_read: int
+    origins: int
+    unverifiable: int
+    vanished: int
+    is_confirmed: bool
+    counts: Counts
+    samples: Mapping[FindingName, tuple[Difference, ...]]
+    repair: tuple[RepairOutcome, ...] | None
+    elapsed: Mapping[str, float]
+    paths: tuple[Path, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether no difference was found, repaired or not."""
+        return not self.counts
+
+    @property
+    def differences(self) -> int:
+        return sum(self.total(finding) for finding in FINDINGS)
+
+    def total(self, finding: FindingName) -> int:
+        """The number of differences of this finding in all catalogs."""
+        return sum(self.counts.get(finding, {}).values())
+
+    def matrix(self) -> list[tuple[FindingName, list[int], int]]:
+        """One row for each finding: its count at each catalog, in order, and their sum."""
+        return [
+            (
+                finding,
+                [self.counts.get(finding, {}).get(one.name, 0) for one in self.catalogs],
+                self.total(finding),
+            )
+            for finding in FINDINGS
+        ]
+
+    def verdict(self) -> str:
+        """The outcome in one sentence."""
+        names = " and ".join(
+            [", ".join(one.name for one in self.catalogs[:-1]), self.catalogs[-1].name]
+        )
+        if self.is_equal:
+            return f"{names} agree."
+        kinds = ", ".join(f"{self.total(f):,} {f}" for f in FINDINGS if f in self.counts)
+        noun = "difference" if self.differences == 1 else "differences"
+        return f"{names} do not agree: {self.differences:,} {noun} ({kinds})."
+
+    def to_document(self) -> dict[str, Any]:
+        """The summary as JSON values, as in `summary.json`."""
+        return {
+            "equal": self.is_equal,
+            "differences": self.differences,
+            "startedat": self.startedat.isoformat().replace("+00:00", "Z"),
+            "verified": self.verify,
+            "confirmed": self.is_confirmed,
+            "catalogs": [asdict(one) for one in self.catalogs],
+            "bucketsread": self.buckets_read,
+            "origins": self.origins,
+            "unverifiable": self.unverifiable,
+            "vanished": self.vanished,
+            "counts": {finding: dict(counts) for finding, counts in self.counts.items()},
+            "samples": {f: [asdict(one) for one in found] for f, found in self.samples.items()},
+            "repair": None if self.repair is None else [asdict(one) for one in self.repair],
+            "elapsed": dict(self.elapsed),
+            "paths": [str(path) for path in self.paths],
+        }
+
 
 def paths_in(directory: Path) -> tuple[Path, ...]:
-    """What a run writes into its directory, in this order."""
+    """The files that a run writes into its directory, in order."""
     return tuple(directory / name for name in (FINDINGS_FILE, SUMMARY_FILE, REPORT_FILE))
 
 
-def write_report(directory: Path, summary: Summary, findings: Findings) -> None:
+def write_report(directory: Path, summary: ReconcileSummary, findings: Findings) -> None:
     """Write the files of a run over those of an earlier one, `_SUCCESS` last."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / SUCCESS_FILE).unlink(missing_ok=True)
@@ -34,8 +145,8 @@ def write_report(directory: Path, summary: Summary, findings: Findings) -> None:
     (directory / SUCCESS_FILE).touch()
 
 
-def render(summary: Summary) -> str:
-    """The HTML page of a run, in one file that needs nothing else."""
+def render(summary: ReconcileSummary) -> str:
+    """The HTML page of a run, in one file without references to others."""
     environment = Environment(
         loader=PackageLoader("replication.reconcile", "."),
         autoescape=True,

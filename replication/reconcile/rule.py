@@ -1,215 +1,286 @@
-"""The rule that names a difference, in plain Python.
+"""The rule that names differences, as Spark columns, for 10^8 rows.
 
-`columns.py` says the same in Spark's columns, for 10^8 rows; a property test holds the two
-together. This one judges the few rows that are read again before anything is reported.
+The reference of an origin is the copy at its authority's own catalog or, if that catalog is not
+compared, the copy with the greatest epoch. `_finding` compares the copy at each other catalog
+with it, and `_with_rivals` explains missing copies whose xid another authority holds.
+
+One shuffle brings the copies of an origin together, as plain numbers: two 64-bit hashes stand
+for the origin, and one flat aggregate for each column of each catalog. (An aggregate of a
+struct or a string would make Spark sort instead of hash.) `described` adds the readable strings
+for the few origins that differ.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import reduce
+from operator import or_
 
-from catalog.model.entity import Origin
-from replication.reconcile.topology import Topology
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
 
-FindingName = Literal["missing", "stale", "ahead", "orphaned", "diverged", "collided"]
-FINDINGS: tuple[FindingName, ...] = get_args(FindingName)
-REPAIRABLE: frozenset[FindingName] = frozenset({"missing", "stale", "diverged"})
-"""What fetching again can settle. The others need a person: each has lost or doubled something."""
+from replication.reconcile.findings import FINDINGS, Difference, FindingName
+from replication.reconcile.topology import Coverage, Topology
 
+CODES: dict[FindingName, int] = {name: code for code, name in enumerate(FINDINGS, 1)}
+NO_FINDING = 0
+NO_OWNER = -1
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
-    """What one catalog holds of an origin: the entity or its tombstone."""
-
-    catalog: int
-    authority: str
-    origin: str
-    xid: str
-    epoch: int
-    deleted: bool
-    digest: str
+KEY = ["h1", "h2"]
+_COMPARED = ("epoch", "deleted", "fp")
+_PER_CATALOG = (*_COMPARED, "contested")
+_SHOWN = ("authority", "origin", "xid", "epoch", "deleted", "digest")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """One origin at one catalog that is not as it should be.
+def origin_key() -> list[Column]:
+    """Two independent hashes of an origin. Together they clash in one of 10^22 runs."""
+    return [F.xxhash64(F.lit(n), "authority", "origin").alias(f"h{n}") for n in (1, 2)]
 
-    The reference is the authority's own catalog, or, where that is not among the inputs,
-    the copy with the greatest epoch. A rival is who holds the place of a collided entity.
+
+def hashed(rows: DataFrame) -> DataFrame:
+    """`rows` with hashes of their strings, so that later steps move numbers only.
+
+    `xid_hash` and `authority_hash` serve to find xids that two authorities hold.
     """
-
-    finding: FindingName
-    catalog: str
-    authority: str
-    origin: str
-    xid: str | None = None
-    epoch: int | None = None
-    deleted: bool | None = None
-    digest: str | None = None
-    reference: str | None = None
-    reference_epoch: int | None = None
-    reference_deleted: bool | None = None
-    reference_digest: str | None = None
-    rival_authority: str | None = None
-    rival_origin: str | None = None
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What two passes have in common about it."""
-        return self.authority, self.origin, self.catalog
+    return rows.select(
+        "*",
+        *origin_key(),
+        F.xxhash64("xid").alias("xid_hash"),
+        F.xxhash64("authority").alias("authority_hash"),
+    )
 
 
-def reference_of(copies: Mapping[int, Copy], owner: int | None) -> Copy | None:
-    """The copy that the others are compared with: the owner's, else the newest one."""
-    if owner is not None:
-        return copies.get(owner)
-    return max(copies.values(), key=lambda copy: (copy.epoch, -copy.catalog), default=None)
+def find_differences(rows: DataFrame, topology: Topology, totals: Observation) -> DataFrame:
+    """Each origin at each catalog where it differs: (h1, h2, catalog, code, reference).
 
-
-def classify_origin(
-    copies: Mapping[int, Copy],
-    *,
-    owner: int | None,
-    expected: Collection[int],
-    contested: Collection[int],
-    catalogs: int,
-) -> dict[int, FindingName]:
-    """Name what is wrong with one origin, by catalog; a catalog without a finding is right.
-
-    Args:
-        copies: what each catalog holds of it, tombstones included.
-        owner: the authority's own catalog, `None` where it is not among the inputs.
-        expected: the catalogs that are supposed to hold it.
-        contested: the catalogs where another authority holds its place.
-        catalogs: how many there are.
+    `rows` are `hashed`. `catalog` and `reference` are positions, `code` is one of `CODES`.
+    `totals` observes the number of `origins`, of `unverifiable` ones (whose authority is not
+    among the catalogs) and of `doubled` ones (which a catalog lists twice).
     """
-    reference = reference_of(copies, owner)
-    found: dict[int, FindingName] = {}
-    for catalog in range(catalogs):
-        if catalog == owner:
-            continue
-        finding = _judge(copies.get(catalog), reference, catalog in expected, catalog in contested)
-        if finding is not None:
-            found[catalog] = finding
-    return found
+    origins = _origins(rows, topology).observe(
+        totals,
+        F.count(F.lit(1)).alias("origins"),
+        F.count_if(F.col("owner") == NO_OWNER).alias("unverifiable"),
+        F.count_if(F.col("copies") > F.bit_count("present")).alias("doubled"),
+    )
+    suspects = origins.where(_may_differ()).withColumn("reference", _reference(topology))
+    # From here on a row is one catalog's, so that the code which Spark generates for the rule
+    # does not grow with the number of catalogs.
+    copies = suspects.select(
+        *KEY,
+        "owner",
+        "expected",
+        "reference",
+        *(_of_reference(name, topology).alias(f"reference_{name}") for name in _COMPARED),
+        F.inline(F.array(*(_copy_at(catalog) for catalog in range(len(topology.names))))),
+    )
+    found = copies.select(*KEY, "reference", "catalog", _finding().alias("code"))
+    return found.where(F.col("code") != NO_FINDING)
 
 
-def _judge(
-    copy: Copy | None, reference: Copy | None, is_expected: bool, is_contested: bool
-) -> FindingName | None:
-    if copy is None:
-        if reference is None or reference.deleted or not is_expected:
-            return None
-        return "collided" if is_contested else "missing"
-    if is_contested and not copy.deleted:
-        return "collided"
-    if reference is None:
-        return None if copy.deleted else "orphaned"
-    return _compare(copy, reference)
-
-
-def _compare(copy: Copy, reference: Copy) -> FindingName | None:
-    if copy.deleted and reference.deleted:
-        return None
-    if copy.epoch < reference.epoch:
-        return "stale"
-    if copy.epoch > reference.epoch:
-        return "ahead"
-    same = copy.digest == reference.digest and copy.deleted == reference.deleted
-    return None if same else "diverged"
-
-
-def classify(
-    copies: Iterable[Copy], topology: Topology, only: Collection[Origin] | None = None
-) -> list[Difference]:
-    """Every difference among `copies`, ordered by authority, origin and catalog.
-
-    Args:
-        copies: everything that all catalogs hold of the origins to judge, and who else
-            holds their places.
-        topology: who owns and who should carry what.
-        only: judge these origins; the others are there as rivals. `None` judges all.
-    """
-    held: dict[Origin, dict[int, Copy]] = defaultdict(dict)
-    places: dict[tuple[int, str], list[Copy]] = defaultdict(list)
-    for copy in copies:
-        held[Origin(copy.authority, copy.origin)][copy.catalog] = copy
-        if not copy.deleted:
-            places[copy.catalog, copy.xid].append(copy)
-    judged = held if only is None else {key: held[key] for key in only if key in held}
-    found = [
-        difference
-        for origin, by_catalog in judged.items()
-        for difference in _classify(origin, by_catalog, places, topology)
+def _finding() -> Column:
+    """The code of the first condition that holds; none holds for a copy as it should be."""
+    catalog, epoch, deleted = F.col("catalog"), F.col("epoch"), F.col("deleted") == 1
+    at_reference, gone = F.col("reference_epoch"), F.col("reference_deleted") == 1
+    is_expected = F.col("expected").bitwiseAND(_bit(catalog)) != 0
+    no_copy, no_reference = epoch.isNull(), at_reference.isNull()
+    is_changed = (F.col("fp") != F.col("reference_fp")) | (deleted != gone)
+    conditions: list[tuple[Column, FindingName | None]] = [
+        (F.col("owner") == catalog, None),
+        (no_copy & (no_reference | gone | ~is_expected), None),
+        (no_copy, "missing"),
+        ((F.col("contested") == 1) & ~deleted, "collided"),
+        (no_reference & deleted, None),
+        (no_reference, "orphaned"),
+        (deleted & gone, None),
+        (epoch < at_reference, "stale"),
+        (epoch > at_reference, "ahead"),
+        (is_changed, "diverged"),
     ]
-    order = {name: place for place, name in enumerate(topology.names)}
-    return sorted(found, key=lambda one: (one.authority, one.origin, order[one.catalog]))
+    codes = (F.when(holds, CODES[name] if name else NO_FINDING) for holds, name in conditions)
+    return F.coalesce(*codes, F.lit(NO_FINDING))
 
 
-def _classify(
-    origin: Origin,
-    copies: Mapping[int, Copy],
-    places: Mapping[tuple[int, str], list[Copy]],
-    topology: Topology,
-) -> Iterable[Difference]:
-    count = len(topology.names)
-    owner = topology.owner(origin.authority)
-    rivals = {
-        catalog: rival
-        for catalog in range(count)
-        if (rival := _rival(origin, catalog, copies.get(catalog), places)) is not None
+def _copy_at(catalog: int) -> Column:
+    columns = (F.col(f"{name}_{catalog}").alias(name) for name in _PER_CATALOG)
+    return F.struct(F.lit(catalog).alias("catalog"), *columns)
+
+
+def _bit(catalog: Column) -> Column:
+    """A mask of one catalog. (`F.shiftleft` shifts by a constant only.)"""
+    return F.call_function("shiftleft", F.lit(1).cast("bigint"), catalog)
+
+
+def _may_differ() -> Column:
+    """Whether an origin may have a finding: cheap, and true of few."""
+    differing = (F.col(f"least_{name}") != F.col(f"most_{name}") for name in ("epoch", "fp"))
+    missing = F.col("expected").bitwiseAND(F.bitwise_not("present")) != 0
+    orphaned = (F.col("owner") != NO_OWNER) & (
+        F.col("present").bitwiseAND(_bit(F.col("owner"))) == 0
+    )
+    return reduce(or_, differing) | (F.col("most_contested") == 1) | missing | orphaned
+
+
+def _origins(rows: DataFrame, topology: Topology) -> DataFrame:
+    """One row for each origin, with the columns of the copy at every catalog."""
+    copies = _with_contested(rows).select(
+        "catalog",
+        *KEY,
+        _owner(topology).alias("owner"),
+        _expected(topology).alias("expected"),
+        "epoch",
+        F.col("deleted").cast("int").alias("deleted"),
+        "fp",
+        "contested",
+        _bit(F.col("catalog")).alias("bit"),
+    )
+    per_catalog = [
+        F.max(F.when(F.col("catalog") == catalog, F.col(name))).alias(f"{name}_{catalog}")
+        for catalog in range(len(topology.names))
+        for name in _PER_CATALOG
+    ]
+    return copies.groupBy(*KEY).agg(
+        F.max("owner").alias("owner"),
+        F.max("expected").alias("expected"),
+        F.count(F.lit(1)).alias("copies"),
+        F.bit_or(F.col("bit")).alias("present"),
+        F.min("epoch").alias("least_epoch"),
+        F.max("epoch").alias("most_epoch"),
+        F.min("fp").alias("least_fp"),
+        F.max("fp").alias("most_fp"),
+        F.max("contested").alias("most_contested"),
+        *per_catalog,
+    )
+
+
+def _with_contested(rows: DataFrame) -> DataFrame:
+    """`rows` with `contested`: 1 where two authorities hold the same xid of one catalog."""
+    shared = (
+        rows.where(~F.col("deleted"))
+        .groupBy("catalog", "xid_hash")
+        .agg(F.min("authority_hash").alias("least"), F.max("authority_hash").alias("most"))
+        .where(F.col("least") != F.col("most"))
+        .select("catalog", "xid_hash", F.lit(1).alias("shared"))
+    )
+    # Few xids are shared, and without the hint Spark would shuffle all rows to find them.
+    marked = rows.join(F.broadcast(shared), ["catalog", "xid_hash"], "left")
+    return marked.withColumn("contested", F.coalesce("shared", F.lit(0)))
+
+
+def _owner(topology: Topology) -> Column:
+    owners = (
+        F.when(F.col("authority") == authority, position)
+        for position, authority in enumerate(topology.authorities)
+    )
+    return F.coalesce(*owners, F.lit(NO_OWNER))
+
+
+def _expected(topology: Topology) -> Column:
+    """A mask of the catalogs that are supposed to hold the origin, one bit each."""
+    bits = (
+        F.when(_is_covered(coverage), F.lit(1 << position).cast("bigint")).otherwise(
+            F.lit(0).cast("bigint")
+        )
+        for position, coverage in enumerate(topology.coverage)
+    )
+    return reduce(lambda mask, bit: mask.bitwiseOR(bit), bits)
+
+
+def _is_covered(by_authority: Mapping[str, Coverage]) -> Column:
+    origin = F.col("origin")
+    covered = (
+        (F.col("authority") == authority) & ((origin == path) | origin.startswith(path + "/"))
+        for authority, coverage in by_authority.items()
+        for path in sorted(coverage.subtrees)
+    )
+    return reduce(or_, covered, F.lit(False))
+
+
+def _reference(topology: Topology) -> Column:
+    """The position of the owner or, without one, of the first copy with the greatest epoch."""
+    epochs = [F.col(f"epoch_{catalog}") for catalog in range(len(topology.names))]
+    newest = F.greatest(*epochs)
+    firsts = (F.when(epoch == newest, catalog) for catalog, epoch in enumerate(epochs))
+    owner = F.col("owner")
+    return F.when(owner != NO_OWNER, owner).otherwise(F.coalesce(*firsts))
+
+
+def _of_reference(name: str, topology: Topology) -> Column:
+    return F.coalesce(
+        *(
+            F.when(F.col("reference") == catalog, F.col(f"{name}_{catalog}"))
+            for catalog in range(len(topology.names))
+        )
+    )
+
+
+def described(rows: DataFrame, found: DataFrame, topology: Topology, *, is_few: bool) -> DataFrame:
+    """The differences that `find_differences` found, with the columns of `Difference`.
+
+    If they are few, every worker gets all of them, so that no row has to move.
+    """
+    hint = F.broadcast if is_few else _unchanged
+    copies = rows.join(hint(found.select(*KEY).distinct()), KEY, "left_semi")
+    reference = copies.select(
+        *KEY,
+        F.col("catalog").alias("reference"),
+        *(F.col(name).alias(f"reference_{name}") for name in _SHOWN),
+    )
+    full = (
+        found.join(reference, [*KEY, "reference"], "left")
+        .join(copies.select(*KEY, "catalog", *_SHOWN), [*KEY, "catalog"], "left")
+        .withColumn("authority", F.coalesce("authority", "reference_authority"))
+        .withColumn("origin", F.coalesce("origin", "reference_origin"))
+        .withColumn("at", F.coalesce("xid", "origin"))
+    )
+    return _with_names(_with_rivals(full, rows, hint), topology)
+
+
+def _unchanged(frame: DataFrame) -> DataFrame:
+    return frame
+
+
+def _with_rivals(
+    full: DataFrame, rows: DataFrame, hint: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    """`full` with the first other authority that holds the xid of a missing or collided copy.
+
+    A missing copy with a rival is collided.
+    """
+    asked = full.where(F.col("code").isin(CODES["missing"], CODES["collided"]))
+    holders = (
+        rows.where(~F.col("deleted"))
+        .withColumn("at", F.col("xid"))
+        .join(hint(asked.select("catalog", "at").distinct()), ["catalog", "at"], "left_semi")
+        .select(
+            "catalog",
+            "at",
+            F.col("authority").alias("rival_authority"),
+            F.col("origin").alias("rival_origin"),
+        )
+    )
+    rivals = (
+        asked.select(*KEY, "catalog", "at", "authority")
+        .join(holders, ["catalog", "at"])
+        .where(F.col("rival_authority") != F.col("authority"))
+        .groupBy(*KEY, "catalog")
+        .agg(F.min(F.struct("rival_authority", "rival_origin")).alias("rival"))
+    )
+    is_taken = (F.col("code") == CODES["missing"]) & F.col("rival").isNotNull()
+    code = F.when(is_taken, CODES["collided"]).otherwise(F.col("code"))
+    return full.join(rivals, [*KEY, "catalog"], "left").withColumn("code", code)
+
+
+def _with_names(full: DataFrame, topology: Topology) -> DataFrame:
+    names = F.array(*(F.lit(name) for name in topology.names))
+    has_reference = F.col("reference_epoch").isNotNull()
+    named = {
+        "finding": F.element_at(F.array(*(F.lit(name) for name in FINDINGS)), F.col("code")),
+        "catalog": F.element_at(names, F.col("catalog") + 1),
+        "reference": F.when(has_reference, F.element_at(names, F.col("reference") + 1)),
+        "rival_authority": F.col("rival.rival_authority"),
+        "rival_origin": F.col("rival.rival_origin"),
     }
-    found = classify_origin(
-        copies,
-        owner=owner,
-        expected={c for c in range(count) if topology.expects(c, origin.authority, origin.xid)},
-        contested=rivals.keys(),
-        catalogs=count,
-    )
-    reference = reference_of(copies, owner)
-    for catalog, finding in found.items():
-        rival = rivals.get(catalog) if finding == "collided" else None
-        yield describe(finding, origin, topology, catalog, copies.get(catalog), reference, rival)
-
-
-def _rival(
-    origin: Origin,
-    catalog: int,
-    copy: Copy | None,
-    places: Mapping[tuple[int, str], list[Copy]],
-) -> Copy | None:
-    """Who holds the origin's place at a catalog, the first by authority and origin."""
-    place = copy.xid if copy is not None else origin.xid
-    others = (one for one in places.get((catalog, place), ()) if one.authority != origin.authority)
-    return min(others, key=lambda one: (one.authority, one.origin), default=None)
-
-
-def describe(
-    finding: FindingName,
-    origin: Origin,
-    topology: Topology,
-    catalog: int,
-    copy: Copy | None,
-    reference: Copy | None,
-    rival: Copy | None,
-) -> Difference:
-    """A difference with all that a person wants to see of it."""
-    return Difference(
-        finding=finding,
-        catalog=topology.names[catalog],
-        authority=origin.authority,
-        origin=origin.xid,
-        xid=copy.xid if copy else None,
-        epoch=copy.epoch if copy else None,
-        deleted=copy.deleted if copy else None,
-        digest=copy.digest if copy else None,
-        reference=topology.names[reference.catalog] if reference else None,
-        reference_epoch=reference.epoch if reference else None,
-        reference_deleted=reference.deleted if reference else None,
-        reference_digest=reference.digest if reference else None,
-        rival_authority=rival.authority if rival else None,
-        rival_origin=rival.origin if rival else None,
-    )
+    columns = [field.name for field in fields(Difference)]
+    return full.select(*(named.get(name, F.col(name)).alias(name) for name in columns))

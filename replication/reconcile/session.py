@@ -1,4 +1,4 @@
-"""The Spark session of the job: quiet, local unless told otherwise, on a Java that it finds."""
+"""The Spark session of the job, and the Java that it runs on."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ROWS_PER_SHUFFLE_PARTITION = 500_000
 LEAST_SHUFFLE_PARTITIONS = 8
 LEAST_HEAP_BYTES = 1 << 30
 HEAP_BYTES_PER_ROW = 600
-PATIENCE_SECONDS = 10.0
+LAST_TASKS_SECONDS = 10.0
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _IMPORTED_FROM = Path(__file__).parents[2]
-# Spark always asks for this module, which serves its machine learning only, and Java does
-# not start where a trimmed runtime lacks it.
+# Spark always adds this module, which only its machine learning uses, and a trimmed runtime
+# that lacks it does not start.
 _LAUNCHER = """#!/bin/sh
 for option do
   shift
@@ -42,7 +42,7 @@ exec '{java}' "$@"
 
 @contextmanager
 def open_session(master: str, rows: int) -> Iterator[SparkSession]:
-    """A session for the time of one job.
+    """Open a session, and close it with the context.
 
     Args:
         master: the Spark master; empty for that of spark-submit, or `local[*]` without it.
@@ -68,20 +68,20 @@ def open_session(master: str, rows: int) -> Iterator[SparkSession]:
 
 
 def _wait_for_tasks(session: SparkSession) -> None:
-    """Let the last tasks of a job that failed end: Spark complains loudly if cut short."""
+    """Wait until the last tasks of a failed job end: Spark logs an error for each if stopped."""
     tracker = session.sparkContext.statusTracker()
     stages = [
         stage
         for job in tracker.getJobIdsForGroup()
-        if (told := tracker.getJobInfo(job)) is not None
-        for stage in told.stageIds
+        if (job_info := tracker.getJobInfo(job)) is not None
+        for stage in job_info.stageIds
     ]
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + LAST_TASKS_SECONDS
     while time.monotonic() < until and any(
         (info := tracker.getStageInfo(stage)) is not None and info.numActiveTasks
         for stage in stages
     ):
-        time.sleep(0.1)  # between two looks
+        time.sleep(0.1)
 
 
 @contextmanager
@@ -104,13 +104,13 @@ def _is_submitted() -> bool:
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turn what Spark makes of a worker's error back into the error, or into one of ours."""
+    """Raise `ReconcileError` for each error of Spark: the worker's own, if one caused it."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        known = error_in(str(error))
-        if known is not None:
-            raise known from error
+        cause = error_in(str(error))
+        if cause is not None:
+            raise cause from error
         raise ReconcileError(
             f"Spark failed: {str(error).strip().splitlines()[0]}",
             "Its log has the cause; more memory helps where a task was lost.",
@@ -133,7 +133,7 @@ def _start(master: str, rows: int) -> SparkSession:
 
 
 def settings(master: str, rows: int) -> dict[str, str]:
-    """What the job sets of Spark's configuration."""
+    """The job's Spark configuration."""
     shuffle = max(LEAST_SHUFFLE_PARTITIONS, rows // ROWS_PER_SHUFFLE_PARTITION)
     common = {
         "spark.ui.enabled": "false",
@@ -157,19 +157,19 @@ def settings(master: str, rows: int) -> dict[str, str]:
 
 
 def _heap_bytes(rows: int) -> int:
-    """Room to keep all rows, but not more than half the machine: Spark spills the rest."""
+    """Memory for all rows, but not more than half the machine's: Spark spills the rest."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(LEAST_HEAP_BYTES, min(machine // 2, LEAST_HEAP_BYTES + rows * HEAP_BYTES_PER_ROW))
 
 
 def java_home(directory: Path) -> Path:
-    """The Java to run Spark on: the wheel's, else the one that the system has.
+    """The home of the packaged Java or, without it, of the system's.
 
     Args:
-        directory: an empty one, kept while Spark runs, for what starts the wheel's Java.
+        directory: an empty directory for the launcher of the packaged Java.
 
     Raises:
-        ReconcileError: neither is there in a version that Spark runs on.
+        ReconcileError: neither is installed in a version that Spark runs on.
     """
     packaged = _packaged_java()
     if packaged is not None and _java_version(packaged / "bin" / "java") in SUPPORTED_JAVA:
@@ -203,10 +203,10 @@ def _system_java() -> Path | None:
 
 def _java_version(java: Path) -> int | None:
     try:
-        told = subprocess.run(
+        shown = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
         )
     except OSError:
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    found = re.search(r'version "(?:1\.)?(\d+)', shown.stderr)
     return int(found[1]) if found else None

@@ -1,4 +1,4 @@
-"""Who owns what, and which catalog is supposed to carry which part of it."""
+"""The topology of a federation: the entities that each catalog should carry by its links."""
 
 from __future__ import annotations
 
@@ -6,70 +6,65 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from replication.reconcile.catalogs import Catalog, CatalogLink
+from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 
-Scope = frozenset[str]
-"""Paths of a catalog that are carried with all below them; the empty path is everything."""
+Subtrees = frozenset[str]
+"""Paths, each for the entity there and all below it; the empty path is the whole catalog."""
 
-EVERYTHING: Scope = frozenset({""})
+WHOLE_CATALOG: Subtrees = frozenset({""})
 
 
 @dataclass(frozen=True, slots=True)
-class Carriage:
-    """What a catalog carries of one authority, and how many links away from it it is."""
+class Coverage:
+    """The part of an authority's entities that a catalog carries, `hops` links away from it."""
 
-    scope: Scope
+    subtrees: Subtrees
     hops: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The catalogs by their position, and the flows between them.
+    """The catalogs by their position, and for each its coverage of every authority.
 
-    `carried` says for each catalog and authority what the catalog is supposed to hold.
-    Scopes are compared with origins, so a relay that renames what it carries is judged by
-    the names at the authority.
+    Subtrees are compared with origins, so where a relay renames entities, the names at the
+    authority count.
     """
 
     names: tuple[str, ...]
     authorities: tuple[str, ...]
-    carried: tuple[Mapping[str, Carriage], ...]
-
-    def owner(self, authority: str) -> int | None:
-        """The position of the authority's own catalog, if it is among the given ones."""
-        return self.authorities.index(authority) if authority in self.authorities else None
-
-    def expects(self, catalog: int, authority: str, origin: str) -> bool:
-        """Whether the catalog is supposed to hold this origin."""
-        carriage = self.carried[catalog].get(authority)
-        return carriage is not None and any(_covers(path, origin) for path in carriage.scope)
+    coverage: tuple[Mapping[str, Coverage], ...]
 
     def hops(self, catalog: int, authority: str) -> int:
-        """How many links lie between the authority and the catalog; many where none do."""
-        carriage = self.carried[catalog].get(authority)
-        return carriage.hops if carriage else len(self.names)
+        """The number of links from the authority to the catalog; large where there is no way."""
+        coverage = self.coverage[catalog].get(authority)
+        return coverage.hops if coverage else len(self.names)
 
 
-def topology_of(catalogs: Sequence[Catalog]) -> Topology:
-    """What follows from the links that the catalogs report, relays included."""
-    places = _places(catalogs)
-    carried: list[dict[str, Carriage]] = [
-        {catalog.authority: Carriage(EVERYTHING, 0)} for catalog in catalogs
+def topology_of(catalogs: Sequence[SurveyedCatalog]) -> Topology:
+    """The topology of the links that the catalogs report, relays included."""
+    positions = _positions(catalogs)
+    coverage: list[dict[str, Coverage]] = [
+        {catalog.authority: Coverage(WHOLE_CATALOG, 0)} for catalog in catalogs
     ]
     links = [link for catalog in catalogs for link in catalog.links]
-    while any(_carry(link, places, catalogs, carried) for link in links):
+    while any(_follow(link, positions, catalogs, coverage) for link in links):
         pass
     return Topology(
         names=tuple(catalog.name for catalog in catalogs),
         authorities=tuple(catalog.authority for catalog in catalogs),
-        carried=tuple(carried),
+        coverage=tuple(coverage),
     )
 
 
-def _places(catalogs: Sequence[Catalog]) -> dict[str, int]:
-    """A catalog is found by the URL that it was given by and by its authority, which is one."""
-    by_authority = {_normal(c.authority): place for place, c in enumerate(catalogs)}
-    return by_authority | {_normal(c.url): place for place, c in enumerate(catalogs)}
+def covers(path: str, xid: str) -> bool:
+    """Whether `xid` is in the subtree at `path`."""
+    return xid == path or xid.startswith(path + "/")
+
+
+def _positions(catalogs: Sequence[SurveyedCatalog]) -> dict[str, int]:
+    """The position of each catalog, by the URL it was given with and by its authority's URL."""
+    by_authority = {_normal(c.authority): position for position, c in enumerate(catalogs)}
+    return by_authority | {_normal(c.remote.url): position for position, c in enumerate(catalogs)}
 
 
 def _normal(url: str) -> str:
@@ -77,58 +72,53 @@ def _normal(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path}".lower().rstrip("/")
 
 
-def _carry(
-    link: CatalogLink,
-    places: Mapping[str, int],
-    catalogs: Sequence[Catalog],
-    carried: list[dict[str, Carriage]],
+def _follow(
+    link: ReportedLink,
+    positions: Mapping[str, int],
+    catalogs: Sequence[SurveyedCatalog],
+    coverage: list[dict[str, Coverage]],
 ) -> bool:
-    """Let one link carry what is known of its source to its target; whether that was news."""
-    target = places.get(_normal(link.target))
+    """Extend the coverage of the target by that of the source; return whether it grew."""
+    target = positions.get(_normal(link.target))
     if target is None:
         return False
-    before = dict(carried[target])
-    for authority, brought in _offered(link, places, catalogs, carried).items():
+    before = dict(coverage[target])
+    for authority, offered in _offered(link, positions, catalogs, coverage).items():
         if authority == catalogs[target].authority:
             continue
-        held = carried[target].get(authority, Carriage(frozenset(), brought.hops + 1))
-        carried[target][authority] = Carriage(
-            held.scope | _within(brought.scope, _scope(link)), min(held.hops, brought.hops + 1)
-        )
-    return carried[target] != before
+        hops = offered.hops + 1
+        held = coverage[target].get(authority, Coverage(frozenset(), hops))
+        carried = held.subtrees | _intersection(offered.subtrees, _scope(link))
+        coverage[target][authority] = Coverage(carried, min(held.hops, hops))
+    return coverage[target] != before
 
 
 def _offered(
-    link: CatalogLink,
-    places: Mapping[str, int],
-    catalogs: Sequence[Catalog],
-    carried: Sequence[Mapping[str, Carriage]],
-) -> Mapping[str, Carriage]:
-    source = places.get(_normal(link.source))
+    link: ReportedLink,
+    positions: Mapping[str, int],
+    catalogs: Sequence[SurveyedCatalog],
+    coverage: Sequence[Mapping[str, Coverage]],
+) -> Mapping[str, Coverage]:
+    source = positions.get(_normal(link.source))
     if source is not None:
         admitted = link.authorities or (catalogs[source].authority,)
         return {
-            authority: carriage
-            for authority, carriage in carried[source].items()
+            authority: offered
+            for authority, offered in coverage[source].items()
             if "*" in admitted or authority in admitted
         }
-    # What a relay outside the comparison holds is unknown. It is taken to hold what it was
-    # asked for, since else two leaves of a hub that is not given would always seem equal.
+    # The coverage of a relay outside the comparison is unknown. Assume all that the link asks
+    # for: otherwise two leaves of such a hub would always seem equal.
     admitted = link.authorities or (link.source.rstrip("/"),)
-    given = [catalog.authority for catalog in catalogs]
-    named: Iterable[str] = given if "*" in admitted else admitted
-    return dict.fromkeys(named, Carriage(EVERYTHING, 1))
+    compared = [catalog.authority for catalog in catalogs]
+    named: Iterable[str] = compared if "*" in admitted else admitted
+    return dict.fromkeys(named, Coverage(WHOLE_CATALOG, 1))
 
 
-def _scope(link: CatalogLink) -> Scope:
-    return frozenset(path.rstrip("/") for path in link.scope) or EVERYTHING
+def _scope(link: ReportedLink) -> Subtrees:
+    return frozenset(path.rstrip("/") for path in link.scope) or WHOLE_CATALOG
 
 
-def _within(scope: Scope, other: Scope) -> Scope:
-    """The paths that both scopes hold."""
-    inner = {path for path in scope if any(_covers(outer, path) for outer in other)}
-    return frozenset(inner | {path for path in other if any(_covers(o, path) for o in scope)})
-
-
-def _covers(path: str, xid: str) -> bool:
-    return xid == path or xid.startswith(path + "/")
+def _intersection(some: Subtrees, others: Subtrees) -> Subtrees:
+    inner = {path for path in some if any(covers(outer, path) for outer in others)}
+    return frozenset(inner | {path for path in others if any(covers(o, path) for o in some)})

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from replication.reconcile.rule import Copy, FindingName
-from replication.reconcile.topology import EVERYTHING, Carriage, Topology
+from replication.reconcile.findings import FindingName
+from replication.reconcile.topology import WHOLE_CATALOG, Coverage, Topology
+from tests.spark.oracle import Copy
 
 A, B, C = 0, 1, 2
 OWNER_A, OWNER_B, ABSENT = "https://a", "https://b", "https://absent"
@@ -15,18 +16,18 @@ OWNER_A, OWNER_B, ABSENT = "https://a", "https://b", "https://absent"
 TOPOLOGY = Topology(
     names=("a", "b", "c"),
     authorities=(OWNER_A, OWNER_B, "https://c"),
-    carried=(
-        {OWNER_A: Carriage(EVERYTHING, 0)},
+    coverage=(
+        {OWNER_A: Coverage(WHOLE_CATALOG, 0)},
         {
-            OWNER_B: Carriage(EVERYTHING, 0),
-            OWNER_A: Carriage(EVERYTHING, 1),
-            ABSENT: Carriage(EVERYTHING, 2),
+            OWNER_B: Coverage(WHOLE_CATALOG, 0),
+            OWNER_A: Coverage(WHOLE_CATALOG, 1),
+            ABSENT: Coverage(WHOLE_CATALOG, 2),
         },
         {
-            "https://c": Carriage(EVERYTHING, 0),
-            OWNER_A: Carriage(EVERYTHING, 2),
-            OWNER_B: Carriage(frozenset({"/groups/wide"}), 1),
-            ABSENT: Carriage(EVERYTHING, 2),
+            "https://c": Coverage(WHOLE_CATALOG, 0),
+            OWNER_A: Coverage(WHOLE_CATALOG, 2),
+            OWNER_B: Coverage(frozenset({"/groups/wide"}), 1),
+            ABSENT: Coverage(WHOLE_CATALOG, 2),
         },
     ),
 )

@@ -16,7 +16,7 @@ from uuid import uuid4
 from aiohttp import web
 
 from catalog.model.digest import BUCKETS, bucket, digest_entity, digest_tombstone, fingerprint
-from replication.reconcile.catalogs import CatalogInput
+from replication.reconcile.remotecatalog import RemoteCatalog
 
 HEADER = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
 _TIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -75,8 +75,8 @@ class Node:
     token: str | None = None
 
     @property
-    def given(self) -> CatalogInput:
-        return CatalogInput(name=self.name, url=self.url, token=self.token)
+    def given(self) -> RemoteCatalog:
+        return RemoteCatalog(name=self.name, url=self.url, token=self.token)
 
     def hold(self, authority: str, origin: str, epoch: int = 1, **more: Any) -> Row:
         """Put one row in, in place of what is held of the same origin."""
@@ -164,7 +164,7 @@ class Federation:
         self.nodes[name] = Node(name, url, authority or f"https://{name}.example.com")
         return self.nodes[name]
 
-    def inputs(self, *names: str) -> list[CatalogInput]:
+    def inputs(self, *names: str) -> list[RemoteCatalog]:
         return [self.nodes[name].given for name in names or self.nodes]
 
 

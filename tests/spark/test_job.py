@@ -19,21 +19,21 @@ from typer.testing import CliRunner
 from catalog.cli import app
 from replication.reconcile import compare as compare_module
 from replication.reconcile.errors import ReconcileError
+from replication.reconcile.findings import FINDINGS
 from replication.reconcile.job import run_reconcile
-from replication.reconcile.rule import FINDINGS
-from replication.reconcile.summary import Summary
+from replication.reconcile.report import ReconcileSummary
 from tests.spark.federation import Federation, Node, damaged, three_catalogs
 
 pytestmark = pytest.mark.slow
 
-Reconcile = Callable[..., Summary]
+Reconcile = Callable[..., ReconcileSummary]
 
 
 @pytest.fixture
 def reconcile(federation: Federation, spark: SparkSession) -> Reconcile:
     """The job over all nodes of the federation, in the session that all tests share."""
 
-    def run(**more: Any) -> Summary:
+    def run(**more: Any) -> ReconcileSummary:
         options: dict[str, Any] = {
             "report": None,
             "repair": False,
@@ -74,7 +74,7 @@ EXPECTED = {
 }
 
 
-def seen(summary: Summary) -> set[tuple[str, str, str]]:
+def seen(summary: ReconcileSummary) -> set[tuple[str, str, str]]:
     return {
         (finding, one.catalog, one.origin)
         for finding, found in summary.samples.items()

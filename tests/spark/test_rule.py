@@ -1,4 +1,4 @@
-"""The rule in Spark's columns, held against its cases and against plain Python."""
+"""The rule in Spark, on its cases and against the oracle in plain Python."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from replication.reconcile.columns import judge, keyed
-from replication.reconcile.description import described
-from replication.reconcile.findings import differences_in
-from replication.reconcile.rows import fingerprints
-from replication.reconcile.rule import FINDINGS, Copy, Difference, classify
+from replication.reconcile.digestrows import fingerprints
+from replication.reconcile.findings import FINDINGS, Difference, differences_of
+from replication.reconcile.rule import described, find_differences, hashed
 from tests.spark.cases import ABSENT, CASES, OWNER_A, OWNER_B, TOPOLOGY, copy
+from tests.spark.oracle import Copy, classify
 
 pytestmark = pytest.mark.slow
 
@@ -31,12 +30,14 @@ def frame_of(spark: SparkSession, copies: Sequence[Copy]) -> DataFrame:
     return spark.createDataFrame(pa.table({**arrays, "fp": fingerprints(digests)}))
 
 
-def judged(spark: SparkSession, copies: Sequence[Copy]) -> tuple[list[Difference], dict[str, Any]]:
-    rows = keyed(frame_of(spark, copies).coalesce(2)).cache()
+def compared(
+    spark: SparkSession, copies: Sequence[Copy]
+) -> tuple[list[Difference], dict[str, Any]]:
+    rows = hashed(frame_of(spark, copies).coalesce(2)).cache()
     totals = Observation()
-    found = judge(rows, TOPOLOGY, totals).cache()
+    found = find_differences(rows, TOPOLOGY, totals).cache()
     found.count()
-    differences = differences_in(described(rows, found, TOPOLOGY, is_few=True))
+    differences = differences_of(described(rows, found, TOPOLOGY, is_few=True))
     found.unpersist()
     rows.unpersist()
     names = TOPOLOGY.names
@@ -48,7 +49,7 @@ def judged(spark: SparkSession, copies: Sequence[Copy]) -> tuple[list[Difference
 
 @pytest.fixture(scope="module")
 def all_found(spark: SparkSession) -> list[Difference]:
-    return judged(spark, [one for case in CASES.values() for one in case.copies])[0]
+    return compared(spark, [one for case in CASES.values() for one in case.copies])[0]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -60,7 +61,7 @@ def test_spark_finds(name: str, all_found: list[Difference]) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_plain_python_finds(name: str) -> None:
+def test_the_oracle_finds(name: str) -> None:
     found = classify(CASES[name].copies, TOPOLOGY)
 
     assert {one.key: one.finding for one in found} == CASES[name].found
@@ -118,10 +119,10 @@ def drawn_worlds(count: int) -> list[Copy]:
     return copies
 
 
-def test_spark_and_plain_python_judge_alike(spark: SparkSession) -> None:
+def test_spark_and_the_oracle_find_the_same(spark: SparkSession) -> None:
     copies = drawn_worlds(400)
 
-    found, totals = judged(spark, copies)
+    found, totals = compared(spark, copies)
 
     assert found == classify(copies, TOPOLOGY)
     assert {one.finding for one in found} == set(FINDINGS)
@@ -134,7 +135,7 @@ def test_spark_and_plain_python_judge_alike(spark: SparkSession) -> None:
 def test_an_origin_that_a_catalog_lists_twice_is_counted(spark: SparkSession) -> None:
     one = copy(1, "/groups/twice")
 
-    _, totals = judged(spark, [copy(0, "/groups/twice"), one, replace(one, xid="/groups/again")])
+    _, totals = compared(spark, [copy(0, "/groups/twice"), one, replace(one, xid="/groups/again")])
 
     assert totals["doubled"] == 1
 
@@ -142,7 +143,9 @@ def test_an_origin_that_a_catalog_lists_twice_is_counted(spark: SparkSession) ->
 def test_the_comparison_hashes_and_never_sorts(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    judge(keyed(frame_of(spark, [copy(0, "/groups/g")])), TOPOLOGY, Observation()).explain()
+    find_differences(
+        hashed(frame_of(spark, [copy(0, "/groups/g")])), TOPOLOGY, Observation()
+    ).explain()
 
     plan = capsys.readouterr().out
     assert "HashAggregate" in plan

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-from replication.reconcile.catalogs import Catalog, CatalogLink
-from replication.reconcile.topology import Topology, topology_of
+from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
+from replication.reconcile.remotecatalog import RemoteCatalog
+from replication.reconcile.topology import Topology, covers, topology_of
 
 GROUP = "/messagegroups/g"
 
 
-def catalog(name: str, *links: CatalogLink) -> Catalog:
-    return Catalog(
-        name=name,
-        url=f"http://{name}:8080",
+def catalog(name: str, *links: ReportedLink) -> SurveyedCatalog:
+    return SurveyedCatalog(
+        remote=RemoteCatalog(name=name, url=f"http://{name}:8080"),
         authority=f"https://{name}.example.com",
         instance=name,
         links=links,
@@ -17,8 +17,8 @@ def catalog(name: str, *links: CatalogLink) -> Catalog:
     )
 
 
-def link(source: str, target: str, *authorities: str, scope: tuple[str, ...] = ()) -> CatalogLink:
-    return CatalogLink(
+def link(source: str, target: str, *authorities: str, scope: tuple[str, ...] = ()) -> ReportedLink:
+    return ReportedLink(
         source=f"http://{source}:8080/",
         target=f"http://{target}:8080",
         authorities=authorities,
@@ -27,8 +27,9 @@ def link(source: str, target: str, *authorities: str, scope: tuple[str, ...] = (
 
 
 def carries(topology: Topology, name: str, authority: str, origin: str = GROUP) -> bool:
-    place = topology.names.index(name)
-    return topology.expects(place, f"https://{authority}.example.com", origin)
+    catalog = topology.coverage[topology.names.index(name)]
+    coverage = catalog.get(f"https://{authority}.example.com")
+    return coverage is not None and any(covers(path, origin) for path in coverage.subtrees)
 
 
 def test_a_link_without_authorities_carries_what_its_source_owns() -> None:
@@ -95,7 +96,7 @@ def test_a_ring_of_relays_settles() -> None:
 
 
 def test_a_source_is_also_found_by_its_authority() -> None:
-    told = CatalogLink(
+    told = ReportedLink(
         source="https://eu.example.com", target="http://hub:8080", authorities=(), scope=()
     )
 

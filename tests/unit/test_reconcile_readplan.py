@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.reconcile.ranges import WHOLE, BucketRange, cover, differing, split
+from replication.reconcile.readplan import ALL_BUCKETS, BucketRange, cover, differing, split
 
 BUCKETS = st.integers(0, 400)
 FINGERPRINTS = st.dictionaries(BUCKETS, st.tuples(st.integers(1, 50), st.integers()))
@@ -35,9 +35,9 @@ def test_a_gap_that_holds_more_than_the_slack_is_not_read() -> None:
 def test_a_split_keeps_every_bucket_once_and_in_order(
     held: dict[int, tuple[int, int]], rows: int
 ) -> None:
-    parts = split([WHOLE], held, rows)
+    parts = split([ALL_BUCKETS], held, rows)
 
-    assert [parts[0].start, parts[-1].stop] == [*WHOLE]
+    assert [parts[0].start, parts[-1].stop] == [*ALL_BUCKETS]
     assert all(one.stop == other.start for one, other in pairwise(parts))
     for part in parts:
         counts = [held[bucket][0] for bucket in sorted(held) if bucket in range(*part)]

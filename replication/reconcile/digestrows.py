@@ -1,0 +1,183 @@
+"""The digest rows of the catalogs, as Arrow batches and as a DataFrame.
+
+A Spark data source reads them; each of its partitions is a range of buckets of one catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pc_csv
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from replication.reconcile.errors import ReconcileError
+from replication.reconcile.readplan import BucketRange, ReadPlan
+from replication.reconcile.remotecatalog import RemoteCatalog
+
+FORMAT = "concord_digests"
+SCHEMA = (
+    "catalog int, authority string, origin string, xid string, "
+    "epoch bigint, deleted boolean, digest string, fp bigint"
+)
+CSV_COLUMNS = {
+    "authority": pa.string(),
+    "origin": pa.string(),
+    "xid": pa.string(),
+    "epoch": pa.int64(),
+    "deleted": pa.bool_(),
+    "digest": pa.string(),
+    "bucket": pa.int32(),
+}
+DIGEST_CHARACTERS = 64
+
+_SENT = [*list(CSV_COLUMNS)[:-1], "fp"]
+_NIBBLES = np.full(256, 16, dtype=np.uint8)
+_NIBBLES[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16)
+_NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
+
+
+def digest_rows(spark: SparkSession, plan: ReadPlan) -> DataFrame:
+    """The rows of all catalogs in one frame, read when an action needs them."""
+    spark.dataSource.register(DigestSource)
+    remotes = [catalog.remote for catalog in plan.catalogs]
+    # Partitions run in this order: catalogs take turns, so that all serve requests at a time.
+    turns = zip_longest(*([(c, *part) for part in parts] for c, parts in enumerate(plan.reads)))
+    return (
+        spark.read.format(FORMAT)
+        .option("catalogs", _json([[remote.name, remote.url] for remote in remotes]))
+        .option("tokens", _json([remote.token for remote in remotes]))
+        .option("reads", _json([part for turn in turns for part in turn if part is not None]))
+        .option("verify", _json(plan.verify))
+        .load()
+    )
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class _BucketsOfCatalog(InputPartition):
+    """The partition that one request reads."""
+
+    catalog: int
+    buckets: BucketRange
+
+
+class DigestSource(DataSource):
+    """`spark.read.format("concord_digests")`: the digest rows of several catalogs.
+
+    Options, as JSON: `catalogs` [[name, URL], …], `tokens` [token or null, …] (Spark's logs
+    mask an option of this name), `reads` [[catalog, from, to], …], `verify`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return SCHEMA
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return _DigestReader(dict(self.options))
+
+
+class _DigestReader(DataSourceReader):
+    def __init__(self, options: dict[str, str]) -> None:
+        catalogs, tokens = orjson.loads(options["catalogs"]), orjson.loads(options["tokens"])
+        self._remotes = [
+            RemoteCatalog(name=name, url=url, token=token)
+            for (name, url), token in zip(catalogs, tokens, strict=True)
+        ]
+        self._reads = orjson.loads(options["reads"])
+        self._verify = orjson.loads(options["verify"])
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [
+            _BucketsOfCatalog(catalog, BucketRange(start, stop))
+            for catalog, start, stop in self._reads
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _BucketsOfCatalog)
+        remote = self._remotes[partition.catalog]
+        for batch in read_rows(remote, partition.buckets, verify=self._verify):
+            catalog = pa.array([partition.catalog] * len(batch), pa.int32())
+            yield pa.RecordBatch.from_arrays(
+                [catalog, *(batch.column(name) for name in _SENT)], names=["catalog", *_SENT]
+            )
+
+
+def read_rows(remote: RemoteCatalog, buckets: BucketRange, *, verify: bool) -> list[pa.RecordBatch]:
+    """All rows of these buckets, tombstones included, each with its fingerprint as `fp`.
+
+    The registry's own row is left out: every catalog has its own, and none is replicated.
+
+    Raises:
+        ReconcileError: the catalog could not be read, or sent malformed rows.
+    """
+    params = {
+        "format": "csv",
+        "from": str(buckets.start),
+        "to": str(buckets.stop),
+        "verify": "true" if verify else "false",
+    }
+    answer = remote.call(
+        lambda client: client.request("GET", "/replication/digests", params=params, largest=None)
+    )
+    try:
+        return [_checked(batch, buckets) for batch in _batches(answer.body)]
+    except (pa.ArrowInvalid, ValueError) as error:
+        reason = " ".join(str(error).split())[:300].rstrip(".")
+        raise ReconcileError(
+            f"Catalog {remote.name} sent malformed rows for the buckets "
+            f"{buckets.start} to {buckets.stop}: {reason}.",
+            "Check that its version of Concord and this job's belong together.",
+        ) from error
+
+
+def _batches(body: bytes) -> Iterator[pa.RecordBatch]:
+    reader = pc_csv.open_csv(
+        pa.BufferReader(body),
+        read_options=pc_csv.ReadOptions(use_threads=False, block_size=1 << 20),
+        convert_options=pc_csv.ConvertOptions(column_types=CSV_COLUMNS, strings_can_be_null=False),
+    )
+    if reader.schema.names != list(CSV_COLUMNS):
+        raise ValueError(f"the header is {','.join(reader.schema.names)}")
+    yield from reader
+
+
+def _checked(batch: pa.RecordBatch, buckets: BucketRange) -> pa.RecordBatch:
+    if any(column.null_count for column in batch.columns):
+        raise ValueError("a value is missing")
+    sent = batch.column("bucket").to_numpy()
+    if sent.size and not (buckets.start <= sent.min() and sent.max() < buckets.stop):
+        raise ValueError(f"bucket {sent.min()} or {sent.max()} was not asked for")
+    batch = batch.append_column("fp", fingerprints(batch.column("digest")))
+    return batch.filter(pc.not_equal(batch.column("origin"), "/"))
+
+
+def fingerprints(digests: pa.StringArray) -> pa.Int64Array:
+    """The first 8 bytes of each hexadecimal digest as a signed, big-endian integer.
+
+    Raises:
+        ValueError: a digest has not 64 hexadecimal digits.
+    """
+    if not len(digests):
+        return pa.array([], pa.int64())
+    if set(pc.binary_length(digests).unique().to_pylist()) != {DIGEST_CHARACTERS}:
+        raise ValueError(f"a digest has not {DIGEST_CHARACTERS} characters")
+    text = np.frombuffer(b"".join(digests.cast(pa.binary()).to_pylist()), dtype=np.uint8)
+    nibbles = _NIBBLES[text.reshape(-1, DIGEST_CHARACTERS)]
+    if nibbles.max() > 15:
+        raise ValueError("a digest is not hexadecimal")
+    first = nibbles[:, 0:16:2] << 4 | nibbles[:, 1:16:2]
+    return pa.array(np.ascontiguousarray(first).view(">i8").ravel().astype(np.int64))
