@@ -333,16 +333,16 @@ def demo(
         bool, typer.Option("--stay", help="Keep the nodes running until Ctrl-C.")
     ] = False,
     report: Annotated[
-        Path, typer.Option(help="Write the report of the comparison to this directory.")
+        Path, typer.Option(help="The directory for the report of the comparison.")
     ] = _DEMO_REPORT,
 ) -> None:
-    """Run a federation of four nodes and show its work, in seven steps and a few minutes.
+    """Run a federation of four nodes on this machine, in seven steps and a few minutes.
 
     Example: concord demo --stay
 
-    Exit codes: 0 every step succeeded; 1 a step failed.
+    Exit codes: 0 every step had the expected result; 1 a step failed.
     """
-    from catalog.demo.play import run_demo
+    from catalog.demo.run import run_demo
 
     if find_spec("pyspark") is None:
         fail("The demo needs Spark.", "Install it with: pip install 'concord[spark]'")

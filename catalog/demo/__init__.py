@@ -1,1 +1,1 @@
-"""A federation of four nodes on this machine that shows, in seven steps, what Concord does."""
+"""A demo in seven steps, with a federation of four nodes on this machine."""

@@ -1,4 +1,4 @@
-"""The demo's four nodes: processes of their own, each with its database in one PostgreSQL."""
+"""The demo's four nodes: a process each, with a database each in one PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ NAMES = ("eu", "us", "hub", "edge")
 
 _START_SECONDS = 60
 _STOP_SECONDS = 15
-# Below the ports that systems give to outgoing connections: one of those must not take a
-# node's port while the node is away.
+# Below the ports of outgoing connections, which could take a node's port while it is down.
 _PORTS = range(20_000, 32_000)
 
 
@@ -32,7 +31,7 @@ class NodeFailed(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """One node of the federation; `process` is `None` while it is away."""
+    """One node of the federation; `process` is `None` while it does not run."""
 
     name: str
     port: int
@@ -48,7 +47,7 @@ class Member:
 
 @dataclass(slots=True, kw_only=True)
 class Federation:
-    """The nodes by name, and the directory that everything of theirs is in."""
+    """The nodes by name, and the directory of their databases and logs."""
 
     directory: Path
     members: dict[str, Member] = field(default_factory=dict)
@@ -63,7 +62,7 @@ class Federation:
         """Start these nodes and wait until each answers.
 
         Raises:
-            NodeFailed: one does not, within a minute.
+            NodeFailed: a node does not answer within a minute.
         """
         for name in names:
             await self._launch(self.members[name])
@@ -71,7 +70,7 @@ class Federation:
             await _wait_until_ready(self.members[name])
 
     async def kill(self, name: str) -> None:
-        """End a node as a power cut would."""
+        """Kill the process of a node."""
         member = self.members[name]
         if member.process is not None:
             with contextlib.suppress(ProcessLookupError):  # It ended by itself.
@@ -93,7 +92,7 @@ class Federation:
             await self.kill(member.name)
 
     def log_tails(self, lines: int = 12) -> Iterator[tuple[str, str]]:
-        """The last words of every node."""
+        """The name and the last lines of the log of every node."""
         for member in self.members.values():
             with contextlib.suppress(OSError):
                 text = member.log.read_text(errors="replace").splitlines()
@@ -113,17 +112,17 @@ class Federation:
                     "CONCORD_DATABASE_URL": member.dsn,
                     "CONCORD_REGISTRY_ID": member.name,
                 },
-                start_new_session=True,  # Ctrl-C is the demo's to handle.
+                start_new_session=True,  # The demo handles Ctrl-C.
             )
 
 
 @contextlib.asynccontextmanager
 async def open_federation() -> AsyncIterator[Federation]:
-    """The four nodes, not started yet. All that is theirs is removed in the end."""
+    """The four nodes, not started yet. Their databases and logs are removed in the end."""
     async with contextlib.AsyncExitStack() as stack:
         made = tempfile.TemporaryDirectory(prefix="concord-demo-", ignore_cleanup_errors=True)
         directory = Path(stack.enter_context(made))
-        # PostgreSQL's account passes through where root runs the demo.
+        # If root runs the demo, PostgreSQL's own account must be able to enter.
         os.chmod(directory, 0o711)
         federation = Federation(directory=directory)
         for name, port in zip(NAMES, _free_ports(len(NAMES)), strict=True):
@@ -138,7 +137,7 @@ async def open_federation() -> AsyncIterator[Federation]:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without settings of Concord: the demo decides about its nodes."""
+    """The environment without settings of Concord, which the demo makes itself."""
     return {name: value for name, value in os.environ.items() if not name.startswith("CONCORD_")}
 
 
@@ -148,7 +147,7 @@ async def _wait_until_ready(member: Member) -> None:
             while not await member.client.is_ready():
                 if member.process is None or member.process.returncode is not None:
                     raise NodeFailed(f"The node {member.name} ended before it answered.")
-                await asyncio.sleep(0.05)  # between two looks
+                await asyncio.sleep(0.05)
     except TimeoutError:
         raise NodeFailed(
             f"The node {member.name} did not answer within {_START_SECONDS} s."

@@ -1,4 +1,4 @@
-"""The hub is away: what happens meanwhile arrives when it is back, deletions included."""
+"""The fifth step of the demo: the hub is killed, and catches up after its restart."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from catalog.client import Refused
 from catalog.demo.convergence import holdings, wait_until_equal
 from catalog.demo.federation import NAMES
-from catalog.demo.opening import ALERT, ENDPOINT, FOLLOWERS, Demo
-from catalog.demo.screen import Unexpected, expect
+from catalog.demo.output import Unexpected, expect
+from catalog.demo.setup import ALERT, ENDPOINT, FOLLOWERS, Demo
 
 _CLOSURES = "/messagegroups/DE.Autobahn.amqp"
 _TIDES = "/messagegroups/DE.Example.Tides"
@@ -16,7 +16,7 @@ _AVRO = "/schemagroups/Microsoft.OpenData.US.NOAA.avro"
 _ALL_CLEAR = "/messagegroups/NWS.Alerts/messages/NWS.Alerts.AllClear"
 
 
-async def survive_absence(demo: Demo) -> None:
+async def survive_outage(demo: Demo) -> None:
     demo.screen.step("The hub dies, the regions go on")
     federation, received = demo.federation, len(demo.subscriber.events)
     before, _ = await wait_until_equal(federation, *FOLLOWERS)
@@ -24,8 +24,8 @@ async def survive_absence(demo: Demo) -> None:
     demo.screen.say("The hub's process was killed (SIGKILL). Meanwhile, at eu and us:")
     await _change_regions(demo)
     kept = await holdings(federation.client("edge"))
-    expect(dict(kept) == dict(before), "edge to go on serving what it has", "something else")
-    demo.screen.done("edge goes on serving what it had: no news, and nothing lost")
+    expect(dict(kept) == dict(before), "edge to go on serving all that it had", "other entities")
+    demo.screen.done("edge goes on serving all that it had, without updates")
     await federation.start("hub")
     held, took = await wait_until_equal(federation, *FOLLOWERS)
     demo.screen.done(f"hub is back on the same port; {took:.1f} s later hub and edge agree again")

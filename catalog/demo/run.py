@@ -1,4 +1,4 @@
-"""Plays the demo from its first step to its last, and cleans up after it."""
+"""Runs the steps of the demo, and cleans up after them."""
 
 from __future__ import annotations
 
@@ -8,70 +8,64 @@ from pathlib import Path
 
 from catalog.client import ClientError
 from catalog.client.sink import open_sink
-from catalog.demo.absence import survive_absence
+from catalog.demo.convergence import show_convergence, show_counts
+from catalog.demo.damage import reconcile_damage
 from catalog.demo.federation import NAMES, Federation, NodeFailed, open_federation
-from catalog.demo.opening import (
-    Demo,
-    import_documents,
-    link_nodes,
-    show_convergence,
-    show_counts,
-    start_nodes,
-)
-from catalog.demo.repair import reconcile_damage
-from catalog.demo.screen import Screen, Unexpected
+from catalog.demo.outage import survive_outage
+from catalog.demo.output import Screen, Unexpected
+from catalog.demo.setup import Demo, import_documents, link_nodes, start_nodes
 from catalog.store.server import EmbeddedPostgresError
 
 INTERRUPTED = 130
 
 
 def run_demo(*, report: Path, stay: bool) -> int:
-    """Play the demo.
+    """Run the demo.
 
     Args:
-        report: the directory that Spark's report is kept in.
+        report: the directory for Spark's report.
         stay: keep the nodes running in the end, until Ctrl-C.
 
     Returns:
-        the exit code: 0, or 1 if something did not come out as it must.
+        the exit code: 0, or 1 if a step failed.
     """
     screen = Screen()
     try:
-        return asyncio.run(_play(screen, report, stay=stay))
+        return asyncio.run(_run(screen, report, stay=stay))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        screen.say("\nStopped early. Nothing runs on, and nothing is left behind.")
+        screen.say("\nStopped early. No process runs on, and no files are left.")
         return INTERRUPTED
 
 
-async def _play(screen: Screen, report: Path, *, stay: bool) -> int:
-    this = asyncio.current_task()
-    assert this is not None
+async def _run(screen: Screen, report: Path, *, stay: bool) -> int:
+    task = asyncio.current_task()
+    assert task is not None
     for name in (signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(name, this.cancel)
+        asyncio.get_running_loop().add_signal_handler(name, task.cancel)
     try:
         async with open_federation() as federation:
-            return await _attempt(Demo(federation=federation, screen=screen, report=report), stay)
+            return await _run_steps(Demo(federation=federation, screen=screen, report=report), stay)
     except (EmbeddedPostgresError, NodeFailed) as error:
         screen.console.print(f"[bold red]The demo could not begin.[/] {error}")
         return 1
 
 
-async def _attempt(demo: Demo, stay: bool) -> int:
+async def _run_steps(demo: Demo, stay: bool) -> int:
     try:
-        await _run_steps(demo, stay)
+        await _steps(demo, stay)
     except (Unexpected, NodeFailed, ClientError) as failure:
         _show_failure(demo.screen, demo.federation, failure)
         return 1
     return 0
 
 
-async def _run_steps(demo: Demo, stay: bool) -> None:
+async def _steps(demo: Demo, stay: bool) -> None:
     await start_nodes(demo)
     async with open_sink(demo.subscriber.receive) as sink:
         await link_nodes(demo, sink)
         await import_documents(demo)
         await show_convergence(demo)
-        await survive_absence(demo)
+        await survive_outage(demo)
         await reconcile_damage(demo)
         await _conclude(demo)
         if stay:
@@ -97,7 +91,7 @@ async def _stay(demo: Demo) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
     await stop.wait()
-    demo.screen.say("Stopping the nodes; all that was theirs is removed.")
+    demo.screen.say("Stopping the nodes and removing their databases.")
 
 
 def _show_failure(screen: Screen, federation: Federation, failure: Exception) -> None:

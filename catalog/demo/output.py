@@ -1,4 +1,4 @@
-"""What the demo shows: its steps, short accounts of them, and what it expected but did not see."""
+"""The output of the demo on the console, and the error of a step that failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEPS = 7
 
 
 class Unexpected(Exception):
-    """A step did not come out as it must."""
+    """A step did not have the expected result."""
 
     def __init__(self, expected: str, seen: str) -> None:
         super().__init__(f"Expected {expected}; seen: {seen}.")
@@ -22,13 +22,13 @@ class Unexpected(Exception):
 
 
 def expect(holds: bool, expected: str, seen: str) -> None:
-    """Go on only if it holds."""
+    """Raise `Unexpected` unless `holds`."""
     if not holds:
         raise Unexpected(expected, seen)
 
 
 class Screen:
-    """A console that knows how many steps there are and when the first one began."""
+    """A console that numbers the steps, and measures the time since the first."""
 
     def __init__(self) -> None:
         self.console = Console(highlight=False)
@@ -47,11 +47,11 @@ class Screen:
         )
 
     def say(self, text: str) -> None:
-        """One plain sentence of account."""
+        """Print a sentence."""
         self.console.print(text)
 
     def done(self, text: str) -> None:
-        """One fact that was checked."""
+        """Print a fact that was checked."""
         self.console.print(f"[green]✓[/] {text}")
 
     def table(self, *columns: str, rows: Iterable[Sequence[str]]) -> None:

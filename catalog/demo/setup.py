@@ -1,0 +1,90 @@
+"""The first three steps of the demo: start four catalogs, link them, import documents."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from catalog.commands.documentfile import read_document
+from catalog.commands.import_.importing import import_document
+from catalog.demo.federation import NAMES, Federation
+from catalog.demo.output import Screen, expect
+from catalog.demo.subscriber import Subscriber
+
+FOLLOWERS = ("hub", "edge")
+ALERT = "/messagegroups/DE.DWD.Weather/messages/DE.DWD.Weather.Alert"
+ENDPOINT = "/endpoints/NWS.Alerts.Kafka"
+NOAA = "/messagegroups/Microsoft.OpenData.US.NOAA"
+WATER_LEVEL = f"{NOAA}/messages/Microsoft.OpenData.US.NOAA.WaterLevel"
+SCHEMA = "/schemagroups/DE.DWD.CDC.jstruct/schemas/DE.DWD.CDC.StationMetadata"
+
+_DATA = Path(__file__).parent / "data"
+REGIONS = ("eu", "us")
+_KINDS = ("endpoints", "messages", "schemas")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    """The nodes, the screen and the subscriber, which all steps share."""
+
+    federation: Federation
+    screen: Screen
+    report: Path
+    subscriber: Subscriber = field(default_factory=Subscriber)
+
+
+async def start_nodes(demo: Demo) -> None:
+    demo.screen.step("Start four catalogs")
+    demo.screen.say(
+        "eu and us are regional catalogs, hub gathers both, edge is a consumer that talks to "
+        "the hub only. Each is a process with its own database in one embedded PostgreSQL."
+    )
+    await demo.federation.start(*NAMES)
+    rows = []
+    for name in NAMES:
+        shake = await demo.federation.client(name).handshake()
+        url = demo.federation[name].url
+        expect(shake["authority"] == url, f"{name} to be the authority {url}", shake["authority"])
+        rows.append((name, url, shake["instance"]))
+    demo.screen.table("node", "URL, which is its authority", "instance", rows=rows)
+
+
+async def link_nodes(demo: Demo, sink: str) -> None:
+    demo.screen.step("Link them, and subscribe")
+    hub, edge = demo.federation.client("hub"), demo.federation.client("edge")
+    for name in REGIONS:
+        source = demo.federation[name].url
+        await hub.add_link({"id": name, "source": source, "mode": "events"})
+        demo.screen.done(f"hub follows {name}, woken by its events")
+    await edge.add_link(
+        {
+            "id": "hub",
+            "source": demo.federation["hub"].url,
+            "mode": "events",
+            "authorities": ["*"],
+        }
+    )
+    demo.screen.done("edge follows hub, which relays for eu and us")
+    subscription = await hub.subscribe(
+        {"sink": sink, "protocol": "HTTP", "protocolsettings": {"contentmode": "structured"}}
+    )
+    demo.screen.done(f"an ordinary subscriber listens to hub: {subscription['id']}")
+
+
+async def import_documents(demo: Demo) -> None:
+    demo.screen.step("Import real definitions")
+    rows = []
+    for name in REGIONS:
+        for path in sorted((_DATA / name).glob("*.json")):
+            began = time.monotonic()
+            document = read_document(path, migrate=True)
+            client = demo.federation.client(name)
+            imported = await import_document(client, document, keep_going=False)
+            seen = "; ".join(violation.title for violation in imported.violations)
+            expect(imported.is_imported, f"{path.name} to be imported", seen)
+            took = f"{time.monotonic() - began:.2f} s"
+            held = (str(imported.counts.get(kind, 0)) for kind in _KINDS)
+            rows.append((name, path.name.partition(".")[0], *held, took))
+    demo.screen.table("into", "document", *_KINDS, "took", rows=rows)
+    demo.screen.done(f"{len(rows)} documents of public data feeds are in, through the public API")
