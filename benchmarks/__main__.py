@@ -1,4 +1,4 @@
-"""The `python -m benchmarks` command: runs the named benchmarks, or all, and shows the figures."""
+"""The command `python -m benchmarks`: run the named benchmarks, or all, and print the figures."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _LONGEST_SECONDS = 180
 
 
 def main() -> None:
-    """Exit with 0 when every benchmark ran, whatever it reached; with 1 when one could not."""
+    """Exit with 0 if every benchmark ran, even if it missed its aim, else with 1."""
     arguments = _parse()
     console = Console()
     names = arguments.names or list(BENCHMARKS)
@@ -63,7 +63,7 @@ def main() -> None:
         about = facts(directory)
         print_facts(console, about)
         if is_busy():
-            console.print("[yellow]The machine is not idle: do not quote what follows.[/]")
+            console.print("[yellow]The machine is not idle: do not quote these figures.[/]")
         size = QUICK if arguments.quick else FULL
         figures, failed = uvloop.run(_run(names, size, directory, console))
     print_figures(console, figures)
@@ -77,7 +77,9 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--quick", action="store_true", help="measure less, in half a minute")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the figures to this file, too"
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(BENCHMARKS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
@@ -87,7 +89,7 @@ def _parse() -> argparse.Namespace:
 async def _run(
     names: Sequence[str], size: Size, directory: Path, console: Console
 ) -> tuple[list[Figure], list[str]]:
-    # Ended in any way, the servers that this run started end with it.
+    # Cancelled by SIGTERM, a run still stops the servers that it started.
     current = asyncio.current_task()
     assert current is not None, "this is a coroutine of a task"
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, current.cancel)
@@ -98,7 +100,7 @@ async def _run(
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
                 figures += await BENCHMARKS[name](size, directory)
-        # Whatever goes wrong in one, the figures of the others are worth having.
+        # The figures of the other benchmarks count even if one fails.
         except Exception as error:
             failed.append(name)
             cause = _leaf(error)

@@ -1,4 +1,4 @@
-"""When changes arrived: events at a sink, or entities in a catalog's change feed."""
+"""The arrival times of changes: as events at a sink, or in a catalog's change feed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _POLL_SECONDS = 20
 
 @dataclass(slots=True)
 class Arrivals:
-    """The first time that each message was heard of, by its xid, since `clear`."""
+    """The time of the first arrival for each message, by xid, since `clear`."""
 
     times: dict[str, float] = field(default_factory=dict)
 
     def note(self, xid: str) -> None:
-        """Something arrived about a message, or about one of its versions."""
+        """Record an arrival for a message, given its xid or that of one of its versions."""
         self.times.setdefault("/".join(xid.split("/")[:5]), time.perf_counter())
 
     def clear(self) -> None:
@@ -32,7 +32,7 @@ class Arrivals:
 
 @contextlib.asynccontextmanager
 async def sink(arrivals: Arrivals, port: int) -> AsyncIterator[str]:
-    """A web server that takes events, and also the paths that a bare server sends on."""
+    """A web server that records events, and the requests that a bare server forwards."""
 
     async def take(request: web.Request) -> web.Response:
         arrivals.note(unquote(request.headers.get("ce-subject", request.path)))

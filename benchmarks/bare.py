@@ -1,4 +1,4 @@
-"""The physical baseline: bare aiohttp handlers that do only what the work cannot do without.
+"""The physical baseline: aiohttp handlers that do only the indispensable part of the work.
 
 It runs as a process of its own on uvloop, with the same embedded PostgreSQL as a node,
 durable in the same way, and with as many database connections.
@@ -47,12 +47,12 @@ AHEAD: web.AppKey[asyncio.Queue[str]] = web.AppKey("ahead", asyncio.Queue)
 
 
 async def get(request: web.Request) -> web.Response:
-    """The same bytes as a node's answer."""
+    """Answer with the same bytes as a node."""
     return web.Response(body=request.app[BODY], content_type="application/json")
 
 
 async def put(request: web.Request) -> web.Response:
-    """One transaction of three inserts."""
+    """Run one transaction of three inserts."""
     body = await request.read()
     xid = f"{request.path}?{next(_numbers)}"
     text = body.decode()
@@ -66,7 +66,7 @@ async def put(request: web.Request) -> web.Response:
 
 
 async def rows(request: web.Request) -> web.StreamResponse:
-    """All rows in order, as they are."""
+    """Stream all rows in order, unchanged."""
     response = web.StreamResponse()
     await response.prepare(request)
     async with request.app[POOL].acquire() as connection, connection.transaction():
@@ -137,7 +137,7 @@ async def _database(directory: Path) -> AsyncIterator[asyncpg.Pool]:
 
 
 async def _run_ahead(queue: asyncio.Queue[str], target: str) -> None:
-    """Tell the next server of every path that was written, one by one."""
+    """Forward the path of every write to the next server, one at a time."""
     async with aiohttp.ClientSession() as session:
         while True:
             path = await queue.get()
@@ -146,7 +146,7 @@ async def _run_ahead(queue: asyncio.Queue[str], target: str) -> None:
 
 
 async def serve(arguments: argparse.Namespace) -> None:
-    """Serve until the process is told to stop."""
+    """Serve until SIGINT or SIGTERM."""
     app = web.Application(client_max_size=_LARGEST)
     app[BODY] = arguments.body.read_bytes() if arguments.body else b"{}"
     app.add_routes(
@@ -180,9 +180,9 @@ async def serve(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--body", type=Path, help="a file: what GET answers with")
-    parser.add_argument("--directory", type=Path, help="where its PostgreSQL keeps its data")
-    parser.add_argument("--ahead", help="a URL: gets a PUT after every transaction")
+    parser.add_argument("--body", type=Path, help="a file with the answer to every GET")
+    parser.add_argument("--directory", type=Path, help="the data directory of its PostgreSQL")
+    parser.add_argument("--ahead", help="the URL that gets a PUT after every transaction")
     uvloop.run(serve(parser.parse_args()))
 
 

@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.05
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """Entities per second, from the link's creation until all digest buckets are equal."""
+    """Measure entities per second, until all digest buckets are equal."""
     groups, count = size.replica_groups, entities_in(size.replica_groups, REPLICATED_PER_GROUP)
     data = directory / "bootstrap-bare"
     async with node(directory, "bootstrap-source") as source:
@@ -53,7 +53,7 @@ async def seed(url: str, groups: int) -> None:
 
 
 async def _copy_seconds(url: str, source: str, count: int) -> float:
-    """How long a bare reader takes for the source's snapshot.
+    """Return the seconds that a bare reader takes for the source's snapshot.
 
     Raises:
         ValueError: the snapshot does not have as many entities as were written.
@@ -81,7 +81,7 @@ async def _follow_seconds(replica: str, source: str) -> float:
 
 
 async def until_equal(target: Client, link: str, wanted: Any) -> None:
-    """Wait for the link's first cursor, which is cheap to look at, then for equal buckets."""
+    """Wait for the link's first cursor, which is cheap to read, then for equal fingerprints."""
 
     async def has_cursor() -> bool:
         return (await target.link(link)).get("cursor") is not None
@@ -101,5 +101,5 @@ async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def fingerprints(client: Client) -> Any:
-    """What two catalogs have to agree on, without what is each one's own."""
+    """The bucket fingerprints of a catalog, which are equal in equal catalogs."""
     return (await client.get("/replication/digests"))["buckets"]

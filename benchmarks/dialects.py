@@ -1,7 +1,7 @@
-"""What it costs to translate between a dialect and the native model, against a native request.
+"""The cost of the translation between a dialect and the native model, against a native request.
 
-Each translation is timed as the pure function that it is. The whole request through the
-dialect is timed beside the native one, too: it reads or locks what the dialect needs.
+Each translation is timed as a pure function. The whole request through the dialect is timed,
+too, because it may read or lock more than the native one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Request = Callable[[str, int], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """The same done natively and through a dialect, and the translation alone."""
+    """A native request, its equivalent through a dialect, and the translation alone."""
 
     name: str
     native: Request
@@ -50,7 +50,7 @@ class Case:
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """Microseconds of each translation; the baseline is the native request."""
+    """Measure each translation in microseconds; the baseline is the native request."""
     async with node(directory, "dialect-node") as url, connected(url, 1) as (connection,):
         await _write(connection, url)
         cases = _cases()
@@ -134,7 +134,7 @@ def _cases() -> list[Case]:
 
 
 def _stored() -> tuple[Entity, Entity]:
-    """A message with one version, as the store has them."""
+    """A version and its message, as the store has them."""
     at = parse_time("2026-01-01T00:00:00Z")
     common: dict[str, Any] = {
         "authority": _AUTHORITY,

@@ -22,13 +22,13 @@ _MEBIBYTE = 1024 * 1024
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """Entities per second of `/export`, and by how much the node grows meanwhile."""
+    """Measure entities per second of `/export`, and the growth of the node's memory."""
     groups, count = size.replica_groups, entities_in(size.replica_groups, REPLICATED_PER_GROUP)
     data = directory / "export-bare-data"
     async with node(directory, "export-node") as url:
         await seed(url, groups)
     async with (
-        # Started anew, since the import's memory would hide the export's.
+        # A new process: memory left over from the import would hide that of the export.
         node_process(directory, "export-node") as (url, pid),
         bare(directory, "export-bare", "--directory", str(data)) as bare_url,
     ):
@@ -39,7 +39,7 @@ async def run(size: Size, directory: Path) -> list[Figure]:
         for number in range(size.rounds + 1):
             length, seconds = await _read(f"{url}/export")
             _, bare_seconds = await _read(f"{bare_url}/rows")
-            if number:  # The first round warms both up.
+            if number:  # The first round is a warm-up.
                 rates.append(count / seconds)
                 baselines.append(count / bare_seconds)
         growth = (peak_of(pid) - before) / _MEBIBYTE
@@ -71,7 +71,7 @@ async def _seed_bare(url: str, groups: int) -> None:
 
 
 async def _read(url: str) -> tuple[int, float]:
-    """How many bytes an answer has, and how many seconds it takes to read them all."""
+    """Read an answer to its end; return its number of bytes and the seconds that it took."""
     started, length = time.perf_counter(), 0
     async with (
         aiohttp.ClientSession(raise_for_status=True) as session,

@@ -1,7 +1,7 @@
-"""What clients notice while each change goes to a thousand sinks, against the same without sinks.
+"""Latency of reads and changes while each change goes to a thousand sinks, against no sinks.
 
-Four clients read a message every 20 ms, unless an answer takes longer. The sinks are in a process
-of their own, each with a connection of its own.
+Four clients read a message every 20 ms, unless an answer takes longer. The sinks run in one
+separate process, with a connection each.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _AIM = Aim(bound=25, is_most=True)
 
 @dataclass(slots=True)
 class Noticed:
-    """Seconds: of each read, of each change, and until a change had reached every sink."""
+    """The seconds of each read, of each change, and until a change had reached every sink."""
 
     reads: list[float] = field(default_factory=list)
     changes: list[float] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Noticed:
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """Milliseconds of reads and changes, beside single changes and beside many at once."""
+    """Measure reads and changes in milliseconds, during single changes and during a burst."""
     async with node(directory, "fan-out-node") as url, _sinks(directory) as port:
         async with connected(url, 1) as (connection,):
             body = orjson.dumps(document("g", 1, _MESSAGES))
@@ -91,7 +91,7 @@ def _figures(beside: str, noticed: Noticed, alone: Noticed) -> list[Figure]:
 
 
 async def _single_changes(url: str, port: int, size: Size, *, sinks: int) -> Noticed:
-    """One change a second."""
+    """Make one change a second."""
     noticed = Noticed()
     async with _reading(url, noticed), connected(url, 1) as (connection,):
         for _ in range(round(size.latency_seconds)):
@@ -102,7 +102,7 @@ async def _single_changes(url: str, port: int, size: Size, *, sinks: int) -> Not
 
 
 async def _burst(url: str, port: int) -> Noticed:
-    """Many changes, one right after the other."""
+    """Make many changes without a pause."""
     noticed = Noticed()
     async with _reading(url, noticed), connected(url, 1) as (connection,):
         await _change(url, port, connection, noticed, changes=_BURST, sinks=_SINKS)
@@ -125,19 +125,19 @@ async def _change(
         while await _taken(counter, port) < before + changes * sinks:
             if time.perf_counter() > deadline:
                 raise TimeoutError("a change did not reach every sink")
-            await asyncio.sleep(0.005)  # between two looks
+            await asyncio.sleep(0.005)
         noticed.arrivals.append(time.perf_counter() - started)
 
 
 async def _taken(counter: Connection, port: int) -> int:
-    """How many events the sinks have taken."""
+    """The number of events that the sinks have received."""
     request = get_request(f"http://127.0.0.1:{port}", "/count")
     return int(body_of(await counter.request(request)))
 
 
 @contextlib.asynccontextmanager
 async def _reading(url: str, noticed: Noticed) -> AsyncIterator[None]:
-    """Read messages meanwhile."""
+    """Read messages while the context is open."""
     async with connected(url, _READERS) as connections, asyncio.TaskGroup() as group:
         readers = [
             group.create_task(_read_on(url, connection, noticed)) for connection in connections

@@ -1,4 +1,4 @@
-"""One measured figure: what was reached, its physical baseline, and what it aims at."""
+"""A measured figure with its physical baseline and its aim."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One row of the result. `note` says what was counted, in a few words."""
+    """One row of the result. `note` describes the measurement in a few words."""
 
     name: str
     unit: str
@@ -36,7 +36,7 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """The value in terms of the baseline: 1 is as good as the machine allows."""
+        """The value divided by the baseline: 1 is the best that the machine allows."""
         return self.value / self.baseline if self.baseline else None
 
     def as_json(self) -> dict[str, Any]:
@@ -57,6 +57,6 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def spread(values: Sequence[float], baselines: Sequence[float]) -> str:
-    """How far the ratios of the single rounds lie apart: what a disturbed machine does."""
+    """The range of the ratios of single rounds; it is wide on a machine that is not idle."""
     ratios = [value / baseline for value, baseline in zip(values, baselines, strict=True)]
     return f"rounds {min(ratios):.2f} to {max(ratios):.2f}"

@@ -1,8 +1,7 @@
 """Filtered and sorted pages of a collection, against a GET of one entity of the same node.
 
-Every request goes around the answers that a node remembers, so all of them are made from
-the database. Only the size of a whole collection is remembered, and each page asks the database
-whether it is still right: nobody writes meanwhile, else pages would count again.
+Requests bypass the cache of answers, so all answers come from the database. Only the size of a
+whole collection is cached; without writes, each page validates it and need not count again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Made = Callable[[int], str]
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """Milliseconds of each kind of page, one request after the other."""
+    """Measure each kind of page in milliseconds, one request at a time."""
     async with node(directory, "find-node") as url, connected(url, 1) as (connection,):
         await _write(connection, url)
         found = {"one": _one, **{name: path for name, (path, _) in _PAGES.items()}}

@@ -1,9 +1,8 @@
 """GET of a message, against a bare handler that answers with the same bytes.
 
-A node remembers its latest answers until the next write, so there are two figures. One reads
-few messages again and again, which the memory answers. The other goes round more messages
-than the memory holds, so that every answer is made from the database; it is the one to
-expect wherever somebody writes.
+A node caches its latest answers until the next write, so there are two figures. One reads few
+messages repeatedly, from the cache. The other reads more messages in turn than the cache holds,
+so that every answer comes from the database, as in a catalog that is written to.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from benchmarks.size import Size
 _PER_GROUP = 100
 _GROUPS_AT_ONCE = 20
 _FEW = 96
-_MANY = 20_000  # Twice what a node remembers.
+_MANY = 20_000  # Twice the size of the cache.
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """Requests per second of one node, and of the bare handler."""
+    """Measure requests per second of one node, and of the bare handler."""
     groups = -(-_MANY // _PER_GROUP)
     paths = [
         f"/messagegroups/g{group}/messages/m{number}"
@@ -60,7 +59,7 @@ async def _shown(url: str, path: str) -> bytes:
 
 
 def _streams(url: str, paths: Sequence[str], count: int) -> list[Iterator[bytes]]:
-    """Each connection goes round messages of its own."""
+    """A stream of requests for each connection, for messages of its own."""
     requests = [get_request(url, path) for path in paths]
     return [itertools.cycle(requests[n::count]) for n in range(count)]
 
@@ -69,13 +68,13 @@ async def _compare(
     name: str, size: Size, url: str, bare_url: str, paths: Sequence[str], length: int
 ) -> Figure:
     rates: dict[str, list[float]] = {url: [], bare_url: []}
-    # They go on from round to round: starting anew would read again what is remembered.
+    # Streams continue from round to round: from the start they would read cached answers.
     streams = {target: _streams(target, paths, size.connections) for target in rates}
     busiest = 0.0
     for number in range(size.rounds + 1):
         for target, found in rates.items():
             done = await run_load(target, streams[target], size.round_seconds)
-            if number:  # The first round warms both up.
+            if number:  # The first round is a warm-up.
                 found.append(done.rate)
                 busiest = max(busiest, done.generator_cpu)
     return Figure(

@@ -16,7 +16,7 @@ from catalog.client import Client
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """Entities and messages per second; each round imports groups that are new."""
+    """Measure entities and messages per second; each round imports new groups."""
     data = directory / "import-bare"
     async with (
         node(directory, "import-node") as url,
@@ -32,7 +32,7 @@ async def run(size: Size, directory: Path) -> list[Figure]:
 
 
 async def _import_seconds(url: str, body: bytes) -> float:
-    """How long one `POST /` takes, until its response has arrived whole."""
+    """Return the seconds that one `POST /` takes, until the end of its response."""
     async with connected(url, 1) as (connection,):
         started = time.perf_counter()
         await connection.request(send_request("POST", url, "/", body))
@@ -40,11 +40,7 @@ async def _import_seconds(url: str, body: bytes) -> float:
 
 
 async def _check(url: str, size: Size) -> None:
-    """A figure counts only if everything that was imported is there.
-
-    Raises:
-        ValueError
-    """
+    """Raise `ValueError` unless all imported messages are there."""
     async with Client.open(url) as client:
         groups = [group async for _, group in client.items("/messagegroups")]
     counts = [group["messagescount"] for group in groups if "authority" not in group]

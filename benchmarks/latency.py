@@ -1,8 +1,8 @@
-"""How long a change takes to arrive somewhere while many are made at a fixed rate.
+"""The time until a change arrives at its destination, while changes are made at a fixed rate.
 
-The time runs from the response of the PUT to the arrival; what arrives before the response
-counts as 0. The baseline is a chain of bare servers: each does its transaction of three
-inserts and sends the path on with one PUT, the last one to the sink.
+The time runs from the response of the PUT to the arrival; an arrival before the response counts
+as 0. The baseline is a chain of bare servers: each runs its transaction of three inserts and
+forwards the path with one PUT, the last one to the sink.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Way = Callable[[Path, Arrivals], AbstractAsyncContextManager[str]]
 
 
 class NotArrived(Exception):
-    """Some changes did not arrive in time, or what arrived cannot be about them."""
+    """Some changes did not arrive in time, or something arrived before its change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """When the PUT of one change was sent, and when its response was there."""
+    """The times when the PUT of a change was sent, and when its response had arrived."""
 
     sent: float
     at: float
@@ -63,7 +63,7 @@ def figures(where: str, times: list[float], bare_times: list[float], size: Size)
 
 
 async def measure(way: Way, size: Size, directory: Path, share: float = 1.0) -> list[float]:
-    """Seconds that each change took. `way` starts the servers; its answer takes the PUTs.
+    """Measure the seconds of each change. `way` starts servers and yields the URL for the PUTs.
 
     Raises:
         NotArrived
@@ -80,24 +80,24 @@ async def measure(way: Way, size: Size, directory: Path, share: float = 1.0) -> 
 
 
 def _taken(arrived: float, change: Answered) -> float:
-    """An arrival before the request would be about something else, and hide the real one."""
+    """The seconds of a change. An arrival before its request is an error: it hides the real one."""
     if arrived < change.sent:
         raise NotArrived("something arrived about a message before it was changed")
     return max(0.0, arrived - change.at)
 
 
 async def _warm_up(url: str, connection: Connection, arrivals: Arrivals) -> None:
-    """Make changes until one arrives, so that every connection on the way is there."""
+    """Make changes until one arrives, so that all connections are open."""
     async with asyncio.timeout(_ARRIVE_SECONDS):
         while _WARM not in arrivals.times:
             await connection.request(_change(url, _WARM))
-            await asyncio.sleep(0.1)  # a few connections are made meanwhile
+            await asyncio.sleep(0.1)
 
 
 async def _write(
     url: str, connections: list[Connection], xids: list[str], interval: float
 ) -> dict[str, Answered]:
-    """Change each message once, at a fixed rate; the answer is when each PUT was answered.
+    """Change each message once, at a fixed rate; return the times of each PUT.
 
     A slow answer does not delay the changes after it: that would hide its cost.
     """
@@ -131,12 +131,12 @@ async def _all_arrived(arrivals: Arrivals, answered: Mapping[str, Answered]) -> 
     while missing := answered.keys() - arrivals.times.keys():
         if time.perf_counter() > deadline:
             raise NotArrived(f"{len(missing)} of {len(answered)} changes did not arrive")
-        await asyncio.sleep(0.05)  # between two looks
+        await asyncio.sleep(0.05)
 
 
 @contextlib.asynccontextmanager
 async def changing_node(directory: Path, name: str) -> AsyncIterator[str]:
-    """A node that has every message that will be changed."""
+    """A node with all the messages that will be changed."""
     async with node(directory, name) as url:
         async with connected(url, 1) as (connection,):
             for prefix, groups, messages in (("g", _GROUPS, 40), ("warm", 1, 1)):

@@ -1,7 +1,7 @@
 """The load generator: keep-alive connections that send requests built beforehand.
 
-It reads as little of a response as it can: an HTTP client library costs more than the
-servers that are measured here.
+It parses as little of a response as possible: an HTTP client library takes more time than the
+servers that are measured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LENGTH = b"\r\ncontent-length:"
 
 
 class LoadError(Exception):
-    """A server answered with something else than a success, or not at all."""
+    """A server did not answer, or not with a success."""
 
 
 class Connection(asyncio.Protocol):
@@ -36,7 +36,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     async def request(self, data: bytes) -> bytes:
-        """Send a whole request; the answer is the whole response, head and body.
+        """Send a whole request; return the whole response, head and body.
 
         Raises:
             LoadError: the status is not a success, or the connection was lost.
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
 
 
 def _end_of_response(received: bytes) -> int:
-    """Where the response ends, or 0 while its head is not complete."""
+    """The length of the response, or 0 while its head is not complete."""
     head = received.find(_HEAD_END)
     if head < 0:
         return 0
@@ -85,7 +85,7 @@ def _end_of_response(received: bytes) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What one round of load found."""
+    """The result of one round of load."""
 
     requests: int
     seconds: float
@@ -98,7 +98,7 @@ class Round:
 
 @contextlib.asynccontextmanager
 async def connected(url: str, count: int) -> AsyncIterator[list[Connection]]:
-    """As many connections to the server of a URL."""
+    """Open `count` connections to the server of a URL."""
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
     host, port = parts.hostname or "127.0.0.1", parts.port or 80
@@ -143,12 +143,12 @@ async def _send_until(connection: Connection, stream: Iterator[bytes], deadline:
 
 
 def get_request(url: str, path: str, headers: str = "") -> bytes:
-    """A GET; further header lines end with CR LF each."""
+    """Build a GET; each line of `headers` ends with CR LF."""
     return f"GET {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n{headers}\r\n".encode()
 
 
 def send_request(method: str, url: str, path: str, body: bytes) -> bytes:
-    """A request with a JSON body."""
+    """Build a request with a JSON body."""
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"

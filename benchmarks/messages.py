@@ -1,4 +1,4 @@
-"""The message definitions that are written: alike in size to those of real catalogs."""
+"""The message definitions that benchmarks write, of the size of those in real catalogs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def message(name: str, text: str = "") -> dict[str, Any]:
 
 
 def document(prefix: str, groups: int, messages: int, *, first: int = 0) -> dict[str, Any]:
-    """A document for `POST /`: as many groups from `first` on, each with as many messages."""
+    """A document for `POST /`: groups numbered from `first`, with so many messages each."""
     return {
         "messagegroups": {
             f"{prefix}{group}": {
@@ -40,5 +40,5 @@ def document(prefix: str, groups: int, messages: int, *, first: int = 0) -> dict
 
 
 def entities_in(groups: int, messages: int) -> int:
-    """Groups, messages, and one version of each message."""
+    """The number of entities: groups, messages, and one version of each message."""
     return groups * (1 + 2 * messages)

@@ -1,4 +1,4 @@
-"""Starts servers as processes of their own: nodes, and the bare ones they are compared with."""
+"""Starts servers in separate processes: nodes, and the bare servers of the baselines."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _STOP_SECONDS = 20
 
 
 class StartError(Exception):
-    """A server ended, or did not listen in time; the message has the end of its log."""
+    """A server ended or did not listen in time; the message has the end of its log."""
 
 
 @contextlib.asynccontextmanager
 async def node(directory: Path, name: str, **settings: str) -> AsyncIterator[str]:
-    """A node with an embedded PostgreSQL of its own; the answer is its URL.
+    """Run a node with its own embedded PostgreSQL; yield its URL.
 
     Args:
-        directory: holds its data directory and its log.
-        name: of the node, among those of this run.
-        settings: more of the node's settings, as `CONCORD_*` without the prefix.
+        directory: the parent of its data directory and its log.
+        name: the name of the node, unique in this run.
+        settings: further settings of the node, as `CONCORD_*` without the prefix.
     """
     async with node_process(directory, name, **settings) as (url, _):
         yield url
@@ -38,7 +38,7 @@ async def node(directory: Path, name: str, **settings: str) -> AsyncIterator[str
 async def node_process(
     directory: Path, name: str, **settings: str
 ) -> AsyncIterator[tuple[str, int]]:
-    """As `node`, with the id of its process beside its URL."""
+    """As `node`; yield its URL and the id of its process."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     chosen = {
@@ -55,7 +55,7 @@ async def node_process(
 
 @contextlib.asynccontextmanager
 async def bare(directory: Path, name: str, *arguments: str) -> AsyncIterator[str]:
-    """A bare server (see `benchmarks.bare`); the answer is its URL."""
+    """Run a bare server (see `benchmarks.bare`); yield its URL."""
     async with server([*BARE_COMMAND, *arguments], directory, name) as (url, _):
         yield url
 
@@ -64,7 +64,7 @@ async def bare(directory: Path, name: str, *arguments: str) -> AsyncIterator[str
 async def server(
     command: Sequence[str], directory: Path, name: str
 ) -> AsyncIterator[tuple[str, int]]:
-    """A server that takes `--port`; the answer is its URL, and the port."""
+    """Run a server that takes `--port`; yield its URL and the port."""
     port = free_port()
     log = directory / f"{name}.log"
     async with _running([*command, "--port", str(port)], {}, log, port):
@@ -82,7 +82,7 @@ def free_port() -> int:
 async def _running(
     command: Sequence[str], settings: Mapping[str, str], log: Path, port: int
 ) -> AsyncIterator[int]:
-    """A server that listens; the answer is the id of its process."""
+    """Run a server until it listens; yield the id of its process."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("CONCORD_")}
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
@@ -107,7 +107,7 @@ async def _listening(process: asyncio.subprocess.Process, log: Path, port: int) 
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.close()
             return
-        await asyncio.sleep(0.05)  # between two attempts
+        await asyncio.sleep(0.05)
     raise StartError(f"A server did not start:\n{_end_of(log)}")
 
 

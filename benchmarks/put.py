@@ -23,7 +23,7 @@ Streams = Callable[[str, int], list[Iterator[bytes]]]
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """Requests per second: updates and creations of a node, and what is bare."""
+    """Measure updates and creations per second of a node, and of the bare handler."""
     data = directory / "put-bare"
     async with (
         node(directory, "put-node") as url,
@@ -61,7 +61,7 @@ async def _compare(
 
 
 def _updates(url: str, connections: int) -> list[Iterator[bytes]]:
-    """Existing messages, no two connections in one group."""
+    """Updates of existing messages, no two connections in one group."""
     return [_written(url, range(n, _GROUPS, connections), False) for n in range(connections)]
 
 

@@ -1,7 +1,7 @@
-"""Many sinks in one process: `python -m benchmarks.sinks` takes events at many addresses.
+"""Many sinks in one process: `python -m benchmarks.sinks` receives events at many addresses.
 
-Each address of the loopback network is another sink to those who deliver, with a connection of
-its own. `GET /count` at 127.0.0.1 says how many events arrived, and costs next to nothing.
+For a node, each address of the loopback network is another sink with its own connection.
+`GET /count` at 127.0.0.1 returns the number of events, at little cost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TAKEN = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
 class _Sink(asyncio.Protocol):
-    """One connection; requests come one after the other, each with its head in one piece."""
+    """One connection, with one request at a time, whose head arrives in one piece."""
 
     taken = 0
 
@@ -52,7 +52,7 @@ def _length(head: bytes) -> int:
 
 
 def addresses(count: int) -> list[str]:
-    """So many addresses of this machine alone."""
+    """`count` addresses of the loopback network."""
     return [f"127.1.{number // 250}.{1 + number % 250}" for number in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""How much a run measures: enough for a stable figure, or just enough to see that it works."""
+"""The amount of work of a run: enough for stable figures, or just enough for a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creating subscriptions: what one costs when there are many, against the first ones."""
+"""The cost of creating a subscription if there are many, against the first ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MS_PER_TICK = 1000 / os.sysconf("SC_CLK_TCK")
 
 
 async def run(_: Size, directory: Path) -> list[Figure]:
-    """The node's processor time for one of the last hundred creations of two thousand.
+    """Measure the node's processor time for one of the last hundred of two thousand creations.
 
-    The time that passes is mostly the disk's, which has to keep each of them.
+    Elapsed time would mostly be that of the disk.
     """
     async with (
         node_process(directory, "subscribing-node") as (url, pid),
@@ -48,6 +48,6 @@ async def _create_hundred(connection: Connection, url: str, pid: int) -> float:
 
 
 def _cpu_of(pid: int) -> float:
-    """Milliseconds that a process has spent, in its own code and in the system's (proc(5))."""
+    """The milliseconds of CPU time of a process, user and system (proc(5))."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * _MS_PER_TICK

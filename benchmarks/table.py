@@ -1,4 +1,4 @@
-"""Shows the figures of a run: a table for people, JSON for programs."""
+"""Prints the figures of a run as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a change to its replica's change feed, against two bare hops."""
+"""Latency from a change to the change feed of a replica, against two bare hops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catalog.client import Client
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """p50 and p99 of a link in either mode, at the usual rate of changes and at twice that."""
+    """Measure p50 and p99 of a link in either mode, at the usual rate of changes and twice that."""
     found: list[Figure] = []
     for factor in (1, 2):
         faster = replace(size, changes_per_second=factor * size.changes_per_second)
@@ -56,7 +56,7 @@ def _replica_by_pull(directory: Path, arrivals: Arrivals) -> AbstractAsyncContex
 
 @contextlib.asynccontextmanager
 async def _bare_chain(directory: Path, arrivals: Arrivals) -> AsyncIterator[str]:
-    """The two hops to somebody who follows a replica."""
+    """The two hops from a change to a follower of a replica."""
     first, second = directory / "first-bare", directory / "second-bare"
     async with (
         sink(arrivals, free_port()) as target,

@@ -1,4 +1,4 @@
-"""From a change to a subscriber's sink, against one bare hop."""
+"""Latency from a change to a subscriber's sink, against one bare hop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catalog.client import Client
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """p50 and p99 of the events of one subscription."""
+    """Measure p50 and p99 of the events of one subscription."""
     bare_times = await measure(_bare_sink, size, directory, BARE_SHARE)
     return figures("sink", await measure(_sink, size, directory), bare_times, size)
 
@@ -33,7 +33,7 @@ async def _sink(directory: Path, arrivals: Arrivals) -> AsyncIterator[str]:
 
 @contextlib.asynccontextmanager
 async def _bare_sink(directory: Path, arrivals: Arrivals) -> AsyncIterator[str]:
-    """The one hop to a sink."""
+    """The one hop from a change to a sink."""
     data = directory / "hop-bare"
     async with (
         sink(arrivals, free_port()) as target,
