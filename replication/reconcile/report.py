@@ -28,12 +28,12 @@ SUCCESS_FILE = "_SUCCESS"
 _SHORT = 12
 
 MEANINGS: Mapping[FindingName, str] = {
-    "missing": "The authority holds it, and a catalog that should carry it does not.",
-    "stale": "The replica has an older epoch, or still shows what the authority deleted.",
+    "missing": "The authority has the entity, and a catalog that should carry it does not.",
+    "stale": "The replica has an older epoch, or the authority has deleted the entity.",
     "ahead": "The replica has a newer epoch than its authority, which may have lost data.",
-    "orphaned": "The replica is there, and its authority knows neither it nor a tombstone of it.",
-    "diverged": "Both have the same epoch and not the same content.",
-    "collided": "Another authority's entity holds its place at the catalog.",
+    "orphaned": "The catalog has a replica, and its authority neither the entity nor a tombstone.",
+    "diverged": "Both have the same epoch, but not the same content.",
+    "collided": "An entity of another authority has the same xid at the catalog.",
 }
 
 

@@ -1,4 +1,4 @@
-"""Small worlds for the rule: what three catalogs hold, and what is to be found there."""
+"""Cases for the rule: the copies at three catalogs, and the expected findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.spark.oracle import Copy
 A, B, C = 0, 1, 2
 OWNER_A, OWNER_B, ABSENT = "https://a", "https://b", "https://absent"
 
-# a is relayed by b to c, b goes to c only below /groups/wide, and a stranger's to b and c.
+# b relays a to c; c follows b only below /groups/wide; both carry an authority that is absent.
 TOPOLOGY = Topology(
     names=("a", "b", "c"),
     authorities=(OWNER_A, OWNER_B, "https://c"),
@@ -35,7 +35,7 @@ TOPOLOGY = Topology(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is held, and the findings as (authority, origin, catalog) → finding.
+    """The copies, and the findings as (authority, origin, catalog) → finding.
 
     Origins are below `/groups/<name of the case>`, so that cases do not meet.
     """
@@ -74,7 +74,7 @@ def _case(*copies: Copy, **found: FindingName) -> Case:
 
 
 def _everywhere(origin: str, **more: object) -> tuple[Copy, Copy, Copy]:
-    return tuple(copy(at, origin, **more) for at in (A, B, C))  # type: ignore[return-value, arg-type]  # three, of what `copy` takes
+    return tuple(copy(at, origin, **more) for at in (A, B, C))  # type: ignore[return-value, arg-type]  # three copies
 
 
 def _g(name: str) -> str:
@@ -86,8 +86,10 @@ CASES: dict[str, Case] = {
     "a copy that one catalog lacks is missing": _case(
         copy(A, _g("lost")), copy(B, _g("lost")), c="missing"
     ),
-    "what no link carries is not missing": _case(copy(B, _g("narrow"), authority=OWNER_B)),
-    "what is in the scope of a link is missing": _case(
+    "an entity that no link carries is not missing": _case(
+        copy(B, _g("narrow"), authority=OWNER_B)
+    ),
+    "an entity in the scope of a link is missing": _case(
         copy(B, "/groups/wide/x/1", authority=OWNER_B), c="missing"
     ),
     "an older epoch is stale": _case(
@@ -99,7 +101,7 @@ CASES: dict[str, Case] = {
     "a tombstone and nothing are equal": _case(
         copy(A, _g("dead"), 3, deleted=True), copy(B, _g("dead"), 2, deleted=True)
     ),
-    "a tombstone behind a new life is stale": _case(
+    "a tombstone of an entity that was created again is stale": _case(
         copy(A, _g("reborn"), 4),
         copy(B, _g("reborn"), 3, deleted=True),
         copy(C, _g("reborn"), 4),
@@ -108,7 +110,7 @@ CASES: dict[str, Case] = {
     "a newer epoch is ahead": _case(
         copy(A, _g("back"), 2), copy(B, _g("back"), 5), copy(C, _g("back"), 2), b="ahead"
     ),
-    "what its authority does not know is orphaned": _case(
+    "a replica of an entity that its authority lacks is orphaned": _case(
         copy(B, _g("orphan")), copy(C, _g("orphan"), 3, deleted=True), b="orphaned"
     ),
     "another content at the same epoch is diverged": _case(
@@ -117,10 +119,10 @@ CASES: dict[str, Case] = {
         copy(C, _g("forged")),
         b="diverged",
     ),
-    "a life and a death at the same epoch are diverged": _case(
+    "an entity and a tombstone at the same epoch are diverged": _case(
         copy(A, _g("both"), 3, deleted=True), copy(C, _g("both"), 3), c="diverged"
     ),
-    "a place that another authority holds is collided": Case(
+    "an xid that another authority holds is collided": Case(
         copies=(
             copy(A, _g("taken")),
             copy(B, _g("taken"), authority=OWNER_B),
@@ -150,7 +152,7 @@ CASES: dict[str, Case] = {
         copy(C, _g("torn"), 2, authority=ABSENT),
         c="stale",
     ),
-    "a replica that lacks what another has of an absent authority is missing it": _case(
+    "an entity of an authority that was not given is missing if another replica has it": _case(
         copy(C, _g("gap"), authority=ABSENT), b="missing"
     ),
 }

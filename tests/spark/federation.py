@@ -1,4 +1,4 @@
-"""Catalogs in memory that answer HTTP as a node does: a federation to compare."""
+"""A federation to compare: catalogs in memory that answer HTTP like nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One entity or tombstone; `stored` is its digest where that is not the content's."""
+    """An entity or tombstone; `stored` is its digest if that is not the digest of its content."""
 
     authority: str
     origin: str
@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(slots=True)
 class Node:
-    """One catalog. `faults` are answers to give to the next requests for rows instead."""
+    """A catalog. `faults` replace the answers to the next requests for rows."""
 
     name: str
     url: str
@@ -79,7 +79,7 @@ class Node:
         return RemoteCatalog(name=self.name, url=self.url, token=self.token)
 
     def hold(self, authority: str, origin: str, epoch: int = 1, **more: Any) -> Row:
-        """Put one row in, in place of what is held of the same origin."""
+        """Add a row, and remove that of the same origin."""
         row = Row(
             **{"authority": authority, "origin": origin, "xid": origin, "epoch": epoch} | more
         )
@@ -87,11 +87,11 @@ class Node:
         return row
 
     def own(self, origin: str, epoch: int = 1, **more: Any) -> Row:
-        """Put one row of its own authority in."""
+        """Add a row of its own authority."""
         return self.hold(self.authority, origin, epoch, **more)
 
     def link_from(self, source: Node, *authorities: str, scope: tuple[str, ...] = ()) -> None:
-        """A pull link, and all that it should have brought by now."""
+        """Add a pull link, and the rows that it should have brought."""
         self.sources.append(source)
         self.links.append(
             {
@@ -154,7 +154,7 @@ class Node:
 
 @dataclass(slots=True)
 class Federation:
-    """Nodes served under one port, each under a path of its own."""
+    """Nodes served at one port, each below its own path."""
 
     base: str
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class Federation:
 
 
 def three_catalogs(federation: Federation) -> tuple[Node, Node, Node]:
-    """eu and us feed the hub, which relays everything to both of them; all agree."""
+    """The nodes eu, us and hub, which relays between the others; all agree."""
     eu, us, hub = federation.add("eu"), federation.add("us"), federation.add("hub")
     for node in (eu, us, hub):
         node.own("/", content="every catalog has a root of its own")
@@ -254,7 +254,7 @@ class _Server:
 
 @contextmanager
 def served() -> Iterator[Federation]:
-    """A federation without nodes, served by a thread of its own while the context is open."""
+    """Serve an empty federation from a thread while the context is open."""
     federation = Federation("")
     loop = asyncio.new_event_loop()
     runner = web.AppRunner(_Server(federation).app(), shutdown_timeout=0.1)
@@ -279,5 +279,5 @@ def served() -> Iterator[Federation]:
 
 
 def damaged(row: Row) -> Row:
-    """`row` with another content behind the back of its stored digest."""
+    """`row` with other content than its stored digest says."""
     return replace(row, content="damaged", stored=row.computed)

@@ -1,4 +1,4 @@
-"""Reading a catalog: complete or not at all, patient where that helps, plain where not."""
+"""Surveying catalogs and reading their rows, with repetitions and refusals."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_another_header_is_refused(node: Node) -> None:
         rows_of(node)
 
 
-def test_a_catalog_without_rows_has_none(node: Node) -> None:
+def test_an_answer_without_rows_is_accepted(node: Node) -> None:
     node.faults = [web.Response(text=",".join(HEADER) + "\n")]
 
     assert rows_of(node) == []

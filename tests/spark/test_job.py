@@ -1,4 +1,4 @@
-"""The whole job over HTTP: what it says, writes, repairs and asks for."""
+"""The whole job over HTTP: its summary, files, repairs and requests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def reconcile(federation: Federation, spark: SparkSession) -> Reconcile:
 
 
 def spoil(eu: Node, us: Node, hub: Node) -> None:
-    """Every finding once."""
+    """Cause each finding once."""
     del eu.rows[us.authority, "/messagegroups/us0/messages/m1"]
     hub.hold(us.authority, "/messagegroups/us0/messages/m2", epoch=2)
     us.hold(eu.authority, "/messagegroups/eu0/messages/m2", epoch=8)
@@ -68,7 +68,7 @@ EXPECTED = {
     ("orphaned", "hub", "/messagegroups/nobody"),
     ("diverged", "eu", "/messagegroups/hub1"),
     ("collided", "us", "/messagegroups/eu2"),
-    # The hub relays from us what now claims eu's place at the hub, and eu does not take it.
+    # The hub relays the entity of us with eu's xid; neither the hub nor eu applies it.
     ("collided", "hub", "/messagegroups/eu2"),
     ("collided", "eu", "/messagegroups/eu2"),
 }
@@ -160,7 +160,9 @@ def test_after_a_repair_of_repairable_differences_a_second_run_is_equal(
     assert reconcile(verify=False).is_equal
 
 
-def test_what_was_in_flight_is_not_reported(federation: Federation, reconcile: Reconcile) -> None:
+def test_differences_that_vanish_are_not_reported(
+    federation: Federation, reconcile: Reconcile
+) -> None:
     eu, us, hub = three_catalogs(federation)
     late = us.own("/messagegroups/us1", epoch=2)
     lost = hub.rows.pop((eu.authority, "/messagegroups/eu1"))
@@ -195,7 +197,9 @@ def test_damage_behind_a_stored_digest_is_seen_and_only_that_is_read_again(
     assert reconcile(verify=False).is_equal
 
 
-def test_fast_finds_what_stored_digests_show(federation: Federation, reconcile: Reconcile) -> None:
+def test_fast_finds_differences_of_stored_digests(
+    federation: Federation, reconcile: Reconcile
+) -> None:
     eu, us, _ = three_catalogs(federation)
     del eu.rows[us.authority, "/messagegroups/us1"]
 
@@ -206,7 +210,7 @@ def test_fast_finds_what_stored_digests_show(federation: Federation, reconcile: 
     assert all("verify=true" not in path for path in us.requests)
 
 
-def test_very_many_differences_are_reported_and_repaired_without_a_second_look(
+def test_very_many_differences_are_reported_and_repaired_without_a_second_reading(
     federation: Federation,
     reconcile: Reconcile,
     tmp_path: Path,
@@ -243,7 +247,7 @@ def test_an_error_of_a_worker_reaches_the_caller(
 def test_the_exit_code_is_the_contract(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without Spark: fast finds nothing to read, and a wrong URL is found before."""
+    """No run starts Spark: with --fast there is nothing to read, and errors come first."""
     three_catalogs(federation)
     named = [f"--catalog={one.name}={one.url}" for one in federation.inputs()]
 

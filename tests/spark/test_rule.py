@@ -86,7 +86,7 @@ WORLDS = st.lists(
 
 
 def world(number: int, drawn: list[Any]) -> list[Copy]:
-    """What was drawn as copies, under names that no other world uses."""
+    """The copies that were drawn, under names that no other world uses."""
     held = {}
     for authority, name, path, holdings in drawn:
         origin = path.format(f"{name}{number}")
