@@ -9,9 +9,10 @@ from pathlib import Path
 
 from catalog.demo.convergence import wait_until_equal
 from catalog.demo.federation import NAMES, clean_environment
-from catalog.demo.output import expect
+from catalog.demo.output import Unexpected, expect
 from catalog.demo.setup import ALERT, FOLLOWERS, SCHEMA, WATER_LEVEL, Demo
 
+_RECONCILE_SECONDS = 300
 # `:'xid'` is psql's way to quote a variable.
 _CHANGE_CONTENT = """
     UPDATE entities SET attributes = attributes || '{"description": "Nobody meant this."}'
@@ -68,8 +69,11 @@ async def _reconcile(demo: Demo, *options: str) -> int:
         env=clean_environment(),
     )
     try:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(_RECONCILE_SECONDS):
             return await process.wait()
+    except TimeoutError:
+        expected = f"the comparison to end within {_RECONCILE_SECONDS} s"
+        raise Unexpected(expected, "it still runs") from None
     finally:
         if process.returncode is None:
             process.terminate()

@@ -59,16 +59,21 @@ class RemoteCatalog:
             ReconcileError: the catalog refused a request, or could not be read in any attempt.
         """
 
-        async def connect() -> T:
+        # Not the result of the task: `asyncio.run` formats that, with the body of an answer, when
+        # it restores the signal handler.
+        results: list[T] = []
+
+        async def connect() -> None:
             async with Client.open(
                 self.url, token=self.token, timeout_seconds=CALL_SECONDS, retry=self.retry
             ) as client:
-                return await send(client)
+                results.append(await send(client))
 
         try:
-            return asyncio.run(connect())
+            asyncio.run(connect())
         except ClientError as error:
             raise self._explained(error) from error
+        return results[0]
 
     def _explained(self, error: ClientError) -> ReconcileError:
         reason = " ".join(error.message.split())
