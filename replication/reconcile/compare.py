@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from catalog.model.digest import bucket
 from catalog.model.entity import Origin
+from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.digestrows import digest_rows
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.findings import (
@@ -27,7 +28,6 @@ from replication.reconcile.findings import (
     FindingsList,
     differences_of,
 )
-from replication.reconcile.readplan import ReadPlan
 from replication.reconcile.rule import KEY, described, find_differences, hashed, origin_key
 from replication.reconcile.topology import Topology
 
@@ -51,7 +51,7 @@ class Stages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class CatalogComparison:
     """The differences, and the numbers of what was compared: `rows` by catalog, and origins.
 
     `unverifiable` origins belong to authorities that were not compared. `vanished` differences
@@ -68,8 +68,8 @@ class Comparison:
 
 @contextmanager
 def compare(
-    spark: SparkSession, plan: ReadPlan, settle: Callable[[], None], stages: Stages
-) -> Iterator[Comparison]:
+    spark: SparkSession, plan: BucketPlan, settle: Callable[[], None], stages: Stages
+) -> Iterator[CatalogComparison]:
     """Compare the catalogs; the findings can be used while the context is open.
 
     Args:
@@ -91,7 +91,7 @@ def compare(
                 is_few = count <= MOST_CONFIRMED
                 frame = described(rows, found, topology, is_few=is_few)
                 first = differences_of(frame) if count and is_few else []
-            result = Comparison(
+            result = CatalogComparison(
                 findings=FindingsList(first),
                 rows=counts,
                 origins=totals.get["origins"],
@@ -110,7 +110,7 @@ def compare(
 
 
 def _confirmed(
-    spark: SparkSession, first: Sequence[Difference], plan: ReadPlan
+    spark: SparkSession, first: Sequence[Difference], plan: BucketPlan
 ) -> list[Difference]:
     """The differences of `first` that are still there, as they are now."""
     origins = {Origin(one.authority, one.origin) for one in first}

@@ -18,8 +18,8 @@ import pyarrow.csv as pc_csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from replication.reconcile.bucketplan import BucketPlan, BucketRange
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.readplan import BucketRange, ReadPlan
 from replication.reconcile.remotecatalog import RemoteCatalog
 
 FORMAT = "concord_digests"
@@ -44,7 +44,7 @@ _NIBBLES[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16)
 _NIBBLES[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 
 
-def digest_rows(spark: SparkSession, plan: ReadPlan) -> DataFrame:
+def digest_rows(spark: SparkSession, plan: BucketPlan) -> DataFrame:
     """The rows of all catalogs in one frame, read when an action needs them."""
     spark.dataSource.register(DigestSource)
     remotes = [catalog.remote for catalog in plan.catalogs]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from replication.reconcile.bucketplan import BucketPlan, plan_of
 from replication.reconcile.catalogs import survey
-from replication.reconcile.compare import Comparison, Stages, compare
+from replication.reconcile.compare import CatalogComparison, Stages, compare
 from replication.reconcile.findings import FindingsList
-from replication.reconcile.readplan import ReadPlan, plan_of
 from replication.reconcile.remotecatalog import RemoteCatalog
 from replication.reconcile.repair import RepairOutcome
 from replication.reconcile.repair import repair as repair_catalogs
@@ -77,7 +77,7 @@ def run_reconcile(
 
 @contextmanager
 def _session(
-    given: SparkSession | None, master: str, plan: ReadPlan, stages: Stages
+    given: SparkSession | None, master: str, plan: BucketPlan, stages: Stages
 ) -> Iterator[SparkSession | None]:
     """The session to use; none if nothing is to be read, for it takes seconds to start."""
     if given is not None or not plan.ranges:
@@ -91,17 +91,19 @@ def _session(
 
 @contextmanager
 def _compared(
-    spark: SparkSession | None, plan: ReadPlan, settle: Callable[[], None], stages: Stages
-) -> Iterator[Comparison]:
+    spark: SparkSession | None, plan: BucketPlan, settle: Callable[[], None], stages: Stages
+) -> Iterator[CatalogComparison]:
     if spark is None or not plan.ranges:
         stages.progress("all buckets agree")
-        yield Comparison(findings=FindingsList([]), rows=[0] * len(plan.catalogs))
+        yield CatalogComparison(findings=FindingsList([]), rows=[0] * len(plan.catalogs))
         return
     with compare(spark, plan, settle, stages) as compared:
         yield compared
 
 
-def _repair(compared: Comparison, plan: ReadPlan, stages: Stages) -> tuple[RepairOutcome, ...]:
+def _repair(
+    compared: CatalogComparison, plan: BucketPlan, stages: Stages
+) -> tuple[RepairOutcome, ...]:
     with stages.stage("repair", "repairing"):
         remotes = [catalog.remote for catalog in plan.catalogs]
         return repair_catalogs(compared.findings, plan.topology, remotes, stages.progress)
@@ -109,8 +111,8 @@ def _repair(compared: Comparison, plan: ReadPlan, stages: Stages) -> tuple[Repai
 
 def _summary(
     startedat: datetime,
-    plan: ReadPlan,
-    compared: Comparison,
+    plan: BucketPlan,
+    compared: CatalogComparison,
     outcomes: tuple[RepairOutcome, ...] | None,
     report: Path | None,
     stages: Stages,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Node, start_node
-from tests.integration.test_deliver import Sink, delivering
+from tests.integration.test_dispatcher import Sink, delivering
 
 EVENT = {"id": "e", "definition": {"attributes": {"type": {"value": "e"}}}}
 SEED = "application/cloudevents-subscription+json"

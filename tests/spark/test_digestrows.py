@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 
 from catalog.client import Backoff, Retry
+from replication.reconcile.bucketplan import ALL_BUCKETS, BucketRange, plan_of
 from replication.reconcile.catalogs import survey
 from replication.reconcile.digestrows import read_rows
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.readplan import ALL_BUCKETS, BucketRange, plan_of
 from replication.reconcile.remotecatalog import RemoteCatalog
 from tests.spark.federation import HEADER, Federation, Node, three_catalogs
 

@@ -27,7 +27,7 @@ ALL_BUCKETS = BucketRange(0, BUCKETS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPlan:
+class BucketPlan:
     """The catalogs, the topology of their links, and the ranges to read.
 
     All catalogs are read in the same buckets: `ranges`. `reads` are the same ranges, cut for
@@ -53,17 +53,17 @@ class ReadPlan:
         """The number of live entities in all catalogs, read or not."""
         return sum(catalog.entities for catalog in self.catalogs)
 
-    def narrowed(self, buckets: Iterable[int]) -> ReadPlan:
+    def narrowed(self, buckets: Iterable[int]) -> BucketPlan:
         """The plan to read only these buckets, and those between them that cost no request."""
         return replace(self, ranges=cover(buckets, _largest(self.catalogs), SLACK_ROWS))
 
 
-def plan_of(catalogs: Sequence[SurveyedCatalog], *, verify: bool) -> ReadPlan:
+def plan_of(catalogs: Sequence[SurveyedCatalog], *, verify: bool) -> BucketPlan:
     """Plan to read everything or, without `verify`, the buckets whose fingerprints differ.
 
     To verify is to read all: a stored fingerprint does not show later damage to the content.
     """
-    plan = ReadPlan(
+    plan = BucketPlan(
         catalogs=catalogs, topology=topology_of(catalogs), ranges=[ALL_BUCKETS], verify=verify
     )
     return plan if verify else plan.narrowed(differing([c.fingerprints for c in catalogs]))

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.reconcile.readplan import ALL_BUCKETS, BucketRange, cover, differing, split
+from replication.reconcile.bucketplan import ALL_BUCKETS, BucketRange, cover, differing, split
 
 BUCKETS = st.integers(0, 400)
 FINGERPRINTS = st.dictionaries(BUCKETS, st.tuples(st.integers(1, 50), st.integers()))
