@@ -13,7 +13,6 @@ from catalog.http.responses import json_response
 from catalog.model.errors import (
     ActionNotSupported,
     ApiNotFound,
-    DetailsRequired,
     ParsingData,
     ServerBusy,
     ServerError,
@@ -102,10 +101,7 @@ def problem_response(error: XRegistryError, *, instance: str = "") -> web.Respon
         document["violations"] = [problem_document(e) for e in found[:_MOST_VIOLATIONS]]
     if instance:
         document["instance"] = f"urn:uuid:{instance}"
-    headers = dict(error.headers)
-    if isinstance(error, ActionNotSupported | DetailsRequired):
-        headers["Allow"] = ", ".join(error.allow)
-    return json_response(document, status=error.status, headers=headers)
+    return json_response(document, status=error.status, headers=dict(error.headers))
 
 
 def problem_document(error: XRegistryError, path: str = "") -> dict[str, Any]:

@@ -21,26 +21,27 @@ _PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
 
 
 class XRegistryError(Exception):
-    """A refused request. Subclasses set `name`, `status` and `template`.
+    """A refused request. Subclasses set `name`, `status`, `template`, and `home`, a URI's start.
 
-    Those with `is_about_request` are to be about the path of the request, or its URL
-    (core/spec.md and core/http.md, "Error Processing"); of the others, the subject is an entity,
-    or what was configured. Whoever raises one says where it was found, and the boundary sets
-    `request_path`.
+    The boundary sets `request_path`.
 
     Args:
         subject: xid of the entity, or path of the request, that the error is about.
         detail: what the user can do about it, a sentence.
         violations: every error of the request, where more than one was found.
+        allow: the methods that are supported, for the header Allow.
         args: the values of the title's placeholders.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""
     status: ClassVar[int] = 400
     template: ClassVar[str]
     home: ClassVar[str] = _SPEC
     is_about_request: ClassVar[bool] = False
     headers: Mapping[str, str] = MappingProxyType({})
+
+    def __init_subclass__(cls, *, name: str = "", status: int = 0, home: str = "") -> None:
+        cls.name, cls.status, cls.home = name or cls.name, status or cls.status, home or cls.home
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class XRegistryError(Exception):
         *,
         detail: str = "",
         violations: Sequence[XRegistryError] = (),
+        allow: Sequence[str] | None = None,
         **args: str,
     ) -> None:
         self.subject = subject
@@ -55,6 +57,8 @@ class XRegistryError(Exception):
         self.violations = tuple(violations)
         self.arguments = args
         self.request_path = ""
+        if allow is not None:
+            self.headers = {"Allow": ", ".join(allow)}
         super().__init__(self.title)
 
     @property
@@ -80,393 +84,288 @@ def with_violations(violations: Sequence[XRegistryError]) -> XRegistryError:
     return first
 
 
-class ActionNotSupported(XRegistryError):
-    name = "action_not_supported"
+class RequestError(XRegistryError):
+    """An error that is about the path of the request, or its URL, and not about an entity.
+
+    `subject` may say where it was found.
+    """
+
     is_about_request = True
-    status = 405
+
+
+class ActionNotSupported(RequestError, name="action_not_supported", status=405):
     template = '<subject> does not offer the action "<action>".'
 
-    def __init__(self, subject: str, *, action: str, allow: Sequence[str] = ()) -> None:
-        self.allow = tuple(allow)
-        super().__init__(subject, action=action)
 
-
-class AncestorCircularReference(XRegistryError):
-    name = "ancestor_circular_reference"
+class AncestorCircularReference(XRegistryError, name="ancestor_circular_reference"):
     template = 'The ancestors of "<subject>" would form a circle: <list>.'
 
 
-class BadDefaultVersionId(XRegistryError):
-    name = "bad_defaultversionid"
-    is_about_request = True
+class BadDefaultVersionId(RequestError, name="bad_defaultversionid"):
     template = '"<value>" cannot be the "defaultversionid" of "<subject>": <error_detail>.'
 
 
-class BadDetails(XRegistryError):
-    name = "bad_details"
-    is_about_request = True
+class BadDetails(RequestError, name="bad_details"):
     template = '"$details" has no meaning for <subject>.'
 
 
-class BadFilter(XRegistryError):
-    name = "bad_filter"
-    is_about_request = True
+class BadFilter(RequestError, name="bad_filter"):
     template = '"<value>" is no "filter" value for "<subject>": <error_detail>.'
 
 
-class BadFlag(XRegistryError):
-    name = "bad_flag"
-    is_about_request = True
+class BadFlag(RequestError, name="bad_flag"):
     template = 'The flag "<flag>" has no meaning for <subject>.'
 
 
-class BadIgnore(XRegistryError):
-    name = "bad_ignore"
-    is_about_request = True
+class BadIgnore(RequestError, name="bad_ignore"):
     template = '"<value>" is no "ignore" value for "<subject>": <error_detail>.'
 
 
-class BadInline(XRegistryError):
-    name = "bad_inline"
-    is_about_request = True
+class BadInline(RequestError, name="bad_inline"):
     template = '"<value>" is no "inline" value for "<subject>": <error_detail>.'
 
 
-class BadRequest(XRegistryError):
-    name = "bad_request"
-    is_about_request = True
+class BadRequest(RequestError, name="bad_request"):
     template = "<error_detail>."
 
 
-class BadSort(XRegistryError):
-    name = "bad_sort"
-    is_about_request = True
+class BadSort(RequestError, name="bad_sort"):
     template = '"<value>" is no "sort" value for "<subject>": <error_detail>.'
 
 
-class CannotDocXref(XRegistryError):
-    name = "cannot_doc_xref"
+class CannotDocXref(XRegistryError, name="cannot_doc_xref"):
     template = '"<subject>" is a cross reference, so it has no versions in document view.'
 
 
-class CapabilityError(XRegistryError):
-    name = "capability_error"
+class CapabilityError(XRegistryError, name="capability_error"):
     template = "The capabilities cannot be as requested: <error_detail>."
 
 
-class CapabilityMissingValue(XRegistryError):
-    name = "capability_missing_value"
+class CapabilityMissingValue(XRegistryError, name="capability_missing_value"):
     template = 'The capability "<name>" must keep "<value>".'
 
 
-class CapabilityUnknown(XRegistryError):
-    name = "capability_unknown"
+class CapabilityUnknown(XRegistryError, name="capability_unknown"):
     template = 'There is no capability "<field>".'
 
 
-class CapabilityValue(XRegistryError):
-    name = "capability_value"
+class CapabilityValue(XRegistryError, name="capability_value"):
     template = '"<value>" is no value of the capability "<field>"; these are: <list>.'
 
 
-class CapabilityWildcard(XRegistryError):
-    name = "capability_wildcard"
+class CapabilityWildcard(XRegistryError, name="capability_wildcard"):
     template = 'A "*" in the capability "<field>" must stand alone.'
 
 
-class CompatibilityUnknown(XRegistryError):
-    name = "compatibility_unknown"
+class CompatibilityUnknown(XRegistryError, name="compatibility_unknown"):
     template = (
         'The compatibility "<compat>" of "<subject>" cannot be checked for the format "<format>".'
     )
 
 
-class CompatibilityViolation(XRegistryError):
-    name = "compatibility_violation"
+class CompatibilityViolation(XRegistryError, name="compatibility_violation"):
     template = 'Some versions of "<subject>" would break its compatibility rule, "<compat>".'
 
 
-class ConstraintFailure(XRegistryError):
-    name = "constraint_failure"
+class ConstraintFailure(XRegistryError, name="constraint_failure"):
     template = (
         'Some versions of "<subject>" would break the "<kind>" constraint of its group on "<path>".'
     )
 
 
-class DataRetrievalError(XRegistryError):
-    name = "data_retrieval_error"
-    is_about_request = True
-    status = 500
+class DataRetrievalError(RequestError, name="data_retrieval_error", status=500):
     template = "Some of the data that was asked for could not be read."
 
 
-class DefaultVersionIdRequest(XRegistryError):
-    name = "defaultversionid_request"
+class DefaultVersionIdRequest(XRegistryError, name="defaultversionid_request"):
     template = '"<subject>" got no new version, so its "defaultversionid" cannot be "request".'
 
 
-class ExtraXrefAttribute(XRegistryError):
-    name = "extra_xref_attribute"
+class ExtraXrefAttribute(XRegistryError, name="extra_xref_attribute"):
     template = 'The <singular> "<subject>" has an "xref", so it cannot have "<name>" too.'
 
 
-class FormatExternal(XRegistryError):
-    name = "format_external"
+class FormatExternal(XRegistryError, name="format_external"):
     template = 'The document of "<subject>" is stored elsewhere, so its format cannot be checked.'
 
 
-class FormatUnknown(XRegistryError):
-    name = "format_unknown"
+class FormatUnknown(XRegistryError, name="format_unknown"):
     template = 'The format "<format>" of "<subject>" cannot be checked here.'
 
 
-class FormatViolation(XRegistryError):
-    name = "format_violation"
+class FormatViolation(XRegistryError, name="format_violation"):
     template = '"<subject>" does not follow its format, "<format>".'
 
 
-class GroupsOnly(XRegistryError):
-    name = "groups_only"
-    is_about_request = True
+class GroupsOnly(RequestError, name="groups_only"):
     template = '<subject> takes group types only, and "<name>" is none.'
 
 
-class HasDocumentViolation(XRegistryError):
-    name = "hasdocument_violation"
+class HasDocumentViolation(XRegistryError, name="hasdocument_violation"):
     template = '"<subject>" has a document, which the model no longer allows for <plural>.'
 
 
-class InlineNoninlineable(XRegistryError):
-    name = "inline_noninlineable"
-    is_about_request = True
+class InlineNoninlineable(RequestError, name="inline_noninlineable"):
     template = '"<name>" of <subject> cannot be inlined.'
 
 
-class InvalidAttribute(XRegistryError):
-    name = "invalid_attribute"
+class InvalidAttribute(XRegistryError, name="invalid_attribute"):
     template = '"<subject>" has an invalid "<name>": <error_detail>.'
 
 
-class MalformedId(XRegistryError):
-    name = "malformed_id"
-    is_about_request = True
+class MalformedId(RequestError, name="malformed_id"):
     template = '"<id>" is no valid id for "<subject>": <error_detail>.'
 
 
-class MalformedXid(XRegistryError):
-    name = "malformed_xid"
-    is_about_request = True
+class MalformedXid(RequestError, name="malformed_xid"):
     template = '"<xid>" is no valid xid for "<subject>": <error_detail>.'
 
 
-class MalformedXref(XRegistryError):
-    name = "malformed_xref"
-    is_about_request = True
+class MalformedXref(RequestError, name="malformed_xref"):
     template = '"<xref>" is no valid xref for "<subject>": <error_detail>.'
 
 
-class MismatchedEpoch(XRegistryError):
-    name = "mismatched_epoch"
+class MismatchedEpoch(XRegistryError, name="mismatched_epoch"):
     template = '"<subject>" is at epoch <epoch>, but the request expects <bad_epoch>.'
 
 
-class MismatchedId(XRegistryError):
-    name = "mismatched_id"
+class MismatchedId(XRegistryError, name="mismatched_id"):
     template = (
         '"<subject>" has the "<singular>id" "<expected_id>", but the request says "<invalid_id>".'
     )
 
 
-class MismatchedVersionAttribute(XRegistryError):
-    name = "mismatched_version_attribute"
+class MismatchedVersionAttribute(XRegistryError, name="mismatched_version_attribute"):
     template = 'All versions of "<subject>" must have the same "<name>".'
 
 
-class MisplacedEpoch(XRegistryError):
-    name = "misplaced_epoch"
+class MisplacedEpoch(XRegistryError, name="misplaced_epoch"):
     template = 'The "epoch" of "<subject>" belongs into its "meta".'
 
 
-class ModelComplianceError(XRegistryError):
-    name = "model_compliance_error"
+class ModelComplianceError(XRegistryError, name="model_compliance_error"):
     template = "Some entities of the registry do not comply with this model."
 
 
-class ModelError(XRegistryError):
-    name = "model_error"
+class ModelError(XRegistryError, name="model_error"):
     template = "The model is not valid: <error_detail>."
 
 
-class ModelRequiredTrue(XRegistryError):
-    name = "model_required_true"
+class ModelRequiredTrue(XRegistryError, name="model_required_true"):
     template = 'The model gives "<name>" a default value, so it must make it "required".'
 
 
-class ModelScalarDefault(XRegistryError):
-    name = "model_scalar_default"
+class ModelScalarDefault(XRegistryError, name="model_scalar_default"):
     template = 'The model gives "<name>" a default value, which only scalars can have.'
 
 
-class MultipleRoots(XRegistryError):
-    name = "multiple_roots"
+class MultipleRoots(XRegistryError, name="multiple_roots"):
     template = '"<subject>" would have several root versions, and <plural> can have only one.'
 
 
-class NotAvailable(XRegistryError):
-    name = "not_available"
+class NotAvailable(XRegistryError, name="not_available"):
     template = '"<subject>" is not available on this server.'
 
 
-class NotFound(XRegistryError):
-    name = "not_found"
-    status = 404
+class NotFound(XRegistryError, name="not_found", status=404):
     template = "There is nothing at <subject>."
 
 
-class OneResource(XRegistryError):
-    name = "one_resource"
+class OneResource(XRegistryError, name="one_resource"):
     template = '<subject> can have only one of "<list>".'
 
 
-class ParsingData(XRegistryError):
-    name = "parsing_data"
+class ParsingData(XRegistryError, name="parsing_data"):
     template = "The data cannot be read: <error_detail>."
 
 
-class Readonly(XRegistryError):
-    name = "readonly"
+class Readonly(XRegistryError, name="readonly"):
     template = "<subject> is read-only here."
 
 
-class RequiredAttributeMissing(XRegistryError):
-    name = "required_attribute_missing"
+class RequiredAttributeMissing(XRegistryError, name="required_attribute_missing"):
     template = '"<subject>" lacks what it must have: <list>.'
 
 
-class ResourcesOnly(XRegistryError):
-    name = "resources_only"
+class ResourcesOnly(XRegistryError, name="resources_only"):
     template = '<subject> takes resource types only, and "<name>" is none.'
 
 
-class ServerBusy(XRegistryError):
-    name = "server_busy"
-    is_about_request = True
-    status = 503
+class ServerBusy(RequestError, name="server_busy", status=503):
     template = 'Too much to do for "<subject>" at the moment; try again soon.'
     headers = MappingProxyType({"Retry-After": "1"})
 
 
-class ServerError(XRegistryError):
-    name = "server_error"
-    is_about_request = True
-    status = 500
+class ServerError(RequestError, name="server_error", status=500):
     template = "Something went wrong inside the server; try again soon."
 
 
-class SetDefaultVersionStickyFalse(XRegistryError):
-    name = "setdefaultversionsticky_false"
+class SetDefaultVersionStickyFalse(XRegistryError, name="setdefaultversionsticky_false"):
     template = 'The default version of "<subject>" cannot be sticky where "maxversions" is 1.'
 
 
-class SortNonCollection(XRegistryError):
-    name = "sort_noncollection"
-    is_about_request = True
+class SortNonCollection(RequestError, name="sort_noncollection"):
     template = "<subject> is no collection, so it cannot be sorted."
 
 
-class TooLarge(XRegistryError):
-    name = "too_large"
-    is_about_request = True
-    status = 406
+class TooLarge(RequestError, name="too_large", status=406):
     template = 'The answer for "<subject>" is too large to be sent at once.'
 
 
-class TooManyVersions(XRegistryError):
-    name = "too_many_versions"
-    is_about_request = True
+class TooManyVersions(RequestError, name="too_many_versions"):
     template = (
         '"setdefaultversionid=request" needs exactly one version in the request for "<subject>".'
     )
 
 
-class UnknownAttribute(XRegistryError):
-    name = "unknown_attribute"
+class UnknownAttribute(XRegistryError, name="unknown_attribute"):
     template = '"<subject>" cannot have an attribute "<name>".'
 
 
-class UnknownGroupType(XRegistryError):
-    name = "unknown_group_type"
+class UnknownGroupType(XRegistryError, name="unknown_group_type"):
     template = '"<name>" in "<subject>" is no group type of this registry.'
 
 
-class UnknownId(XRegistryError):
-    name = "unknown_id"
+class UnknownId(XRegistryError, name="unknown_id"):
     template = (
         '"<subject>" refers to the <singular> with "<singular>id" "<id>", which does not exist.'
     )
 
 
-class UnknownResourceType(XRegistryError):
-    name = "unknown_resource_type"
+class UnknownResourceType(XRegistryError, name="unknown_resource_type"):
     template = '"<name>" is no resource type of "<group>".'
 
 
-class UnsupportedSpecVersion(XRegistryError):
-    name = "unsupported_specversion"
-    is_about_request = True
+class UnsupportedSpecVersion(RequestError, name="unsupported_specversion"):
     template = 'The specversion "<specversion>" is not supported; these are: <list>.'
 
 
-class VersionIdNotAllowed(XRegistryError):
-    name = "versionid_not_allowed"
+class VersionIdNotAllowed(XRegistryError, name="versionid_not_allowed"):
     template = (
         'A new version of "<subject>" came with a "versionid", but the server chooses those of '
         "<plural>."
     )
 
 
-class ApiNotFound(XRegistryError):
-    name = "api_not_found"
-    is_about_request = True
-    status = 404
+class ApiNotFound(RequestError, name="api_not_found", status=404, home=_HTTP):
     template = "This server has no API at <subject>."
-    home = _HTTP
 
 
-class DetailsRequired(XRegistryError):
-    name = "details_required"
-    status = 405
+class DetailsRequired(XRegistryError, name="details_required", status=405, home=_HTTP):
     template = '<subject> can be patched at its "$details" only.'
-    home = _HTTP
-
-    def __init__(self, subject: str, *, allow: Sequence[str] = ()) -> None:
-        self.allow = tuple(allow)
-        super().__init__(subject)
 
 
-class ExtraXregistryHeader(XRegistryError):
-    name = "extra_xregistry_header"
-    is_about_request = True
+class ExtraXregistryHeader(RequestError, name="extra_xregistry_header", home=_HTTP):
     template = 'The header "<name>" is out of place for "<subject>": <error_detail>.'
-    home = _HTTP
 
 
-class HeaderError(XRegistryError):
-    name = "header_error"
-    is_about_request = True
+class HeaderError(RequestError, name="header_error", home=_HTTP):
     template = 'The header "<name>" of "<subject>" cannot be used: <error_detail>.'
-    home = _HTTP
 
 
-class MissingBody(XRegistryError):
-    name = "missing_body"
-    is_about_request = True
+class MissingBody(RequestError, name="missing_body", home=_HTTP):
     template = '"<subject>" needs a body, be it an empty object: {}.'
-    home = _HTTP
 
 
-class MissingVersions(XRegistryError):
-    name = "missing_versions"
-    is_about_request = True
+class MissingVersions(RequestError, name="missing_versions", home=_HTTP):
     template = '"<subject>" needs at least one version in the request.'
-    home = _HTTP

@@ -2,101 +2,64 @@
 
 from __future__ import annotations
 
-from catalog.model.errors import ServerBusy, XRegistryError
+from catalog.model.errors import RequestError, ServerBusy, XRegistryError
 
 CONCORD = "urn:concord:error:"
 
 
-class RequestTooLarge(XRegistryError):
-    name = "request_too_large"
-    status = 413
+class RequestTooLarge(XRegistryError, name="request_too_large", status=413, home=CONCORD):
     template = "The body sent to <subject> is larger than <limit> bytes, the most accepted here."
-    home = CONCORD
 
 
-class RequestTimeout(XRegistryError):
-    name = "request_timeout"
-    status = 408
+class RequestTimeout(XRegistryError, name="request_timeout", status=408, home=CONCORD):
     template = "The body sent to <subject> did not arrive within <seconds> seconds."
-    home = CONCORD
 
 
-class SearchTooCostly(XRegistryError):
+class SearchTooCostly(RequestError, name="search_too_costly", home=CONCORD):
     """A search exceeds the time that it may take in the database."""
 
-    name = "search_too_costly"
-    status = 400
-    is_about_request = True
     template = "To find what <subject> asks for takes longer than <seconds> seconds."
-    home = CONCORD
 
 
-class UnsupportedMediaType(XRegistryError):
-    name = "unsupported_media_type"
-    status = 415
+class UnsupportedMediaType(XRegistryError, name="unsupported_media_type", status=415, home=CONCORD):
     template = "<subject> takes JSON here, not <contenttype>."
-    home = CONCORD
 
 
-class UnresolvedConflict(XRegistryError):
-    name = "conflict"
-    status = 409
+class UnresolvedConflict(XRegistryError, name="conflict", status=409, home=CONCORD):
     template = '"<subject>" stays as it is: <error_detail>.'
-    home = CONCORD
 
 
-class AlreadyExists(XRegistryError):
-    name = "already_exists"
-    status = 409
+class AlreadyExists(XRegistryError, name="already_exists", status=409, home=CONCORD):
     template = 'There is an entity at "<subject>" already.'
-    home = CONCORD
 
 
-class IncompatibleVersion(XRegistryError):
-    name = "incompatible_version"
-    status = 409
+class IncompatibleVersion(XRegistryError, name="incompatible_version", status=409, home=CONCORD):
     template = 'The version would break the compatibility rule of "<subject>", "<compat>".'
-    home = CONCORD
 
 
-class ServiceNameTaken(XRegistryError):
-    name = "service_name_taken"
-    status = 409
+class ServiceNameTaken(XRegistryError, name="service_name_taken", status=409, home=CONCORD):
     template = 'There is a service "<name>" already, in this or in another case.'
-    home = CONCORD
 
 
-class SourceUnusable(XRegistryError):
-    name = "source_unusable"
-    status = 400
+class SourceUnusable(XRegistryError, name="source_unusable", home=CONCORD):
     template = "The catalog at <source> cannot be followed: <error_detail>."
-    home = CONCORD
 
 
-class RequestInterrupted(XRegistryError):
-    name = "request_interrupted"
-    status = 406
+class RequestInterrupted(XRegistryError, name="request_interrupted", status=406, home=CONCORD):
     template = "The request at <subject> was interrupted; nothing of it was done."
-    home = CONCORD
 
 
-class PreconditionFailed(XRegistryError):
-    name = "precondition_failed"
-    status = 412
+class PreconditionFailed(XRegistryError, name="precondition_failed", status=412, home=CONCORD):
     template = "<subject> is not in the state that the request is conditional on."
-    home = CONCORD
 
 
-class DatabaseUnavailable(ServerBusy):
-    name = "database_unavailable"
+class DatabaseUnavailable(ServerBusy, name="database_unavailable", home=CONCORD):
     template = "The database of this catalog cannot be reached at the moment; try again soon."
-    home = CONCORD
 
 
-class OutcomeUnknown(DatabaseUnavailable):
+class OutcomeUnknown(DatabaseUnavailable, name="outcome_unknown"):
     """The database was lost during a commit, which may have succeeded."""
 
-    name = "outcome_unknown"
     template = (
         "The connection to the database was lost. The request may have been applied: "
         "read <subject> before it is repeated."
