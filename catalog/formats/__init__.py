@@ -6,11 +6,4 @@ from catalog.formats.checker import Checker
 from catalog.formats.families import COMPATIBILITIES, FORMATS, is_supported, rules_for
 from catalog.formats.process import UnusableSchema
 
-__all__ = [
-    "COMPATIBILITIES",
-    "FORMATS",
-    "Checker",
-    "UnusableSchema",
-    "is_supported",
-    "rules_for",
-]
+__all__ = ["COMPATIBILITIES", "FORMATS", "Checker", "UnusableSchema", "is_supported", "rules_for"]

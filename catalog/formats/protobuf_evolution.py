@@ -21,20 +21,8 @@ Field = FieldDescriptorProto
 
 # Types of one row share an encoding; values may be truncated to the reader's type.
 INTERCHANGEABLE = (
-    {
-        Field.TYPE_INT32,
-        Field.TYPE_INT64,
-        Field.TYPE_UINT32,
-        Field.TYPE_UINT64,
-        Field.TYPE_BOOL,
-    },
-    {
-        Field.TYPE_INT32,
-        Field.TYPE_INT64,
-        Field.TYPE_UINT32,
-        Field.TYPE_UINT64,
-        Field.TYPE_ENUM,
-    },
+    {Field.TYPE_INT32, Field.TYPE_INT64, Field.TYPE_UINT32, Field.TYPE_UINT64, Field.TYPE_BOOL},
+    {Field.TYPE_INT32, Field.TYPE_INT64, Field.TYPE_UINT32, Field.TYPE_UINT64, Field.TYPE_ENUM},
     {Field.TYPE_SINT32, Field.TYPE_SINT64},
     {Field.TYPE_FIXED32, Field.TYPE_SFIXED32},
     {Field.TYPE_FIXED64, Field.TYPE_SFIXED64},

@@ -50,11 +50,7 @@ class Property:
             type = named.lower() if isinstance(named, str) else type
             source, required = source.get("value"), source.get("required") is True
         return cls(
-            type=type,
-            value=source,
-            required=required,
-            is_text=is_text,
-            is_media_type=is_media_type,
+            type=type, value=source, required=required, is_text=is_text, is_media_type=is_media_type
         )
 
 

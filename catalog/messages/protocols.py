@@ -131,12 +131,7 @@ MQTT_5 = MessageProtocol(
 )
 KAFKA = MessageProtocol(
     name="KAFKA",
-    options={
-        "topic": "string",
-        "partition": "integer",
-        "key": "string",
-        "key_base64": "binary",
-    },
+    options={"topic": "string", "partition": "integer", "key": "string", "key_base64": "binary"},
     sections={"headers": {}},
     exclusive=("key", "key_base64"),
     binding=Binding(section="headers", prefixes=("ce_",), contenttype=_CONTENT_TYPE),

@@ -18,12 +18,7 @@ from catalog.model.errors import (
     UnknownAttribute,
     XRegistryError,
 )
-from catalog.model.scalars import (
-    SCALAR_CHECKS,
-    check_reference,
-    fault_in_number,
-    fault_in_text,
-)
+from catalog.model.scalars import SCALAR_CHECKS, check_reference, fault_in_number, fault_in_text
 from catalog.model.schema import (
     CASELESS,
     EXTENDED_NAME,
@@ -52,11 +47,7 @@ _NO_CONDITION = "\0"
 
 
 def check_attributes(
-    values: Mapping[str, Any],
-    definitions: Mapping[str, Attribute],
-    *,
-    subject: str,
-    model: Model,
+    values: Mapping[str, Any], definitions: Mapping[str, Attribute], *, subject: str, model: Model
 ) -> tuple[dict[str, Any], list[XRegistryError]]:
     """Validate one entity's own attributes and bring them into their stored form.
 
@@ -159,11 +150,7 @@ class _Check:
         return active
 
     def extension(
-        self,
-        name: Any,
-        definitions: Definitions,
-        charset: re.Pattern[str],
-        path: str,
+        self, name: Any, definitions: Definitions, charset: re.Pattern[str], path: str
     ) -> Attribute | None:
         """The definition `*` for an undefined attribute, if that is allowed."""
         wildcard = definitions.get("*")

@@ -174,10 +174,7 @@ def describe(offered: Capabilities) -> dict[str, Any]:
         "available": {
             "type": "object",
             "attributes": {
-                name: {
-                    "type": "object",
-                    "attributes": {"mutable": _boolean(*_mutable(name, can))},
-                }
+                name: {"type": "object", "attributes": {"mutable": _boolean(*_mutable(name, can))}}
                 for name, can in offered.available.items()
             },
         },

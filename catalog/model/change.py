@@ -178,10 +178,7 @@ def _different_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
 
 
 def _change(
-    xid: str,
-    before: Mapping[str, Entity],
-    after: Mapping[str, Entity | Tombstone],
-    note: _Touched,
+    xid: str, before: Mapping[str, Entity], after: Mapping[str, Entity | Tombstone], note: _Touched
 ) -> Change | None:
     old = before.get(xid)
     state = after.get(xid, old)

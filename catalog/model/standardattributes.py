@@ -92,11 +92,7 @@ def joined(*parts: Mapping[str, Any]) -> dict[str, Any]:
 
 def collection(plural: str) -> dict[str, Any]:
     """The attributes of an owner about the collection `plural`: its URL, size and members."""
-    return {
-        f"{plural}url": _LINK,
-        f"{plural}count": _COUNT,
-        plural: {"type": "map", "item": _OPEN},
-    }
+    return {f"{plural}url": _LINK, f"{plural}count": _COUNT, plural: {"type": "map", "item": _OPEN}}
 
 
 def group_attributes(singular: str) -> dict[str, Any]:
@@ -121,11 +117,7 @@ def version_attributes(singular: str, hasdocument: bool) -> dict[str, Any]:
     Raises:
         ValueError: `singular` gives two of them the same name.
     """
-    document = {
-        f"{singular}url": _URL,
-        singular: {"type": "any"},
-        f"{singular}base64": _TEXT,
-    }
+    document = {f"{singular}url": _URL, singular: {"type": "any"}, f"{singular}base64": _TEXT}
     common = {
         "versionid": _ID,
         **_PLACE,
