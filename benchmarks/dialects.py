@@ -143,15 +143,15 @@ def _stored() -> tuple[Entity, Entity]:
         "modifiedat": at,
     }
     xid = f"{_GROUP}/{_PLURAL}/m0"
-    version = Entity.sealed(
+    version = Entity(
         xid=f"{xid}/versions/1",
         origin=f"{xid}/versions/1",
         kind="version",
         attributes=_message(0),
         **common,
-    )
+    ).sealed()
     meta = {"defaultversionid": "1"}
-    resource = Entity.sealed(xid=xid, origin=xid, kind="resource", attributes=meta, **common)
+    resource = Entity(xid=xid, origin=xid, kind="resource", attributes=meta, **common).sealed()
     return version, resource
 
 

@@ -72,7 +72,7 @@ async def ensure_registry(database: Database, registry_id: str) -> None:
         locked = await lock_and_load(connection, Touched(registry_exclusive=True))
         if "/" in locked.entities:
             return
-        registry = Entity.sealed(
+        registry = Entity(
             xid="/",
             kind="registry",
             authority=database.node.authority,
@@ -81,7 +81,7 @@ async def ensure_registry(database: Database, registry_id: str) -> None:
             attributes={"registryid": registry_id},
             createdat=now,
             modifiedat=now,
-        )
+        ).sealed()
         await write(
             connection,
             Write(interaction=uuid.uuid4().hex, at=now, entities=[registry]),

@@ -103,7 +103,7 @@ class LintedCatalog:
 
 
 def _registry() -> Entity:
-    return Entity.sealed(
+    return Entity(
         xid="/",
         kind="registry",
         authority=HERE,
@@ -112,7 +112,7 @@ def _registry() -> Entity:
         attributes={"registryid": "lint"},
         createdat=_START,
         modifiedat=_START,
-    )
+    ).sealed()
 
 
 def _leave_out(interaction: Interaction, violations: Sequence[XRegistryError]) -> bool:

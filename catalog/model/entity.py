@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -37,7 +37,7 @@ class Entity:
     attributes: Mapping[str, Any]
     createdat: datetime
     modifiedat: datetime
-    digest: bytes
+    digest: bytes = b""
     document_sha256: bytes | None = None
     document: bytes | None = None
 
@@ -65,39 +65,13 @@ class Entity:
             document_sha256=self.document_sha256,
         )
 
-    @classmethod
-    def sealed(
-        cls,
-        *,
-        xid: str,
-        kind: Kind,
-        authority: str,
-        origin: str,
-        epoch: int,
-        attributes: Mapping[str, Any],
-        createdat: datetime,
-        modifiedat: datetime,
-        document_sha256: bytes | None = None,
-        document: bytes | None = None,
-    ) -> Entity:
-        """An entity with its digest computed; a given `document` sets its hash too."""
-        if document is not None:
-            document_sha256 = hashlib.sha256(document).digest()
-        entity = cls(
-            xid=xid,
-            kind=kind,
-            authority=authority,
-            origin=origin,
-            epoch=epoch,
-            attributes=attributes,
-            createdat=createdat,
-            modifiedat=modifiedat,
-            document_sha256=document_sha256,
-            document=document,
-            digest=b"",
-        )
-        object.__setattr__(entity, "digest", entity.content_digest())
-        return entity
+    def sealed(self) -> Entity:
+        """The entity with its digest computed; a given `document` sets its hash too."""
+        hashed = self.document_sha256
+        if self.document is not None:
+            hashed = hashlib.sha256(self.document).digest()
+        entity = replace(self, document_sha256=hashed)
+        return replace(entity, digest=entity.content_digest())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

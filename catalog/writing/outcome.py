@@ -88,7 +88,7 @@ def outcome_of(
 def _sealed(draft: Draft, drafts: Drafts, tombstones: Mapping[Origin, Tombstone]) -> Entity:
     xid = str(draft.xid)
     earlier = draft.before or tombstones.get(Origin(drafts.authority, xid))
-    return Entity.sealed(
+    return Entity(
         xid=xid,
         kind=draft.xid.kind,
         authority=drafts.authority,
@@ -99,7 +99,7 @@ def _sealed(draft: Draft, drafts: Drafts, tombstones: Mapping[Origin, Tombstone]
         modifiedat=draft.modifiedat,
         document_sha256=draft.document_sha256,
         document=draft.document,
-    )
+    ).sealed()
 
 
 def _tombstone(entity: Entity, drafts: Drafts) -> Tombstone:

@@ -67,7 +67,7 @@ def entity(
     authority: str = "",
 ) -> Entity:
     """An entity that was changed so many days after the start of time."""
-    return Entity.sealed(
+    return Entity(
         xid=xid,
         kind=Xid.parse(xid).kind,
         authority=authority,
@@ -76,7 +76,7 @@ def entity(
         attributes=attributes or {},
         createdat=START,
         modifiedat=START + timedelta(days=day),
-    )
+    ).sealed()
 
 
 def resource(xid: str, default: str = "1", **attributes: Any) -> Entity:
@@ -92,14 +92,14 @@ async def plant(database: Database, entities: Iterable[Entity]) -> None:
 async def plant_by(connection: Connection, database: Database, entities: Iterable[Entity]) -> None:
     own = database.node.authority
     sealed = [
-        Entity.sealed(
+        Entity(
             **{
                 name: getattr(e, name)
                 for name in ("xid", "kind", "origin", "epoch", "attributes", "createdat")
             },
             modifiedat=e.modifiedat,
             authority=e.authority or own,
-        )
+        ).sealed()
         for e in entities
     ]
     await write(

@@ -145,7 +145,7 @@ async def test_what_another_authority_did_not_check_is_its_own_affair(node: Node
     at = parse_time("2026-01-01T00:00:00Z")
     noted = {"formatvalidated": False, "formatvalidatedreason": "not here"}
     copies = [
-        Entity.sealed(
+        Entity(
             xid=xid,
             kind=kind,
             authority="urn:theirs",
@@ -154,7 +154,7 @@ async def test_what_another_authority_did_not_check_is_its_own_affair(node: Node
             attributes=attributes,
             createdat=at,
             modifiedat=at,
-        )
+        ).sealed()
         for xid, kind, attributes in (
             ("/dirs/d", "group", {}),
             (SCHEMA, "resource", {"defaultversionid": "1", "defaultversionsticky": False}),

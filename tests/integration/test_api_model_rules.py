@@ -131,7 +131,7 @@ async def test_how_a_type_is_defined_makes_no_difference_to_references(node: Nod
 async def receive(node: Node) -> None:
     """A replica of a group."""
     now = datetime.now(UTC)
-    group = Entity.sealed(
+    group = Entity(
         xid="/dirs/r",
         kind="group",
         authority="https://elsewhere.example",
@@ -140,7 +140,7 @@ async def receive(node: Node) -> None:
         attributes={},
         createdat=now,
         modifiedat=now,
-    )
+    ).sealed()
     policy = Policy(own=node.database.node.authority, sender=group.authority)
     await apply_batch(node.context, Batch(copies=[group], policy=policy))
 

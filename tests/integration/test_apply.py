@@ -36,7 +36,7 @@ def entity(
     xid: str, /, *, epoch: int = 1, document: bytes | None = None, **attributes: Any
 ) -> Entity:
     kind = {2: "group", 4: "resource", 6: "version"}[xid.count("/")]
-    return Entity.sealed(
+    return Entity(
         xid=xid,
         kind=kind,  # type: ignore[arg-type]  # one of the dict's
         authority=AUTHORITY,
@@ -46,7 +46,7 @@ def entity(
         createdat=NOW,
         modifiedat=NOW,
         document=document,
-    )
+    ).sealed()
 
 
 def message(group: str, id: str, **attributes: Any) -> Entity:

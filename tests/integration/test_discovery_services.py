@@ -467,7 +467,7 @@ async def test_events_of_message_groups_and_cross_references_are_shown(node: Nod
 
 async def put_replica(node: Node, xid: str, **attributes: Any) -> None:
     now = datetime.now(UTC)
-    replica = Entity.sealed(
+    replica = Entity(
         xid=xid,
         kind="group",
         authority="urn:theirs",
@@ -476,7 +476,7 @@ async def put_replica(node: Node, xid: str, **attributes: Any) -> None:
         attributes={"usage": ["subscriber"], **attributes},
         createdat=now,
         modifiedat=now,
-    )
+    ).sealed()
     async with node.database.transaction() as connection:
         await write(connection, Write(interaction="i", at=now, entities=[replica]))
 

@@ -215,7 +215,7 @@ async def readable(context: Context, position: Position) -> None:
 
 def group_of(context: Context, id: str) -> Entity:
     xid = f"/gs/{id}"
-    return Entity.sealed(
+    return Entity(
         xid=xid,
         kind="group",
         authority=context.database.node.authority,
@@ -224,7 +224,7 @@ def group_of(context: Context, id: str) -> Entity:
         attributes={},
         createdat=AT,
         modifiedat=AT,
-    )
+    ).sealed()
 
 
 def xids(*ids: str) -> list[str]:

@@ -607,7 +607,7 @@ async def hold_replica(node: Node, group: str, origin: str, authority: str) -> N
     }
     at = datetime(2026, 3, 4, tzinfo=UTC)
     entities = [
-        Entity.sealed(
+        Entity(
             xid=(xid := f"/messagegroups/{group}{below}"),
             kind=Xid.parse(xid).kind,
             authority=authority,
@@ -616,7 +616,7 @@ async def hold_replica(node: Node, group: str, origin: str, authority: str) -> N
             attributes=own,
             createdat=at,
             modifiedat=at,
-        )
+        ).sealed()
         for below, own in attributes.items()
     ]
     async with node.database.transaction() as connection:

@@ -62,7 +62,7 @@ class Node:
         self._log({xid: self._sealed(xid, path.kind, last.epoch + 1 if last else 1, text, clock)})
 
     def _sealed(self, xid: str, kind: Kind, epoch: int, text: str, clock: datetime) -> Entity:
-        return Entity.sealed(
+        return Entity(
             xid=xid,
             kind=kind,
             authority=self.authority,
@@ -71,7 +71,7 @@ class Node:
             attributes={"description": text, **NEEDED[kind]},
             createdat=BEGIN,
             modifiedat=clock,
-        )
+        ).sealed()
 
     def delete(self, xid: str, clock: datetime) -> None:
         """Delete an entity and all below it."""

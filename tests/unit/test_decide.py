@@ -28,7 +28,7 @@ def group(
     epoch: int, *, authority: str = THEIRS, id: str = "g", text: str = "", kind: str = "group"
 ) -> Entity:
     xid = f"/messagegroups/{id}" if kind == "group" else f"/messagegroups/{id}/messages/m"
-    return Entity.sealed(
+    return Entity(
         xid=xid,
         kind=kind,  # type: ignore[arg-type]  # a kind's name
         authority=authority,
@@ -40,7 +40,7 @@ def group(
         },
         createdat=NOW,
         modifiedat=NOW + timedelta(seconds=epoch),
-    )
+    ).sealed()
 
 
 def end_of(entity: Entity, epoch: int | None = None) -> Tombstone:

@@ -169,7 +169,7 @@ def stored(xid: Xid, attributes: dict[str, Any], definitions: Any, **entity: Any
     known: dict[str, Attribute] = definitions
     kept, violations = check_attributes(attributes, known, subject=str(xid), model=MODEL)
     assert not violations, violations[0].title
-    return Entity.sealed(
+    return Entity(
         xid=str(xid),
         kind=xid.kind,
         authority=entity.get("authority", NODE),
@@ -178,7 +178,7 @@ def stored(xid: Xid, attributes: dict[str, Any], definitions: Any, **entity: Any
         attributes=kept,
         createdat=AT,
         modifiedat=AT,
-    )
+    ).sealed()
 
 
 def version(attributes: dict[str, Any], **entity: Any) -> Entity:

@@ -316,7 +316,7 @@ def test_a_message_with_envelope_and_protocol_is_shown_by_its_envelope() -> None
 )
 def test_an_endpoint_of_another_authority_names_its_origin(authority: str, origin: str) -> None:
     now = datetime.now(UTC)
-    entity = Entity.sealed(
+    entity = Entity(
         xid="/endpoints/x",
         kind="group",
         authority=authority,
@@ -325,7 +325,7 @@ def test_an_endpoint_of_another_authority_names_its_origin(authority: str, origi
         attributes={REGISTRY04_ATTRIBUTE: {"origin": "https://elsewhere"}},
         createdat=now,
         modifiedat=now,
-    )
+    ).sealed()
     types = next(types for types in types_in(MODEL) if types.group.singular == "endpoint")
     assert SHOW.group(entity, types, 0)["origin"] == origin
 
