@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from hashlib import sha256
-from types import TracebackType
 from typing import Literal, Self
 
 from catalog.formats.families import is_supported, rules_for
@@ -37,12 +36,7 @@ class Checker:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *failure: object) -> None:
         while self._idle:
             await self._idle.pop().end()
 

@@ -5,15 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
-RULES = (
-    "backward",
-    "backward_transitive",
-    "forward",
-    "forward_transitive",
-    "full",
-    "full_transitive",
+RULES = tuple(
+    f"{way}{reach}" for way in ("backward", "forward", "full") for reach in ("", "_transitive")
 )
 
 
@@ -39,13 +33,8 @@ FAMILIES = (
         module="json_schema",
         patterns=(
             "jsonschema",
-            "jsonschema/draft-04",
-            "jsonschema/draft-06",
-            "jsonschema/draft-07",
-            "jsonschema/draft-2019-09",
-            "jsonschema/draft-2020-12",
-            "jsonschema/draft/2019-09",
-            "jsonschema/draft/2020-12",
+            *(f"jsonschema/draft-{draft}" for draft in ("04", "06", "07", "2019-09", "2020-12")),
+            *(f"jsonschema/draft/{draft}" for draft in ("2019-09", "2020-12")),
         ),
     ),
     # No maintained library compares JSON Structure or XML schemas.
@@ -68,7 +57,8 @@ def matches(pattern: str, format: str) -> bool:
 
     Source: core/spec.md, "compatibilities Capability": `*` stands for any text.
     """
-    return _compiled(pattern.lower()).fullmatch(format.lower()) is not None
+    parts = (re.escape(part) for part in pattern.lower().split("*"))
+    return re.fullmatch(".*".join(parts), format.lower(), re.DOTALL) is not None
 
 
 def family_of(format: str) -> Family | None:
@@ -88,8 +78,3 @@ def rules_for(format: str) -> tuple[str, ...]:
     """The compatibility rules that can be checked between versions of this format."""
     family = family_of(format)
     return family.rules if family else ()
-
-
-@lru_cache(maxsize=256)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
 from catalog.formats.json_facts import (
+    ANY_TYPE,
     ANYTHING,
-    EXACTLY,
     IMPOSSIBLE,
     NUMBERS,
+    TYPES,
     Facts,
     SchemaPart,
     bound,
@@ -19,6 +20,7 @@ from catalog.formats.json_facts import (
     element_of,
     elements,
     equal,
+    exact_values,
     finds,
     limits_of,
     listed_values,
@@ -83,7 +85,7 @@ def _type(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterato
 
 
 def _values(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
-    exact = [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
+    exact = exact_values(facts)
     for keyword, listed in listed_values(demand):
         if not any(equal(value, allowed) for value in exact for allowed in listed):
             what = f"may be {exact[0]!r}" if exact else "may have another value"
@@ -91,8 +93,6 @@ def _values(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Itera
 
 
 def _limits(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
-    if not types(facts) & NUMBERS:
-        return
     for side in ("minimum", "maximum"):
         has = bound(facts, side)
         for limit, is_exclusive in limits_of(demand.says(), side):
@@ -108,13 +108,9 @@ def _is_looser(side: str, has: tuple[Any, bool], limit: Any, is_exclusive: bool)
 
 def _multiple(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     divisor = demand.says().get("multipleOf")
-    left = types(facts) & NUMBERS
-    if divisor is None or not left:
-        return
-    has = numbers(facts, "multipleOf")
-    has += [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
-    has += [1] if left == {"integer"} else []
-    if not any(divides(divisor, value) for value in has):
+    has = numbers(facts, "multipleOf") + exact_values(facts)
+    has += [1] if types(facts) & NUMBERS == {"integer"} else []
+    if divisor is not None and not any(divides(divisor, value) for value in has):
         yield f"{shown(at)}: may be no multiple of {divisor}"
 
 
@@ -134,17 +130,14 @@ def _sizes(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterat
 
 def _pattern(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
     pattern = demand.says().get("pattern")
-    if pattern is None or "string" not in types(facts):
+    if pattern is None or any(fact.says().get("pattern") == pattern for fact in facts):
         return
-    exact = [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
-    if any(fact.says().get("pattern") == pattern for fact in facts):
-        return
-    if not any(finds(pattern, value) for value in exact):
+    if not any(finds(pattern, value) for value in exact_values(facts)):
         yield f"{shown(at)}: may not match the pattern {pattern}"
 
 
 def _unique(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
-    if demand.says().get("uniqueItems") is not True or "array" not in types(facts):
+    if demand.says().get("uniqueItems") is not True:
         return
     is_unique = any(fact.says().get("uniqueItems") is True for fact in facts)
     if not is_unique and not any(most <= 1 for most in numbers(facts, "maxItems")):
@@ -152,14 +145,11 @@ def _unique(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Itera
 
 
 def _required(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
-    if "object" in types(facts):
-        for name in sorted(set(demand.says().get("required", ())) - required(facts)):
-            yield f"{shown(at)}: {name} is required and may be missing"
+    for name in sorted(set(demand.says().get("required", ())) - required(facts)):
+        yield f"{shown(at)}: {name} is required and may be missing"
 
 
 def _properties(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
-    if "object" not in types(facts):
-        return
     always = required(facts)
     for name in sorted(named_properties(facts) | named_properties([demand])):
         written = property_facts(facts, name)
@@ -169,8 +159,6 @@ def _properties(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> I
 
 
 def _other_properties(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
-    if "object" not in types(facts):
-        return
     patterns = demand.says().get("patternProperties", {})
     matched, rest = [*_matched(facts)], other_properties(facts)
     for pattern, schema in patterns.items():
@@ -192,8 +180,6 @@ def _matched(facts: Facts) -> Iterator[tuple[str, SchemaPart]]:
 
 
 def _elements(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterator[str]:
-    if "array" not in types(facts):
-        return
     first, rest = elements(demand)
     count = max([len(first), *(len(elements(fact)[0]) for fact in facts)])
     most = min(numbers(facts, "maxItems"), default=count + 1)
@@ -254,21 +240,22 @@ def _whole(prover: Prover, facts: Facts, demand: SchemaPart, at: Path) -> Iterat
             yield f"{shown(at)}: {keyword} cannot be compared"
 
 
-CHECKS: Final[tuple[Check, ...]] = (
-    _reference,
-    _type,
-    _values,
-    _limits,
-    _multiple,
-    _sizes,
-    _pattern,
-    _unique,
-    _required,
-    _properties,
-    _other_properties,
-    _elements,
-    _not,
-    _any_of,
-    _one_of,
-    _whole,
+# Each with the types of the values that it is about.
+CHECKS: Final[tuple[tuple[Check, frozenset[str]], ...]] = (
+    (_reference, ANY_TYPE),
+    (_type, ANY_TYPE),
+    (_values, ANY_TYPE),
+    (_limits, NUMBERS),
+    (_multiple, NUMBERS),
+    (_sizes, ANY_TYPE),
+    (_pattern, TYPES["string"]),
+    (_unique, TYPES["array"]),
+    (_required, TYPES["object"]),
+    (_properties, TYPES["object"]),
+    (_other_properties, TYPES["object"]),
+    (_elements, TYPES["array"]),
+    (_not, ANY_TYPE),
+    (_any_of, ANY_TYPE),
+    (_one_of, ANY_TYPE),
+    (_whole, ANY_TYPE),
 )

@@ -20,6 +20,7 @@ from catalog.formats.json_facts import (
     SchemaPart,
     conjuncts,
     equal,
+    exact_values,
     exactly,
     listed_values,
     property_facts,
@@ -91,16 +92,15 @@ class Comparison:
         return is_excluded
 
     def _direct_gap(self, facts: Facts, reader: SchemaPart, at: Path) -> str:
-        for demand in conjuncts([reader]):
-            if any(same(fact, demand) for fact in facts):
-                continue
-            if problem := self._demand_gap(facts, demand, at):
-                return problem
-        return ""
-
-    def _demand_gap(self, facts: Facts, demand: SchemaPart, at: Path) -> str:
-        problems = (self._first(check(self, facts, demand, at)) for check in CHECKS)
-        return self._first(problems)
+        left = types(facts)
+        return self._first(
+            problem
+            for demand in conjuncts([reader])
+            if not any(same(fact, demand) for fact in facts)
+            for check, kinds in CHECKS
+            if left & kinds
+            for problem in check(self, facts, demand, at)
+        )
 
     def _cases(self, facts: Facts) -> list[list[SchemaPart]]:
         """Split facts into cases that cover all values; none if there is one case only."""
@@ -196,7 +196,5 @@ def _differ_in_value(facts: Facts, others: Facts) -> bool:
 
 
 def _listed(facts: Facts) -> Iterator[list[Any]]:
-    for fact in facts:
-        if EXACTLY in fact.schema:
-            yield [fact.schema[EXACTLY]]
-        yield from (values for _, values in listed_values(fact))
+    yield from ([value] for value in exact_values(facts))
+    yield from (values for fact in facts for _, values in listed_values(fact))

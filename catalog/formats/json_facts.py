@@ -32,23 +32,8 @@ EXACTLY: Final = object()
 IMPOSSIBLE: Final[dict[Any, Any]] = {"not": {}}
 ANYTHING: Final[dict[Any, Any]] = {}
 REFERENCES_STAND_ALONE = (DRAFT4, DRAFT6, DRAFT7)
-ANNOTATIONS = frozenset(
-    {
-        "$comment",
-        "$defs",
-        "$id",
-        "$schema",
-        "default",
-        "definitions",
-        "deprecated",
-        "description",
-        "examples",
-        "id",
-        "readOnly",
-        "title",
-        "writeOnly",
-    }
-)
+ANNOTATIONS = {"$comment", "default", "deprecated", "description", "examples", "title"}
+ANNOTATIONS |= {"$defs", "$id", "$schema", "definitions", "id", "readOnly", "writeOnly"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +111,7 @@ def conjuncts(parts: Facts) -> list[SchemaPart]:
 def types(facts: Facts) -> frozenset[str]:
     """The types that all facts allow; none if no value can have all facts."""
     left: frozenset[str] = ANY_TYPE
-    values = [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
+    values = exact_values(facts)
     if any(not equal(value, values[0]) for value in values):
         return frozenset()
     for fact in facts:
@@ -209,6 +194,11 @@ def named_properties(facts: Facts) -> set[str]:
 def property_facts(facts: Facts, name: str) -> list[SchemaPart]:
     """The facts about one property; none if no fact mentions it."""
     return [said for fact in facts for said in property_of(fact, name)]
+
+
+def exact_values(facts: Facts) -> list[Any]:
+    """The only values that facts allow, one for each fact that allows one only."""
+    return [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
 
 
 def property_of(fact: SchemaPart, name: str) -> list[SchemaPart]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -176,7 +177,7 @@ def _declared(file: FileDescriptorProto) -> DeclaredTypes:
     prefix = f".{file.package}" if file.package else ""
     messages = dict(_messages(file.message_type, prefix))
     extensions: dict[str, list[Field]] = {}
-    for field in _extensions(file, messages.values()):
+    for field in chain(file.extension, *(message.extension for message in messages.values())):
         extensions.setdefault(field.extendee, []).append(field)
     enums = {f"{prefix}.{enum.name}": enum for enum in file.enum_type}
     for name, message in messages.items():
@@ -196,9 +197,3 @@ def _messages(
         name = f"{prefix}.{message.name}"
         yield name, message
         yield from _messages(message.nested_type, name)
-
-
-def _extensions(file: FileDescriptorProto, messages: Iterable[DescriptorProto]) -> Iterator[Field]:
-    yield from file.extension
-    for message in messages:
-        yield from message.extension

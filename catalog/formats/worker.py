@@ -20,15 +20,8 @@ MAX_ANSWER_CHARACTERS = 1000
 MAX_FILE_BYTES = 64 * 1024 * 1024
 CONFORM = "conform"
 FORBIDDEN = (
-    "ftplib",
-    "http",
-    "os.exec",
-    "os.fork",
-    "os.posix_spawn",
-    "os.system",
-    "socket",
-    "subprocess",
-    "urllib",
+    *("ftplib", "http", "socket", "subprocess", "urllib"),
+    *("os.exec", "os.fork", "os.posix_spawn", "os.system"),
 )
 
 
@@ -92,12 +85,8 @@ def _answer(format: str, direction: str, documents: Sequence[bytes]) -> dict[str
 
 
 def _reply(answer: str, *, last: bool = False, unusable: bool = False) -> dict[str, Any]:
-    text = _printable(answer)[:MAX_ANSWER_CHARACTERS]
-    return {"answer": text, "last": last, "unusable": unusable}
-
-
-def _printable(text: str) -> str:
-    return text.encode(errors="replace").decode()
+    printable = answer.encode(errors="replace").decode()
+    return {"answer": printable[:MAX_ANSWER_CHARACTERS], "last": last, "unusable": unusable}
 
 
 def _take_standard_output() -> BinaryIO:
