@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 SPECVERSION = "1.0-rc4"
-_STRING = {"type": "string"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,14 +153,8 @@ def overlap(one: str, other: str) -> bool:
         return matches(other, one)
     if "*" not in other:
         return matches(one, other)
-    heads, tails = zip(*(_ends(pattern.lower()) for pattern in (one, other)), strict=True)
-    return _agree(*heads) and _agree(*(tail[::-1] for tail in tails))
-
-
-def _ends(pattern: str) -> tuple[str, str]:
-    """The text before the first star, and the text after the last one."""
-    parts = pattern.split("*")
-    return parts[0], parts[-1]
+    mine, others = one.lower().split("*"), other.lower().split("*")
+    return _agree(mine[0], others[0]) and _agree(mine[-1][::-1], others[-1][::-1])
 
 
 def _agree(one: str, other: str) -> bool:
@@ -170,42 +163,33 @@ def _agree(one: str, other: str) -> bool:
 
 def describe(offered: Capabilities) -> dict[str, Any]:
     """Describe the offered capabilities, as `GET /capabilitiesoffered` shows them."""
+    available = {
+        # A client that made the capabilities immutable could not undo that.
+        name: _object({"mutable": _boolean(can, always=name == "capabilities")})
+        for name, can in offered.available.items()
+    }
+    rules = {format: _array(rules) for format, rules in offered.compatibilities.items()}
     return {
-        "available": {
-            "type": "object",
-            "attributes": {
-                name: {"type": "object", "attributes": {"mutable": _boolean(*_mutable(name, can))}}
-                for name, can in offered.available.items()
-            },
-        },
-        "compatibilities": {
-            "type": "object",
-            "attributes": {
-                format: _array(rules) for format, rules in offered.compatibilities.items()
-            },
-        },
+        "available": _object(available),
+        "compatibilities": _object(rules),
         "flags": _array(offered.flags),
         "formats": _array(offered.formats),
         "ignores": _array(offered.ignores),
-        "pagination": _boolean(*_choices(offered.pagination)),
-        "shortself": _boolean(*_choices(offered.shortself)),
+        "pagination": _boolean(offered.pagination),
+        "shortself": _boolean(offered.shortself),
         "specversions": _array(offered.specversions),
         "versionmodes": _array(offered.versionmodes),
     }
 
 
-def _mutable(name: str, can: bool) -> tuple[bool, ...]:
-    # A client that made the capabilities immutable could not undo that.
-    return (True,) if name == "capabilities" else _choices(can)
+def _boolean(can: bool, *, always: bool = False) -> dict[str, Any]:
+    allowed = [True] if always else [False, True] if can else [False]
+    return {"type": "boolean", "enum": allowed}
 
 
-def _choices(can: bool) -> tuple[bool, ...]:
-    return (False, True) if can else (False,)
-
-
-def _boolean(*allowed: bool) -> dict[str, Any]:
-    return {"type": "boolean", "enum": list(allowed)}
+def _object(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "attributes": attributes}
 
 
 def _array(allowed: tuple[str, ...]) -> dict[str, Any]:
-    return {"type": "array", "item": _STRING, "enum": list(allowed)}
+    return {"type": "array", "item": {"type": "string"}, "enum": list(allowed)}

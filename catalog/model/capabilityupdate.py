@@ -29,15 +29,13 @@ _MANDATORY_AVAILABLE = ("capabilities", "entities", "model")
 
 # The capabilities that a complete replacement does not mention. By the standard `capabilities`
 # would become immutable, which no client could undo: this server does not offer that.
-DEFAULTS = Capabilities(
+DEFAULTS = replace(
+    OFFERED,
     available={"capabilities": True, "entities": True, "model": False},
-    compatibilities={},
     flags=(),
-    formats=(),
     ignores=(),
     pagination=False,
     shortself=False,
-    specversions=(SPECVERSION,),
     versionmodes=("manual",),
 )
 
@@ -98,10 +96,9 @@ def stored_capabilities(stored: Mapping[str, Any], offered: Capabilities) -> Cap
 
 
 def _read(name: str, value: Any, offered: Capabilities) -> Any:
-    reader = _READERS.get(name)
-    if reader is None:
+    if name not in _READERS:
         raise CapabilityUnknown(_SUBJECT, field=name)
-    return getattr(DEFAULTS, name) if value is None else reader(name, value, offered)
+    return getattr(DEFAULTS, name) if value is None else _READERS[name](name, value, offered)
 
 
 def _listed(name: str, value: Any, offered: Capabilities) -> tuple[str, ...]:
@@ -198,9 +195,8 @@ def _check_compatibilities(updated: Capabilities, offered: Capabilities) -> None
     """Reject compatibility checks of formats that are not themselves checked."""
     for key in updated.compatibilities:
         if not _is_listed(key, updated.formats):
-            raise CapabilityError(
-                _SUBJECT, error_detail=f'"compatibilities" has "{key}", but "formats" does not'
-            )
+            detail = f'"compatibilities" has "{key}", but "formats" does not'
+            raise CapabilityError(_SUBJECT, error_detail=detail)
 
 
 def _is_listed(key: str, formats: tuple[str, ...]) -> bool:

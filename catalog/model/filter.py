@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from catalog.model.attributereference import ABSENT, ANY, AttributeReference, EntityKind, resolve
 from catalog.model.dotpath import Every, Key, Step, read_path, write_path
@@ -48,7 +48,7 @@ def read_time(text: str) -> str:
     return normal_time(text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Expression:
     """One comparison.
 
@@ -163,14 +163,10 @@ def parse_filters(
         if count > MOST_EXPRESSIONS:
             detail = f"a request has at most {MOST_EXPRESSIONS} expressions"
             raise BadFilter(subject, value=_quotable(text), error_detail=detail)
-        clauses.append(_clause(expressions))
+        chain = max((e.reference.chain for e in expressions), key=len)
+        is_possible = all(chain[: e.depth] == e.reference.chain for e in expressions)
+        clauses.append(Clause(chain=chain, expressions=expressions, is_possible=is_possible))
     return Filters(clauses=tuple(clauses))
-
-
-def _clause(expressions: tuple[Expression, ...]) -> Clause:
-    chain = max((e.reference.chain for e in expressions), key=len)
-    is_possible = all(chain[: e.depth] == e.reference.chain for e in expressions)
-    return Clause(chain=chain, expressions=expressions, is_possible=is_possible)
 
 
 def _read_expressions(
@@ -199,15 +195,15 @@ def _read_condition(text: str, at: int, reference: AttributeReference) -> tuple[
     if operator is None:
         if text[at : at + 1] not in ("", ","):
             raise ValueError(f'it has "{text[at]}" where an operator belongs')
-        return _expression(reference, "present", ("",), ""), at
+        return Expression(reference, "present", ("",), ""), at
     value = _VALUE.match(text, operator.end())
     assert value is not None, "it matches the empty text"
     condition = operator[0] + value[0]
     match operator[0], value[0]:
         case "=", "null":
-            found = _expression(reference, "absent", ("",), condition)
+            found = Expression(reference, "absent", ("",), condition)
         case "!=" | "<>", "null":
-            found = _expression(reference, "present", ("",), condition)
+            found = Expression(reference, "present", ("",), condition)
         case "=" | "!=" | "<>" as sign, written:
             found = _equality(reference, "=" if sign == "=" else "!=", written, condition)
         case _, written:
@@ -221,9 +217,9 @@ def _equality(
     pieces = _pieces(written)
     if len(pieces) > 1 and not any(pieces):
         existence: Operator = "present" if operator == "=" else "absent"
-        return _expression(reference, existence, ("",), condition)
+        return Expression(reference, existence, ("",), condition)
     _check_scalar(reference)
-    return _expression(reference, operator, pieces, condition)
+    return Expression(reference, operator, pieces, condition)
 
 
 def _comparison(
@@ -237,16 +233,7 @@ def _comparison(
     _check_scalar(reference)
     if not _is_comparable(reference.type, pieces[0]):
         raise ValueError(f"it compares a value of type {reference.type} with another one")
-    match sign:
-        case "<" | "<=" | ">" | ">=" as operator:
-            return _expression(reference, operator, pieces, condition)
-    raise AssertionError("there is no other operator")
-
-
-def _expression(
-    reference: AttributeReference, operator: Operator, pieces: tuple[str, ...], condition: str
-) -> Expression:
-    return Expression(reference=reference, operator=operator, pieces=pieces, condition=condition)
+    return Expression(reference, cast(Operator, sign), pieces, condition)
 
 
 def _check_scalar(reference: AttributeReference) -> None:
