@@ -6,7 +6,8 @@ Source: core/model.md, "attributes" and what is below it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -142,10 +143,8 @@ def _default(raw: Mapping[str, Any], name: str, where: str) -> Any:
 
 
 def _value(kind: str, value: Any, where: str) -> Any:
-    try:
+    with breaks(where):
         return SCALAR_CHECKS[kind](value)
-    except (ValueError, OverflowError) as fault:
-        raise broken(where, str(fault)) from fault
 
 
 def _ifvalues(
@@ -209,6 +208,15 @@ def check_aspects(definition: Mapping[str, Any], where: str, *aspects: Collectio
 def quoted(names: Iterable[str]) -> str:
     """Names in the form that errors list."""
     return ", ".join(f'"{name}"' for name in sorted(names))
+
+
+@contextmanager
+def breaks(where: str) -> Iterator[None]:
+    """Turn a value's error into that of the model at `where`."""
+    try:
+        yield
+    except (ValueError, OverflowError) as fault:
+        raise broken(where, str(fault)) from fault
 
 
 def broken(where: str, rule: str) -> ModelError:

@@ -110,10 +110,8 @@ def _check_names(old: Model, new: Model) -> None:
         ]
         for was, kind in types:
             if was.singular != kind.singular:
-                raise ModelError(
-                    "/model",
-                    error_detail=f'"{was.plural}" must keep its singular name "{was.singular}"',
-                )
+                detail = f'"{was.plural}" must keep its singular name "{was.singular}"'
+                raise ModelError("/model", error_detail=detail)
 
 
 def _unsupported_modes(model: Model, capabilities: Capabilities) -> str:

@@ -20,7 +20,7 @@ from catalog.model.errors import (
     UnknownResourceType,
     XRegistryError,
 )
-from catalog.model.schema import GroupType, Model, ResourceType
+from catalog.model.schema import Model, ResourceType
 from catalog.model.xid import RESERVED_VERSION_IDS, Xid, is_valid_id
 
 Body = Mapping[str, Any]
@@ -187,7 +187,7 @@ class Interaction:
         self, model: Model, xid: Xid, body: Body, *, patch: bool, least_epoch: int = 0
     ) -> None:
         _check_id(xid, xid.gid)
-        kind = _group_type(model, xid)
+        kind = model.groups[xid.groups]
         collections = {name: body[name] for name in kind.resources if name in body}
         own = {name: value for name, value in body.items() if name not in collections}
         taken = self._taken(own, xid, f"{kind.singular}id")
@@ -200,7 +200,7 @@ class Interaction:
 
         Anything else is a violation.
         """
-        kind = _group_type(model, xid)
+        kind = model.groups[xid.groups]
         own = (name for name in body if name not in kind.resources and name != "$schema")
         self.violations += [ResourcesOnly(str(xid), name=name) for name in own]
         for name, collection in body.items():
@@ -229,7 +229,7 @@ class Interaction:
         self._imply_group(xid.group)
         meta = body.get("meta")
         if meta is not None and not isinstance(meta, dict):
-            raise InvalidAttribute(str(xid), name="meta", error_detail="it needs to be an object")
+            raise _invalid(xid, "meta", "it needs to be an object")
         default = {k: v for k, v in body.items() if k not in ("meta", "versions")}
         self.resources.append(
             ResourceUpsert(
@@ -329,9 +329,8 @@ def _entries(subject: str, collection: Any) -> Iterator[tuple[str, Body]]:
         raise BadRequest(subject, error_detail=f"{subject} needs to be a map of entities")
     for key, body in collection.items():
         if not isinstance(body, dict):
-            raise BadRequest(
-                f"{subject}/{key}", error_detail=f"{subject}/{key} needs to be an entity"
-            )
+            path = f"{subject}/{key}"
+            raise BadRequest(path, error_detail=f"{path} needs to be an entity")
         yield key, body
 
 
@@ -344,19 +343,17 @@ def _refuse_parts_of_resources(xid: Xid, body: Body, kind: ResourceType) -> None
     """Refuse attributes of the resource in a version, rather than ignore them."""
     for name in sorted(_of_resources_only(kind) & body.keys()):
         if body[name] is not None:
-            raise InvalidAttribute(
-                str(xid), name=name, error_detail="it is the resource's, not a version's"
-            )
+            raise _invalid(xid, name, "it is the resource's, not a version's")
+
+
+def _invalid(xid: Xid | str, name: str, detail: str) -> InvalidAttribute:
+    return InvalidAttribute(str(xid), name=name, error_detail=detail)
 
 
 def _check_id(xid: Xid, id: str) -> None:
     if not is_valid_id(id):
-        raise MalformedId(
-            str(xid),
-            id=id,
-            error_detail="it needs 1 to 128 of A-Z a-z 0-9 - . _ ~ : @ and a letter, digit or _ "
-            "at its start",
-        )
+        wanted = "1 to 128 of A-Z a-z 0-9 - . _ ~ : @ and a letter, digit or _ at its start"
+        raise MalformedId(str(xid), id=id, error_detail=f"it needs {wanted}")
 
 
 def check_version_id(resource: Xid, vid: Any) -> None:
@@ -366,16 +363,10 @@ def check_version_id(resource: Xid, vid: Any) -> None:
         InvalidAttribute, MalformedId
     """
     if not isinstance(vid, str):
-        raise InvalidAttribute(
-            str(resource), name="versionid", error_detail="it needs to be a string"
-        )
+        raise _invalid(resource, "versionid", "it needs to be a string")
     _check_id(resource.version(vid), vid)
     if vid in RESERVED_VERSION_IDS:
         raise MalformedId(str(resource), id=vid, error_detail="the word is reserved")
-
-
-def _group_type(model: Model, xid: Xid) -> GroupType:
-    return model.groups[xid.groups]
 
 
 def _resource_type(model: Model, xid: Xid) -> ResourceType:
@@ -411,7 +402,5 @@ def read_epoch(xid: Xid | str, body: Body) -> int | None:
     """
     epoch = body.get("epoch")
     if epoch is not None and (not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0):
-        raise InvalidAttribute(
-            str(xid), name="epoch", error_detail="it needs to be an unsigned integer"
-        )
+        raise _invalid(xid, "epoch", "it needs to be an unsigned integer")
     return epoch

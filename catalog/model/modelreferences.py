@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from catalog.model.attributesource import broken
+from catalog.model.attributesource import breaks, broken
 from catalog.model.scalars import check_reference
 from catalog.model.schema import Attribute, Model
 
@@ -40,10 +40,8 @@ def _check(attribute: Attribute, path: str, model: Model) -> None:
     values = [*attribute.enum, *([attribute.default] if attribute.default is not None else [])]
     kind = attribute.item if attribute.type == "array" and attribute.item else attribute
     for value in values:
-        try:
+        with breaks(path):
             check_reference(value, kind, model)
-        except ValueError as fault:
-            raise broken(path, str(fault)) from fault
 
 
 def _levels(model: Model) -> Iterator[tuple[str, Mapping[str, Attribute]]]:

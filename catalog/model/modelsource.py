@@ -14,7 +14,14 @@ from typing import Any
 import orjson
 
 from catalog.model.attributes import fault_in_json
-from catalog.model.attributesource import AttributeLevel, as_mapping, broken, check_aspects, quoted
+from catalog.model.attributesource import (
+    AttributeLevel,
+    as_mapping,
+    breaks,
+    broken,
+    check_aspects,
+    quoted,
+)
 from catalog.model.constraints import check_constraints_defined
 from catalog.model.modelreferences import check_references
 from catalog.model.refinement import read_level
@@ -29,6 +36,7 @@ from catalog.model.standardattributes import (
 )
 from catalog.model.typesource import ABOUT, check_names, read_about, read_resource_type
 
+_OF_GROUPS = ("plural", "singular", "attributes", "resources", "ximportresources", "constraints")
 _ABOUT_THE_MODEL = ("description", "documentation", "labels")
 
 
@@ -55,7 +63,13 @@ def load_model(source: Mapping[str, Any], resolved: Mapping[str, Any] | None = N
         raise broken("$schema", "must be a string")
     groups = _groups(document.get("groups"))
     model = Model(
-        attributes=_registry_attributes(document.get("attributes"), groups),
+        attributes=read_level(
+            document.get("attributes"),
+            REGISTRY,
+            AttributeLevel("attributes"),
+            collections=_collections(REGISTRY, groups, "groups"),
+            kept=(*KEPT_TIMES, *REGISTRY_KEPT),
+        ),
         groups=groups,
         source=dict(given),
         about=read_about(document, "the model", _ABOUT_THE_MODEL),
@@ -74,22 +88,10 @@ def default_model() -> Model:
     return load_model({"groups": groups})
 
 
-def _registry_attributes(defined: Any, groups: Mapping[str, Any]) -> dict[str, Any]:
-    return read_level(
-        defined,
-        REGISTRY,
-        AttributeLevel("attributes"),
-        collections=_collections(REGISTRY, groups, "groups"),
-        kept=(*KEPT_TIMES, *REGISTRY_KEPT),
-    )
-
-
 def _collections(spec: Mapping[str, Any], plurals: Iterable[str], where: str) -> dict[str, Any]:
     """The attributes about the collection of each type: its URL, size and members."""
-    try:
+    with breaks(where):
         attributes = joined(spec, *(collection(plural) for plural in plurals))
-    except ValueError as clash:
-        raise broken(where, str(clash)) from clash
     return {name: kind for name, kind in attributes.items() if name not in spec}
 
 
@@ -113,17 +115,10 @@ def _group(
     plural: str, groups: Mapping[str, Mapping[str, Any]], known: dict[str, ResourceType]
 ) -> GroupType:
     definition, where = groups[plural], f"groups.{plural}"
-    check_aspects(
-        definition,
-        where,
-        {"plural", "singular", "attributes", "resources", "ximportresources", "constraints"},
-        ABOUT,
-    )
+    check_aspects(definition, where, _OF_GROUPS, ABOUT)
     resources = _resources(plural, groups, known)
-    try:
+    with breaks(where):
         spec = group_attributes(definition["singular"])
-    except ValueError as clash:
-        raise broken(where, str(clash)) from clash
     kind = GroupType(
         plural=plural,
         singular=definition["singular"],
@@ -137,12 +132,9 @@ def _group(
         resources=resources,
         about=read_about(definition, where),
     )
-    try:
-        return replace(
-            kind, constraints=check_constraints_defined(kind, definition.get("constraints"))
-        )
-    except ValueError as fault:
-        raise broken(f"{where}.constraints", str(fault)) from fault
+    with breaks(f"{where}.constraints"):
+        constraints = check_constraints_defined(kind, definition.get("constraints"))
+    return replace(kind, constraints=constraints)
 
 
 def _resources(

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from catalog.model.attributesource import AttributeLevel, as_mapping, broken, check_aspects, quoted
+from catalog.model.attributesource import (
+    AttributeLevel,
+    as_mapping,
+    breaks,
+    broken,
+    check_aspects,
+    quoted,
+)
 from catalog.model.refinement import read_level
 from catalog.model.scalars import MAX_INTEGER, SCALAR_CHECKS
 from catalog.model.schema import (
@@ -49,17 +56,12 @@ def read_resource_type(plural: str, definition: Any, where: str) -> ResourceType
     Raises:
         ModelError, ModelRequiredTrue, ModelScalarDefault: at the first rule that is broken.
     """
-    definition = as_mapping(definition, where)
-    check_aspects(
-        definition, where, {"plural", "singular", "typemap"}, ABOUT, RESOURCE_SETTINGS, _LEVELS
-    )
+    definition, names = as_mapping(definition, where), {"plural", "singular", "typemap"}
+    check_aspects(definition, where, names, ABOUT, RESOURCE_SETTINGS, _LEVELS)
     check_names({plural: definition}, where, longest_singular=57, reserved=RESERVED_RESOURCE_NAMES)
     settings = _settings(definition, where)
-    if (
-        definition["singular"] == YIELDING
-        and settings["hasdocument"]
-        and settings["validateformat"]
-    ):
+    is_format = definition["singular"] == YIELDING and settings["hasdocument"]
+    if is_format and settings["validateformat"]:
         raise broken(where, f'"validateformat" needs the attribute "{YIELDING}", a document here')
     kind = ResourceType(
         plural=plural,
@@ -77,12 +79,10 @@ def read_resource_type(plural: str, definition: Any, where: str) -> ResourceType
 
 def _levels(definition: Mapping[str, Any], hasdocument: bool, where: str) -> dict[str, Any]:
     singular = definition["singular"]
-    try:
+    with breaks(where):
         version_spec = version_attributes(singular, hasdocument)
         resource_spec = resource_attributes(singular)
         meta_spec = meta_attributes(singular)
-    except ValueError as clash:
-        raise broken(where, str(clash)) from clash
     documents = (singular, f"{singular}base64") if hasdocument else ()
     if clashes := {*documents, f"{singular}url"} & resource_spec.keys():
         raise broken(where, f"{quoted(clashes)} is the name of a resource's attribute")
@@ -90,6 +90,7 @@ def _levels(definition: Mapping[str, Any], hasdocument: bool, where: str) -> dic
         raise broken(where, f'"resourceattributes" may not gain {quoted(extra)}')
     version, resource, meta = (definition.get(level) for level in _LEVELS)
     id = f"{singular}id"
+    at = AttributeLevel(where)
     return {
         "attributes": read_level(
             version,
@@ -99,16 +100,10 @@ def _levels(definition: Mapping[str, Any], hasdocument: bool, where: str) -> dic
             reserved=resource_spec.keys() - {id, *_SHARED},
         ),
         "resourceattributes": read_level(
-            resource,
-            resource_spec,
-            AttributeLevel(f"{where}.resourceattributes"),
-            kept={id, *RESOURCE_KEPT},
+            resource, resource_spec, at.below("resourceattributes"), kept={id, *RESOURCE_KEPT}
         ),
         "metaattributes": read_level(
-            meta,
-            meta_spec,
-            AttributeLevel(f"{where}.metaattributes"),
-            kept={id, *KEPT_TIMES, *META_KEPT},
+            meta, meta_spec, at.below("metaattributes"), kept={id, *KEPT_TIMES, *META_KEPT}
         ),
     }
 
@@ -182,10 +177,8 @@ def read_about(
         if name == "labels":
             _check_labels(value, where)
             continue
-        try:
+        with breaks(f"{where}.{name}"):
             SCALAR_CHECKS[ABOUT[name]](value)
-        except ValueError as fault:
-            raise broken(f"{where}.{name}", str(fault)) from fault
         if not value and name != "description":
             raise broken(f"{where}.{name}", "it must not be empty")
     return about
