@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from catalog.messages.oldertypes import with_older_types
+from catalog.messages.values import is_known
+from catalog.model.dotpath import value_at
 
 CLOUDEVENTS_ENVELOPE = "cloudevents/1.0"
 
@@ -21,6 +22,18 @@ _INHERITED = frozenset(
     {"datacontenttype", "dataschemaformat", *_SCHEMAS, *_SELECTED}
     | {options for names in _SELECTED.values() for options in names}
 )
+# The extensions of documents and of the dialect of edition 0.4.
+_OLDER_TYPES = ("older", "registry04")
+# The paths of metadata in the older editions.
+_OLDER_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "envelopemetadata": (
+        ("envelopemetadata",),
+        ("envelopemetadata", "attributes"),
+        ("metadata", "attributes"),
+        ("metadata",),
+    ),
+    "protocoloptions": (("protocoloptions",), ("protocolmetadata",), ("metadata",)),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +99,7 @@ def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> Mes
             the defaults.
     """
     merged: dict[str, Any] = {}
-    for attributes in map(with_older_types, reversed(chain)):
+    for attributes in map(_with_older_types, reversed(chain)):
         merged = _overlay(merged, {k: v for k, v in attributes.items() if k in _INHERITED})
     for name in _SELECTED:
         if not _text(merged.get(name)):
@@ -102,6 +115,36 @@ def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> Mes
             for name in ("dataschemaformat", "dataschemaxid", "dataschemauri", "datacontenttype")
         },
     )
+
+
+def _with_older_types(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Restore types of values that exist only in older editions, in the attributes of a message.
+
+    Where a document or dialect of an older edition has such a type, the definition has `string`,
+    and an extension attribute keeps the older type. Messages are checked by the older type.
+    """
+    kept = [found for name in _OLDER_TYPES if isinstance(found := attributes.get(name), Mapping)]
+    if not kept:
+        return attributes
+    narrowed = dict(attributes)
+    for name, paths in _OLDER_PATHS.items():
+        for older in (value_at(extension, path) for extension in kept for path in paths):
+            if isinstance(older, Mapping) and isinstance(native := narrowed.get(name), Mapping):
+                narrowed[name] = _narrowed(native, older)
+    return narrowed
+
+
+def _narrowed(native: Mapping[str, Any], older: Mapping[str, Any]) -> Mapping[str, Any]:
+    by_name = {name.replace("_", "-").lower(): value for name, value in older.items()}
+    narrowed = dict(native)
+    for name, value in native.items():
+        inner = by_name.get(name.replace("_", "-").lower())
+        if isinstance(value, Mapping) and isinstance(inner, Mapping):
+            narrowed[name] = _narrowed(value, inner)
+    kind = older.get("type")
+    if native.get("type") == "string" and isinstance(kind, str) and is_known(kind):
+        narrowed["type"] = kind
+    return narrowed
 
 
 def _overlay(base: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:

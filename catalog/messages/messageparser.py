@@ -11,6 +11,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -41,9 +42,8 @@ def read_json_message(value: Any, protocol: str) -> Message:
     known = protocol_of(own)
     given = {name: part for name, part in value.items() if name not in _NO_OPTIONS}
     if known is None and given and not own:
-        raise ParsingData(
-            error_detail="it is no CloudEvent, as it has no specversion, and names no protocol"
-        )
+        detail = "it is no CloudEvent, as it has no specversion, and names no protocol"
+        raise ParsingData(error_detail=detail)
     message = Message(
         protocol=own,
         envelope=_text(value, "envelope"),
@@ -68,14 +68,10 @@ def read_event(value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> Carried
         for name, attribute in value.items()
         if name not in ("data", "data_base64") and attribute is not None
     }
-    contenttype = attributes.get("datacontenttype")
-    return CarriedEvent(
-        attributes=attributes,
-        prefix=f"{pointer(*steps)}/",
-        payload=_payload(
-            value, "data", contenttype if isinstance(contenttype, str) else "", JSON_TYPE, steps
-        ),
-    )
+    named = attributes.get("datacontenttype")
+    contenttype = named if isinstance(named, str) else ""
+    payload = _payload(value, "data", contenttype, JSON_TYPE, steps)
+    return CarriedEvent(attributes=attributes, prefix=f"{pointer(*steps)}/", payload=payload)
 
 
 def read_binary_event(headers: Iterable[tuple[str, str]], body: bytes) -> Message:
@@ -125,9 +121,8 @@ def _payload(
         return Payload(content=content, contenttype=contenttype, pointer=pointer(*steps, encoded))
     if name not in value:
         return None
-    return Payload(
-        content=value[name], contenttype=contenttype or implied, pointer=pointer(*steps, name)
-    )
+    contenttype = contenttype or implied
+    return Payload(content=value[name], contenttype=contenttype, pointer=pointer(*steps, name))
 
 
 def _from_base64(value: Mapping[str, Any], name: str) -> bytes:
@@ -153,9 +148,8 @@ def _options(protocol: MessageProtocol | None, given: Mapping[str, Any]) -> dict
     }
     unknown = sorted({*named} - {*protocol.options} - {*protocol.sections})
     if unknown:
-        raise ParsingData(
-            error_detail=f"a message of {protocol.name} has no {', '.join(unknown[:3])}"
-        )
+        detail = f"a message of {protocol.name} has no {', '.join(unknown[:3])}"
+        raise ParsingData(error_detail=detail)
     return {name: value for name, value in named.items() if name in protocol.options}
 
 
@@ -165,17 +159,10 @@ def _sections(
     for name, value in given.items():
         section = protocol.canonical(name)
         if section in protocol.sections and value is not None:
-            is_named = bool(protocol.sections[section])
             entries = _entries(name, value)
-            yield (
-                section,
-                tuple(
-                    Entry(name=protocol.canonical(e.name), value=e.value, pointer=e.pointer)
-                    if is_named
-                    else e
-                    for e in entries
-                ),
-            )
+            if protocol.sections[section]:
+                entries = (replace(e, name=protocol.canonical(e.name)) for e in entries)
+            yield section, tuple(entries)
 
 
 def _entries(section: str, value: Any) -> Iterator[Entry]:

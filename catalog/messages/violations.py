@@ -141,9 +141,8 @@ class Violations:
         if template.fits(text):
             self._demands.append((pointer, template, Demand(template.parts, text)))
         else:
-            self.object(
-                pointer, "template", f"{_shown(text)} does not match {_shown(template.text)}"
-            )
+            detail = f"{_shown(text)} does not match {_shown(template.text)}"
+            self.object(pointer, "template", detail)
 
     def _differs(self, pointer: str, wanted: Any, value: Any) -> None:
         self.object(pointer, "value", f"it must be {_shown(wanted)}, and is {_shown(value)}")
