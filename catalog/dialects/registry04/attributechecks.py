@@ -6,27 +6,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from catalog.dialects.bodypath import BodyPath
 from catalog.dialects.registry04.address import Types
 from catalog.dialects.registry04.names import Json, Kind
 from catalog.dialects.registry04.translate import SERVED, names_of
-from catalog.model.errors import (
-    InvalidAttribute,
-    OneResource,
-    RequiredAttributeMissing,
-)
+from catalog.model.errors import InvalidAttribute, OneResource, RequiredAttributeMissing
 from catalog.model.timestamps import parse_time
 
 _JSON_TYPES: Mapping[str, type] = {
-    "usage": str,
-    "format": str,
-    "config": dict,
-    "metadata": dict,
-    "tags": dict,
+    **dict.fromkeys(("usage", "format", "schemaformat", "schemaurl", "uri", "origin"), str),
+    **dict.fromkeys(("config", "metadata", "tags"), dict),
     "definitionGroups": list,
-    "schemaformat": str,
-    "schemaurl": str,
-    "uri": str,
-    "origin": str,
 }
 _ONE_SCHEMA = ("schema", "schemaurl")
 _TEXT_OF: Mapping[type, str] = {str: "a string", dict: "an object", list: "an array"}
@@ -54,24 +44,24 @@ def check_body(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
             raise InvalidAttribute(subject, name=name, error_detail=detail)
     if body.get("format") == "":
         raise InvalidAttribute(subject, name="format", error_detail="it must not be empty")
-    check_names(kind, subject, body)
-    check_tags(subject, body.get("tags"))
-    check_property_types(subject, body.get("metadata"))
+    _check_names(kind, subject, body)
+    _check_tags(BodyPath(subject, "tags"), body.get("tags"))
+    for place, property in _properties(BodyPath(subject, "metadata"), body.get("metadata")):
+        type = property.get("type")
+        if isinstance(type, str) and type.lower() not in _PROPERTY_TYPES:
+            known = ", ".join(sorted(_PROPERTY_TYPES))
+            raise place.at("type").fault(f"there are these types: {known}")
     config = body.get("config")
     if kind == "endpoint" and config is not None:
         protocol = config.get("protocol")
         if not isinstance(protocol, str) or not protocol:
             raise RequiredAttributeMissing(subject, list="config.protocol")
     if kind == "definition":
-        _check_definition(subject, body)
-
-
-def _check_definition(subject: str, body: Mapping[str, Any]) -> None:
-    given = [name for name in _ONE_SCHEMA if body.get(name) is not None]
-    if len(given) > 1:
-        raise OneResource(subject, list=",".join(given))
-    if given and not body.get("schemaformat"):
-        raise RequiredAttributeMissing(subject, list="schemaformat")
+        given = [name for name in _ONE_SCHEMA if body.get(name) is not None]
+        if len(given) > 1:
+            raise OneResource(subject, list=",".join(given))
+        if given and not body.get("schemaformat"):
+            raise RequiredAttributeMissing(subject, list="schemaformat")
 
 
 def group_attributes(types: Types, body: Mapping[str, Any]) -> Json:
@@ -104,12 +94,11 @@ def without_obsolete(types: Types, held: Json, given: Mapping[str, Any]) -> Json
 
     A definition has one schema, embedded or not, and its metadata is that of its format.
     """
-    gone: set[str] = set()
-    if types.resource.singular == "definition":
-        gone |= {*_ONE_SCHEMA} if any(given.get(name) for name in _ONE_SCHEMA) else set()
-        gone |= (
-            {"metadata"} if given.get("format", held.get("format")) != held.get("format") else set()
-        )
+    if types.resource.singular != "definition":
+        return held
+    gone = {*_ONE_SCHEMA} if any(given.get(name) for name in _ONE_SCHEMA) else set()
+    if given.get("format", held.get("format")) != held.get("format"):
+        gone.add("metadata")
     return {name: value for name, value in held.items() if name not in gone}
 
 
@@ -119,12 +108,8 @@ def document_names(types: Types) -> tuple[str, str, str, str]:
     return singular, f"{singular}Base64", f"{singular}URI", f"{singular}url"
 
 
-def check_names(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
-    """Refuse names that differ from others, or from the specification's, by case only.
-
-    Raises:
-        InvalidAttribute
-    """
+def _check_names(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
+    """Refuse names that differ from others, or from the specification's, by case only."""
     seen = {name.lower(): name for name in SERVED | names_of(kind)}
     for name in (name for name, value in body.items() if value is not None):
         other = seen.setdefault(name.lower(), name)
@@ -133,45 +118,25 @@ def check_names(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
             raise InvalidAttribute(subject, name=name, error_detail=detail)
 
 
-def check_tags(subject: str, tags: Any) -> None:
-    """Refuse tags with invalid keys, or with values that are no strings.
-
-    Raises:
-        InvalidAttribute
-    """
+def _check_tags(place: BodyPath, tags: Any) -> None:
     for key, value in tags.items() if isinstance(tags, Mapping) else ():
-        name = f"tags.{key[:64]}"
         if not _TAG.fullmatch(key):
-            detail = (
+            raise place.at(key).fault(
                 "a key needs 1 to 63 letters, digits or - _ . :, and a letter or digit at its start"
             )
-            raise InvalidAttribute(subject, name=name, error_detail=detail)
         if not isinstance(value, str):
-            raise InvalidAttribute(subject, name=name, error_detail="it needs to be a string")
+            raise place.at(key).fault("it needs to be a string")
 
 
-def check_property_types(subject: str, metadata: Any) -> None:
-    """Refuse properties of messages that have an unknown type.
-
-    Raises:
-        InvalidAttribute
-    """
-    for path, property in _properties(metadata):
-        kind = property.get("type")
-        if isinstance(kind, str) and kind.lower() not in _PROPERTY_TYPES:
-            detail = f"there are these types: {', '.join(sorted(_PROPERTY_TYPES))}"
-            raise InvalidAttribute(subject, name=f"{path}.type", error_detail=detail)
-
-
-def _properties(metadata: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _properties(place: BodyPath, metadata: Any) -> Iterator[tuple[BodyPath, Mapping[str, Any]]]:
     if not isinstance(metadata, Mapping):
         return
-    places: dict[str, Any] = {"metadata": {k: v for k, v in metadata.items() if k not in _PLURAL}}
-    places |= {f"metadata.{name}": metadata.get(name) for name in (*_SECTIONS, *_ANNOTATIONS)}
-    for place, members in places.items():
+    places = {place: {k: v for k, v in metadata.items() if k not in _PLURAL}}
+    places |= {place.at(name): metadata.get(name, {}) for name in (*_SECTIONS, *_ANNOTATIONS)}
+    for section, members in places.items():
         for name, property in members.items() if isinstance(members, Mapping) else ():
             if isinstance(property, Mapping):
-                yield f"{place}.{name[:64]}", property
+                yield section.at(name), property
 
 
 def creation_of(subject: str, body: Mapping[str, Any]) -> Json:

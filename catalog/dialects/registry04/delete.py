@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
@@ -12,11 +11,7 @@ from catalog.dialects.handlers import answer_written, delete_members
 from catalog.dialects.registry04.exchange import Exchange
 from catalog.dialects.registry04.layout import latest_version
 from catalog.dialects.registry04.load import load_resource
-from catalog.dialects.registry04.requestcontent import (
-    check_epoch,
-    check_identity,
-    expected_epoch,
-)
+from catalog.dialects.registry04.requestcontent import check_epoch, check_identity, expected_epoch
 from catalog.http.body import read_json
 from catalog.http.headers import interaction_headers
 from catalog.model.entity import Entity
@@ -26,14 +21,6 @@ from catalog.model.xid import Xid, is_valid_id
 from catalog.reading.loaded import Loaded
 
 _MOST_LISTED = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedEntity:
-    """An entity in the list of those to delete: its id, and the epoch that it has to have."""
-
-    id: str
-    epoch: int | None = None
 
 
 async def delete_group(request: web.Request) -> web.Response:
@@ -54,10 +41,10 @@ async def delete_groups(request: web.Request) -> web.Response:
         return await delete_members(request, exchange.configuration, Xid(), native)
     interaction, shown = exchange.interaction(), {}
     async with exchange.database.pool.acquire() as connection:
-        for listed in await _read_list(request):
-            xid = Xid(native, listed.id)
-            shown[listed.id] = await exchange.at(xid).load_group(connection)
-            interaction.delete(xid, listed.epoch)
+        for gid, epoch in (await _read_list(request)).items():
+            xid = Xid(native, gid)
+            shown[gid] = await exchange.at(xid).load_group(connection)
+            interaction.delete(xid, epoch)
     return answer_written(await exchange.apply(interaction, is_one=False), shown)
 
 
@@ -95,11 +82,11 @@ async def delete_resources(request: web.Request) -> web.Response:
         return await delete_members(request, exchange.configuration, exchange.xid, native)
     interaction, shown = exchange.interaction(), {}
     async with exchange.database.pool.acquire() as connection:
-        for listed in await _read_list(request):
-            xid = exchange.xid.child(native, listed.id)
+        for rid, epoch in (await _read_list(request)).items():
+            xid = exchange.xid.child(native, rid)
             latest = latest_version(*await load_resource(connection, xid))
-            shown[listed.id] = exchange.layout.version(latest, exchange.types)
-            _delete_resource(exchange, interaction, latest, listed.epoch)
+            shown[rid] = exchange.layout.version(latest, exchange.types)
+            _delete_resource(exchange, interaction, latest, epoch)
     return answer_written(await exchange.apply(interaction, is_one=False), shown)
 
 
@@ -107,11 +94,9 @@ async def delete_version(request: web.Request) -> web.Response:
     """Delete a version of a resource, unless it is the only one."""
     exchange = Exchange.of(request)
     async with exchange.database.pool.acquire() as connection:
-        loaded, resource = await load_resource(connection, exchange.xid)
+        loaded, _ = await load_resource(connection, exchange.xid)
         answer = await exchange.show(connection)
-    interaction = exchange.interaction()
-    _keep_one(exchange, interaction, loaded, resource, [exchange.xid])
-    interaction.delete(exchange.xid, expected_epoch(request))
+    interaction = _delete_versions(exchange, loaded, {exchange.xid: expected_epoch(request)})
     return await _answer(exchange, interaction, answer)
 
 
@@ -122,40 +107,34 @@ async def delete_versions(request: web.Request) -> web.Response:
         loaded, resource = await load_resource(connection, exchange.xid)
     if request.can_read_body:
         listed = await _read_list(request, exchange.xid.rid)
+        epochs = {exchange.xid.version(id): epoch for id, epoch in listed.items()}
     else:
         latest = latest_version(loaded, resource)
-        vids = (version.path.vid for version in loaded.children(f"{resource.xid}/versions"))
-        listed = [ListedEntity(id=vid) for vid in vids if vid != latest.path.vid]
-    versions = {each.id: exchange.xid.version(each.id) for each in listed}
-    if missing := [xid for xid in versions.values() if str(xid) not in loaded.entities]:
+        versions = loaded.children(f"{resource.xid}/versions")
+        epochs = {version.path: None for version in versions if version is not latest}
+    if missing := [xid for xid in epochs if str(xid) not in loaded.entities]:
         raise NotFound(str(missing[0]))
-    interaction = exchange.interaction()
-    _keep_one(exchange, interaction, loaded, resource, [*versions.values()])
-    for each in listed:
-        interaction.delete(versions[each.id], each.epoch)
+    interaction = _delete_versions(exchange, loaded, epochs)
     outcome = await exchange.apply(interaction, is_one=False)
     layout, types = exchange.layout, exchange.types
-    shown = {id: layout.version(loaded.entities[str(xid)], types) for id, xid in versions.items()}
+    shown = {xid.vid: layout.version(loaded.entities[str(xid)], types) for xid in epochs}
     return answer_written(outcome, shown)
 
 
-def _keep_one(
-    exchange: Exchange,
-    interaction: Interaction,
-    loaded: Loaded,
-    resource: Entity,
-    deleted: Sequence[Xid],
-) -> None:
-    """Refuse to delete all versions, also where others are being deleted at the same time.
-
-    Raises:
-        MissingVersions
-    """
+def _delete_versions(
+    exchange: Exchange, loaded: Loaded, epochs: Mapping[Xid, int | None]
+) -> Interaction:
+    """Delete versions at these epochs, but never all, even if others are deleted concurrently."""
+    resource = loaded.entities[str(exchange.xid.resource)]
     children = loaded.children(f"{resource.xid}/versions")
-    if {version.path for version in children} <= {*deleted}:
+    if {version.path for version in children} <= epochs.keys():
         raise MissingVersions(resource.xid, detail="Delete the resource itself instead.")
+    interaction = exchange.interaction()
     # The epoch of a resource's meta counts its versions that come and go.
     interaction.put_meta(exchange.model, resource.path, {"epoch": resource.epoch}, patch=True)
+    for xid, epoch in epochs.items():
+        interaction.delete(xid, epoch)
+    return interaction
 
 
 async def _answer(
@@ -166,23 +145,22 @@ async def _answer(
     return answer
 
 
-async def _read_list(request: web.Request, rid: str = "") -> list[ListedEntity]:
-    """Read a body that lists ids with epochs; versions of the resource `rid` by their numbers.
+async def _read_list(request: web.Request, rid: str = "") -> dict[str, int | None]:
+    """Read the ids in a body, and the epochs that the entities have to have, if it has some.
 
-    Raises:
-        BadRequest: it is no such list, or names an entity twice.
+    The versions of the resource `rid` can be listed by their numbers.
     """
     body = await read_json(request)
     if not isinstance(body, list) or len(body) > _MOST_LISTED:
         detail = f"the body needs to be an array of at most {_MOST_LISTED} objects"
         raise BadRequest(request.path, error_detail=detail)
-    listed = [_read_item(request, item, rid) for item in body]
-    if len({each.id for each in listed}) < len(listed):
+    listed = dict(_read_item(request, item, rid) for item in body)
+    if len(listed) < len(body):
         raise BadRequest(request.path, error_detail="the body lists something twice")
     return listed
 
 
-def _read_item(request: web.Request, item: Any, rid: str) -> ListedEntity:
+def _read_item(request: web.Request, item: Any, rid: str) -> tuple[str, int | None]:
     if not isinstance(item, dict):
         raise BadRequest(request.path, error_detail="the body needs to be an array of objects")
     id = item.get("id")
@@ -195,4 +173,4 @@ def _read_item(request: web.Request, item: Any, rid: str) -> ListedEntity:
     epoch = item.get("epoch")
     if epoch is not None:
         check_epoch(request.path, epoch)
-    return ListedEntity(id=id, epoch=epoch)
+    return id, epoch

@@ -29,11 +29,6 @@ from catalog.writing.outcome import Outcome
 _ANY = "application/octet-stream"
 
 
-def has_flag(request: web.Request, flag: str) -> bool:
-    """Whether a query names a flag, with any value or none."""
-    return flag in request.query
-
-
 def layout_for(request: web.Request, model: Model) -> Layout:
     """The layout of entities, with the URLs that the client of a request knows."""
     context = request.app[CONTEXT]
@@ -89,7 +84,8 @@ class Exchange:
         return replace(self, xid=xid)
 
     def has(self, flag: str) -> bool:
-        return has_flag(self.request, flag)
+        """Whether the query names a flag, with any value or none."""
+        return flag in self.request.query
 
     async def read(self, connection: Connection) -> web.Response:
         """The answer to a GET of one entity: of a resource or version, `?meta` its metadata.
@@ -140,11 +136,7 @@ class Exchange:
         return web.Response(status=status, body=body, headers=named)
 
     async def load_group(self, connection: Connection) -> Json:
-        """A group without its resources.
-
-        Raises:
-            NotFound
-        """
+        """A group without its resources; raises `NotFound`."""
         loaded = await entities.read_entity(connection, self.model, self.xid)
         count = loaded.count(f"{self.path}/{self.types.resource.native}")
         return self.layout.group(loaded.entities[self.path], self.types, count)

@@ -96,10 +96,7 @@ class Layout:
     def fill(self, definitions: Mapping[str, Attribute]) -> Fill:
         """Adds the values that the model gives to absent attributes."""
 
-        def fill(attributes: Json) -> Json:
-            return check_attributes(attributes, definitions, subject="/", model=self.model)[0]
-
-        return fill
+        return lambda given: check_attributes(given, definitions, subject="/", model=self.model)[0]
 
     def _entity(self, entity: Entity, id: str, kind: Kind, fill: Fill) -> Json:
         own = from_entity(kind, entity.attributes, fill, self.references)

@@ -45,11 +45,7 @@ class LoadedPage:
 
 
 async def load_resource(connection: Connection, xid: Xid) -> tuple[Loaded, Entity]:
-    """A resource with all of its versions.
-
-    Raises:
-        NotFound
-    """
+    """A resource with all of its versions; raises `NotFound`."""
     loaded = await entities.read_subtree(connection, xid.resource)
     return loaded, loaded.entities[str(xid.resource)]
 
@@ -133,11 +129,7 @@ class Inlining:
         return await self._tree(types, branch, chunks)
 
     async def group(self, types: Types, xid: Xid) -> Json:
-        """A group with all its resources.
-
-        Raises:
-            NotFound, TooLarge
-        """
+        """A group with all its resources; raises `NotFound` or `TooLarge`."""
         branch = _branch(types)
         chunks = read_matches(self.connection, branch, [str(xid)])
         shown = await self._tree(types, branch, chunks)
@@ -169,11 +161,7 @@ class Inlining:
     async def versions(
         self, types: Types, loaded: Loaded, found: Sequence[Entity]
     ) -> dict[Xid, Json]:
-        """Versions with their documents.
-
-        Raises:
-            TooLarge
-        """
+        """Versions with their documents; raises `TooLarge`."""
         if types.has_document:
             await entities.load_documents(self.connection, loaded, found)
         shown: dict[Xid, Json] = {}

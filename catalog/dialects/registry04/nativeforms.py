@@ -151,11 +151,7 @@ def _native_document(types: Types, path: str, body: Mapping[str, Any]) -> Json:
 
 
 def native_version(
-    types: Types,
-    layout: Layout,
-    xid: Xid,
-    content: RequestContent,
-    before: Entity | None = None,
+    types: Types, layout: Layout, xid: Xid, content: RequestContent, before: Entity | None = None
 ) -> tuple[Json, VersionDocument | None]:
     """A version whose document, if any, is the request's body.
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator
-
 from aiohttp import web
 
 from catalog.context import CONTEXT
 from catalog.dialects.handlers import next_link
 from catalog.dialects.registry04.address import types_in
-from catalog.dialects.registry04.exchange import Exchange, has_flag, layout_for
+from catalog.dialects.registry04.exchange import Exchange, layout_for
 from catalog.dialects.registry04.load import Inlining, LoadedPage, latest_versions, load_page
 from catalog.dialects.registry04.names import Json
 from catalog.http.flags import read_page
@@ -18,14 +15,14 @@ from catalog.http.responses import json_response
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading import entities
-from catalog.store.database import Connection, Database
+from catalog.store.database import Connection
 
 
 async def get_registry(request: web.Request) -> web.Response:
     """The registry as edition 0.4 has it: `?model` its model, `?inline` with all it holds."""
     context = request.app[CONTEXT]
-    model, inlines = context.model, has_flag(request, "inline")
-    if has_flag(request, "model") and not inlines:
+    model, inlines = context.model, "inline" in request.query
+    if "model" in request.query and not inlines:
         return json_response(_model(model))
     layout, types = layout_for(request, model), types_in(model)
     async with context.database.snapshot() as connection:
@@ -102,27 +99,14 @@ async def get_resources(request: web.Request) -> web.Response:
     return _answer(request, page, {xid.rid: one for xid, one in shown.items()}, limit)
 
 
-async def get_resource(request: web.Request) -> web.Response:
-    """The latest version of a resource, `?meta` its metadata alone."""
-    return await _get_version(Exchange.of(request))
-
-
 async def get_version(request: web.Request) -> web.Response:
-    """A version of a resource, `?meta` its metadata alone."""
-    return await _get_version(Exchange.of(request))
-
-
-async def _get_version(exchange: Exchange) -> web.Response:
+    """A version, or a resource as its latest one; `?meta` its metadata alone."""
+    exchange = Exchange.of(request)
+    database = exchange.database
+    # A document is read in a snapshot, since it has to be that of its metadata.
     shows_document = exchange.types.has_document and not exchange.has("meta")
-    async with _connection(exchange.database, shows_document) as connection:
-        return await exchange.read(connection)
-
-
-@contextlib.asynccontextmanager
-async def _connection(database: Database, shows_document: bool) -> AsyncIterator[Connection]:
-    """A snapshot where a document is read, which has to be that of its metadata."""
     async with database.snapshot() if shows_document else database.pool.acquire() as connection:
-        yield connection
+        return await exchange.read(connection)
 
 
 async def get_versions(request: web.Request) -> web.Response:

@@ -11,11 +11,7 @@ from aiohttp import hdrs, web
 
 from catalog.dialects.registry04.address import Types
 from catalog.dialects.registry04.names import Json
-from catalog.dialects.registry04.registryheaders import (
-    HEADER_PREFIX,
-    RegistryHeaders,
-    read_headers,
-)
+from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, RegistryHeaders, read_headers
 from catalog.http.body import read_body, read_object
 from catalog.model.errors import BadRequest, HeaderError, InvalidAttribute, MismatchedId
 
@@ -105,11 +101,7 @@ def new_id(subject: str, *given: Any) -> str:
 
 
 def check_identity(subject: str, shown: Mapping[str, Any], *given: Mapping[str, Any]) -> None:
-    """Refuse metadata with the id of another entity, or the number of another version.
-
-    Raises:
-        MismatchedId
-    """
+    """Raise `MismatchedId` for metadata with another entity's id, or another version's number."""
     for each in given:
         for name, singular in (("id", ""), ("version", "version")):
             id = each.get(name)
@@ -138,11 +130,7 @@ def expected_epoch(request: web.Request, *given: Mapping[str, Any]) -> int | Non
 
 
 def check_epoch(subject: str, epoch: Any) -> None:
-    """Refuse an epoch that is no unsigned integer.
-
-    Raises:
-        InvalidAttribute
-    """
+    """Raise `InvalidAttribute` for an epoch that is no unsigned integer."""
     if type(epoch) is not int or epoch < 0:
         detail = "it needs to be an unsigned integer"
         raise InvalidAttribute(subject, name="epoch", error_detail=detail)

@@ -90,10 +90,7 @@ def to_entity(
 
 
 def from_entity(
-    kind: Kind,
-    attributes: Attributes,
-    fill: Fill = _as_it_is,
-    references: References = _POINTERS,
+    kind: Kind, attributes: Attributes, fill: Fill = _as_it_is, references: References = _POINTERS
 ) -> Json:
     """The attributes of edition 0.4 of an entity with these native ones.
 

@@ -127,18 +127,10 @@ async def post_version(request: web.Request) -> web.Response:
     return await exchange.answer_written(outcome, location=layout.root + path_of(xid))
 
 
-async def put_resource(request: web.Request) -> web.Response:
-    """Update the latest version of a resource, `?meta` its metadata alone."""
-    return await _put_version(Exchange.of(request))
-
-
 async def put_version(request: web.Request) -> web.Response:
-    """Update a version of a resource, `?meta` its metadata alone."""
-    return await _put_version(Exchange.of(request))
-
-
-async def _put_version(exchange: Exchange) -> web.Response:
-    request, types, layout = exchange.request, exchange.types, exchange.layout
+    """Update a version, or the latest one of a resource; `?meta` its metadata alone."""
+    exchange = Exchange.of(request)
+    types, layout = exchange.types, exchange.layout
     meta = exchange.has("meta")
     content = await (read_metadata if meta else read_content)(request, types)
     given = (content.headers.given, content.body)
