@@ -47,11 +47,7 @@ def checked_object(value: Any, place: BodyPath) -> Mapping[str, Any]:
 
 
 def checked_members(value: Any, names: Collection[str], place: BodyPath) -> Mapping[str, Any]:
-    """A JSON object that has members of these names only.
-
-    Raises:
-        InvalidAttribute
-    """
+    """A JSON object that has members of these names only; raises `InvalidAttribute`."""
     found = checked_object(value, place)
     for name in found:
         if name not in names:
@@ -60,11 +56,7 @@ def checked_members(value: Any, names: Collection[str], place: BodyPath) -> Mapp
 
 
 def text_in(values: Mapping[str, Any], name: str, place: BodyPath) -> str | None:
-    """A member that is a string, or `None` if it is absent.
-
-    Raises:
-        InvalidAttribute
-    """
+    """A member that is a string, or `None` if it is absent; raises `InvalidAttribute`."""
     value = values.get(name)
     if value is not None and not isinstance(value, str):
         raise place.at(name).fault("it needs to be a string")

@@ -131,12 +131,7 @@ def show(endpoint: Entity, held: StoredService, catalog: ServiceCatalog) -> Json
     service = from_entities(held, catalog.base)
     if endpoint.authority == catalog.authority:
         service.setdefault("subscriptionurl", subscriptions_url(catalog))
-    return {
-        "id": id,
-        "epoch": endpoint.epoch,
-        "url": f"{catalog.base}/services/{id}",
-        **service,
-    }
+    return {"id": id, "epoch": endpoint.epoch, "url": f"{catalog.base}/services/{id}", **service}
 
 
 def subscriptions_url(catalog: ServiceCatalog) -> str:

@@ -82,11 +82,7 @@ async def get_service(request: web.Request) -> web.Response:
 
 
 async def read_service(request: web.Request, connection: Connection) -> web.Response:
-    """The answer to a GET of a service.
-
-    Raises:
-        NotFound
-    """
+    """The answer to a GET of a service; raises `NotFound`."""
     catalog = catalog_of(request)
     endpoint = await find_service(connection, catalog.authority, service_id_in(request))
     if endpoint is None:

@@ -14,12 +14,7 @@ from catalog.dialects.discovery.composer import AnswerMaker, ServiceAnswer, Serv
 from catalog.dialects.discovery.load import ServiceCatalog
 from catalog.dialects.discovery.operations import Operation, Remove
 from catalog.dialects.discovery.read import catalog_of, read_service, service_id_in
-from catalog.dialects.discovery.requests import (
-    is_import,
-    read_added,
-    read_removed,
-    read_replaced,
-)
+from catalog.dialects.discovery.requests import is_import, read_added, read_removed, read_replaced
 from catalog.dialects.discovery.serviceevents import Json
 from catalog.http.body import read_json
 from catalog.http.preconditions import condition_on

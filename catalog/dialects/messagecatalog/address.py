@@ -16,22 +16,14 @@ def has_definitions(model: Model) -> bool:
 
 
 def check_has_definitions(request: web.Request, model: Model) -> None:
-    """Refuse a request where the model has no definitions.
-
-    Raises:
-        ApiNotFound
-    """
+    """Raise `ApiNotFound` for a request where the model has no definitions."""
     if not has_definitions(model):
         detail = f'The model of this registry has no "/{MESSAGE_GROUPS}/{GROUP_MESSAGES}".'
         raise ApiNotFound(request.path, detail=detail)
 
 
 def group_in(request: web.Request, model: Model) -> Xid:
-    """The group that a path names.
-
-    Raises:
-        ApiNotFound, MalformedId
-    """
+    """The group that a path names; raises `ApiNotFound` or `MalformedId`."""
     check_has_definitions(request, model)
     return Xid(MESSAGE_GROUPS, _id(request, "group"))
 

@@ -20,6 +20,8 @@ from catalog.dialects.messagecatalog.valuetemplates import (
 )
 from catalog.model.schema import EXTENDED_NAME
 
+NATIVE: Mapping[str, str] = {"protocol": "AMQP/1.0"}
+SCHEMA = "applicationdata.dataschema"
 # The native name of each property, and the native types of a constant and of a template.
 _PROPERTIES: Mapping[str, tuple[str, str, str]] = {
     "messageid": ("message-id", "string", "uritemplate"),
@@ -49,17 +51,16 @@ _SYMBOL = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 def check(definition: Any, id: str, place: BodyPath) -> None:
-    """Refuse an invalid description of an AMQP message.
-
-    Raises:
-        InvalidAttribute
-    """
+    """Raise `InvalidAttribute` for an invalid description of an AMQP message."""
     sections = checked_members(definition, _SECTIONS, place)
     _check_header(sections.get("header", {}), place.at("header"))
     properties, at = sections.get("properties", {}), place.at("properties")
     for name, value in checked_members(properties, _PROPERTIES, at).items():
-        template = check_template(value, at.at(name))
-        _check_constant(_PROPERTIES[name][1], constant_in(template), at.at(name))
+        kind, text = _PROPERTIES[name][1], constant_in(check_template(value, at.at(name)))
+        if text and kind == "timestamp" and not fits("timestamp", text):
+            raise at.at(name).fault("it needs to be an RFC 3339 timestamp")
+        if text and kind == "binary" and not is_base64(text):
+            raise at.at(name).fault("it needs to be in base64")
     for section in _OPEN:
         _check_open(sections.get(section, {}), place.at(section))
     _check_data(sections.get("applicationdata", {}), place.at("applicationdata"))
@@ -73,14 +74,6 @@ def _check_header(value: Any, place: BodyPath) -> None:
             raise place.at(name).fault(f"it needs to be an integer from 0 to {most}")
     if not isinstance(header.get("durable"), bool | None):
         raise place.at("durable").fault("it needs to be a boolean")
-
-
-def _check_constant(kind: str, text: str, place: BodyPath) -> None:
-    """Refuse a value without variables that is not of its field's type."""
-    if text and kind == "timestamp" and not fits("timestamp", text):
-        raise place.fault("it needs to be an RFC 3339 timestamp")
-    if text and kind == "binary" and not is_base64(text):
-        raise place.fault("it needs to be in base64")
 
 
 def _check_open(value: Any, place: BodyPath) -> None:
@@ -106,31 +99,24 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
         options["header"] = {**_HEADER, **given}
     properties = definition.get("properties", {})
     if properties:
-        options["properties"] = dict(_to_properties(properties))
-    for section, name in _OPEN.items():
+        options["properties"] = {
+            _PROPERTIES[name][0]: to_property(template, *_PROPERTIES[name][1:])
+            for name, template in properties.items()
+            if is_listed(template)
+        }
+    for section, native in _OPEN.items():
         if section in definition:
-            options[name] = _to_open(definition[section])
+            options[native] = {
+                name: to_property(template, "string", "uritemplate")
+                for name, template in definition[section].items()
+                if is_listed(template) and EXTENDED_NAME.fullmatch(name)
+            }
     found: dict[str, Any] = {"protocol": "AMQP/1.0", "protocoloptions": options}
     if media_type := constant_in(properties.get("contenttype")):
         found["datacontenttype"] = media_type
     return found | dataschemas.to_attributes(
         definition.get("applicationdata", {}).get("dataschema")
     )
-
-
-def _to_properties(properties: Mapping[str, Any]) -> Any:
-    for name, template in properties.items():
-        native, kind, template_kind = _PROPERTIES[name]
-        if is_listed(template):
-            yield native, to_property(template, kind, template_kind=template_kind)
-
-
-def _to_open(section: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: to_property(template, "string", template_kind="uritemplate")
-        for name, template in section.items()
-        if is_listed(template) and EXTENDED_NAME.fullmatch(name)
-    }
 
 
 def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from catalog.dialects.messagecatalog.valuetemplates import (
 )
 from catalog.model.schema import STRICT_NAME
 
+NATIVE: Mapping[str, str] = {"envelope": "CloudEvents/1.0"}
+SCHEMA = "attributes.dataschema"
 # The attributes that CloudEvents requires of every event.
 _REQUIRED = frozenset({"id", "source", "specversion", "type"})
 _KINDS = {"time": "timestamp", "source": "uritemplate", "subject": "uritemplate"}
@@ -26,11 +28,7 @@ _MEDIA_TYPE = re.compile(r"[\w!#$&^.+*'%`|~\-]+/[\w!#$&^.+*'%`|~\-]+(?:\s*;.*)?"
 
 
 def check(definition: Any, id: str, place: BodyPath) -> None:
-    """Refuse an invalid description of a CloudEvent, whose type has to be `id`.
-
-    Raises:
-        InvalidAttribute
-    """
+    """Raise `InvalidAttribute` for an invalid description of a CloudEvent of the type `id`."""
     sections = checked_members(definition, ("attributes",), place)
     place = place.at("attributes")
     attributes = checked_object(sections.get("attributes"), place)
@@ -103,7 +101,7 @@ def _to_property(name: str, template: Mapping[str, Any]) -> Any:
         kind = "uritemplate"
         if not fits("uritemplate", template.get("value") or ""):
             template = {**template, "value": ""}
-    property = to_property(template, kind, template_kind="" if name == "time" else "uritemplate")
+    property = to_property(template, kind, "" if name == "time" else "uritemplate")
     if name in _REQUIRED:
         property["required"] = True
     if name == "specversion":

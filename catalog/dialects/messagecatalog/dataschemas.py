@@ -25,11 +25,7 @@ _DRAFTS = {
 
 
 def check_schema(value: Any, place: BodyPath) -> None:
-    """Refuse an invalid data schema.
-
-    Raises:
-        InvalidAttribute
-    """
+    """Raise `InvalidAttribute` for an invalid data schema."""
     schema = checked_object(value, place)
     uri = text_in(schema, "value", place)
     if uri and not (fits("uri", uri) and fits("uriabsolute", uri.partition("#")[0])):
@@ -42,11 +38,7 @@ def check_schema(value: Any, place: BodyPath) -> None:
 
 
 def check_payload(value: Any, place: BodyPath) -> None:
-    """Refuse an invalid description of a payload, which is a data schema if anything.
-
-    Raises:
-        InvalidAttribute
-    """
+    """Raise `InvalidAttribute` for an invalid payload, which is a data schema if anything."""
     payload = checked_members(value, ("dataschema",), place)
     if payload.get("dataschema") is not None:
         check_schema(payload["dataschema"], place.at("dataschema"))

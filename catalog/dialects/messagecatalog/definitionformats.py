@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from catalog.dialects.bodypath import BodyPath
 from catalog.dialects.messagecatalog import amqpformat, cloudeventsformat, mqttformat, natsformat
@@ -12,66 +11,34 @@ from catalog.dialects.messagecatalog import amqpformat, cloudeventsformat, mqttf
 CATALOG_ATTRIBUTE = "messagecatalog"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DefinitionFormat:
-    """A format: its metaschema's rules, and its native form.
+class DefinitionFormat(Protocol):
+    """The module of a format: its metaschema's rules, and its native form.
 
-    `native` are the attributes of a group of this format. MQTT has none, since the messages of
-    a group may be of either version of the protocol. `schema` is the path of the payload's
+    `NATIVE` are the attributes of a group of this format; `SCHEMA` is the path of the payload's
     schema in a definition.
     """
 
-    name: str
-    native: Mapping[str, str]
-    schema: str
-    check: Callable[[Any, str, BodyPath], None]
-    to_native: Callable[[Mapping[str, Any]], dict[str, Any]]
-    from_native: Callable[[Mapping[str, Any]], dict[str, Any]]
+    NATIVE: Mapping[str, str]
+    SCHEMA: str
+
+    def check(self, definition: Any, id: str, place: BodyPath) -> None: ...
+
+    def to_native(self, definition: Mapping[str, Any]) -> dict[str, Any]: ...
+
+    def from_native(self, attributes: Mapping[str, Any]) -> dict[str, Any]: ...
 
 
 DEFINITION_FORMATS: Mapping[str, DefinitionFormat] = {
-    "CloudEvents": DefinitionFormat(
-        name="CloudEvents",
-        native={"envelope": "CloudEvents/1.0"},
-        schema="attributes.dataschema",
-        check=cloudeventsformat.check,
-        to_native=cloudeventsformat.to_native,
-        from_native=cloudeventsformat.from_native,
-    ),
-    "AMQP": DefinitionFormat(
-        name="AMQP",
-        native={"protocol": "AMQP/1.0"},
-        schema="applicationdata.dataschema",
-        check=amqpformat.check,
-        to_native=amqpformat.to_native,
-        from_native=amqpformat.from_native,
-    ),
-    "MQTT": DefinitionFormat(
-        name="MQTT",
-        native={},
-        schema="payload.dataschema",
-        check=mqttformat.check,
-        to_native=mqttformat.to_native,
-        from_native=mqttformat.from_native,
-    ),
-    "NATS": DefinitionFormat(
-        name="NATS",
-        native={"protocol": "NATS"},
-        schema="payload.dataschema",
-        check=natsformat.check,
-        to_native=natsformat.to_native,
-        from_native=natsformat.from_native,
-    ),
+    "CloudEvents": cloudeventsformat,
+    "AMQP": amqpformat,
+    "MQTT": mqttformat,
+    "NATS": natsformat,
 }
 _BY_FAMILY = {name.lower(): name for name in DEFINITION_FORMATS}
 
 
 def check_format(value: Any, place: BodyPath) -> str:
-    """The name of a format; those of section 3 have to be spelled exactly.
-
-    Raises:
-        InvalidAttribute
-    """
+    """The name of a format, spelled exactly if it is of section 3; raises `InvalidAttribute`."""
     if not isinstance(value, str) or not value:
         raise place.fault("it needs to be a non-empty string")
     known = _BY_FAMILY.get(value.lower(), value)

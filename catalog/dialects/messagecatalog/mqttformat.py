@@ -18,6 +18,9 @@ from catalog.dialects.messagecatalog.valuetemplates import (
     to_property,
 )
 
+# Messages of a group may be of either version of the protocol.
+NATIVE: Mapping[str, str] = {}
+SCHEMA = "payload.dataschema"
 # Native names and types of the fields: of both versions of the protocol, and of 5.0 alone.
 _OLD = {
     "qos": ("qos", "integer"),
@@ -35,14 +38,11 @@ _FIELDS = _OLD | _NEW
 _VERSIONS = ("3.1.1", "5.0")
 _MOST = {"qos": 2, "payloadformat": 1, "expiryinterval": 2**32 - 1}
 _LONGEST_NAME = 65_535
+_OF_USER = ("value", "description")
 
 
 def check(definition: Any, id: str, place: BodyPath) -> None:
-    """Refuse an invalid description of an MQTT PUBLISH packet.
-
-    Raises:
-        InvalidAttribute
-    """
+    """Raise `InvalidAttribute` for an invalid description of an MQTT PUBLISH packet."""
     sections = checked_members(definition, ("publish", "userproperty", "payload"), place)
     _check_publish(sections.get("publish", {}), place.at("publish"))
     at = place.at("userproperty")
@@ -90,7 +90,7 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
     protocol = f"MQTT/{publish.get('mqttversion', '5.0')}"
     if protocol == "MQTT/5.0" and "userproperty" in definition:
         options["user_properties"] = [
-            {"name": name, **_without_kind(to_property(template, ""))}
+            {"name": name, **{k: v for k, v in to_property(template, "").items() if k in _OF_USER}}
             for name, template in definition["userproperty"].items()
             if is_listed(template)
         ]
@@ -99,10 +99,6 @@ def to_native(definition: Mapping[str, Any]) -> dict[str, Any]:
     if media_type and "{" not in media_type:
         found["datacontenttype"] = media_type
     return found | dataschemas.to_attributes(definition.get("payload", {}).get("dataschema"))
-
-
-def _without_kind(property: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in property.items() if name in ("value", "description")}
 
 
 def from_native(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,15 +9,13 @@ from catalog.dialects.bodypath import BodyPath, checked_members, text_in
 from catalog.dialects.messagecatalog import dataschemas
 from catalog.dialects.messagecatalog.valuetemplates import check_text, fits, members_of
 
+NATIVE: Mapping[str, str] = {"protocol": "NATS"}
+SCHEMA = "payload.dataschema"
 _FIELDS = {"subject": "subject", "replyto": "reply"}
 
 
 def check(definition: Any, id: str, place: BodyPath) -> None:
-    """Refuse an invalid description of a NATS PUB message.
-
-    Raises:
-        InvalidAttribute
-    """
+    """Raise `InvalidAttribute` for an invalid description of a NATS PUB message."""
     sections = checked_members(definition, ("pub", "payload"), place)
     at = place.at("pub")
     pub = checked_members(sections.get("pub", {}), _FIELDS, at)

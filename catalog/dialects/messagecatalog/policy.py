@@ -28,11 +28,7 @@ _DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
 
 
 def check_policy_name(value: Any, place: BodyPath) -> None:
-    """Refuse a value that names no policy.
-
-    Raises:
-        InvalidAttribute
-    """
+    """Raise `InvalidAttribute` for a value that names no policy."""
     if value is not None and value not in POLICIES:
         raise place.fault(f"it needs to be one of {', '.join(POLICIES)}")
 

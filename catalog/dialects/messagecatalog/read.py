@@ -42,11 +42,7 @@ async def get_group(request: web.Request) -> web.Response:
 
 
 async def read_group(request: web.Request, connection: Connection) -> web.Response:
-    """The answer to a GET of a group.
-
-    Raises:
-        NotFound
-    """
+    """The answer to a GET of a group; raises `NotFound`."""
     model = request.app[CONTEXT].model
     xid = group_in(request, model)
     loaded = await entities.read_entity(connection, model, xid)
@@ -77,11 +73,7 @@ async def get_definition(request: web.Request) -> web.Response:
 
 
 async def read_definition(request: web.Request, connection: Connection) -> web.Response:
-    """The answer to a GET of a definition.
-
-    Raises:
-        NotFound
-    """
+    """The answer to a GET of a definition; raises `NotFound`."""
     context = request.app[CONTEXT]
     xid = definition_in(request, context.model)
     loaded = await entities.read_entity(connection, context.model, xid)
@@ -109,11 +101,7 @@ async def get_version(request: web.Request) -> web.Response:
 
 
 async def read_version(request: web.Request, connection: Connection) -> web.Response:
-    """The answer to a GET of a version.
-
-    Raises:
-        NotFound
-    """
+    """The answer to a GET of a version; raises `NotFound`."""
     context = request.app[CONTEXT]
     xid = version_in(request, context.model)
     loaded = await entities.read_entity(connection, context.model, xid)

@@ -56,7 +56,7 @@ def group_to_entity(
     attributes = {n: v for n, v in held.items() if n not in replaced} | native
     if format != format_of(attributes):
         known = DEFINITION_FORMATS.get(format)
-        attributes |= known.native if known is not None else {}
+        attributes |= known.NATIVE if known is not None else {}
     if format != format_of(attributes):
         kept["format"] = format
     return attributes | ({CATALOG_ATTRIBUTE: kept} if kept else {})

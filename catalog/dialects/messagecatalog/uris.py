@@ -50,29 +50,18 @@ class DefinitionUri:
 
 def parse_uri(uri: str) -> DefinitionUri | None:
     """Take apart an authority, followed by a definition's id or path; `None` if it is neither."""
-    head, found, tail = uri.partition(_BELOW_GROUP)
-    authority, last = _split(head)
-    if not found:
-        return _reference(authority, "", last, "")
-    definition, slash, version = tail.partition("/")
-    number = _VERSION.fullmatch(version)
-    if slash and number is None:
-        return None
-    return _reference(authority, last, definition, number[1] if number else "")
-
-
-def _reference(authority: str, group: str, definition: str, vid: str) -> DefinitionUri | None:
+    head, below, tail = uri.partition(_BELOW_GROUP)
+    authority, _, last = head.rpartition("/" if "://" in head else ":")
+    group, definition, vid = "", last, ""
+    if below:
+        group, (definition, slash, version) = last, tail.partition("/")
+        number = _VERSION.fullmatch(version)
+        if slash and number is None:
+            return None
+        vid = number[1] if number else ""
     group, definition = unquote(group), unquote(definition)
     if not authority or not is_valid_id(definition) or not is_valid_id(group or "g"):
         return None
     return DefinitionUri(
         authority=authority.rstrip("/"), group=group, definition=definition, vid=vid
     )
-
-
-def _split(text: str) -> tuple[str, str]:
-    """The text before the last segment, and that segment, after a slash in a URL, a colon in
-    a URN."""
-    separator = "/" if "://" in text else ":"
-    head, _, last = text.rpartition(separator)
-    return head, last

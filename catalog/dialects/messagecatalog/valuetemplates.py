@@ -34,11 +34,7 @@ def check_template(value: Any, place: BodyPath) -> Mapping[str, Any]:
 
 
 def check_text(value: Any, place: BodyPath) -> None:
-    """Refuse a value that is no URI template (RFC 6570).
-
-    Raises:
-        InvalidAttribute
-    """
+    """Raise `InvalidAttribute` for a value that is no URI template (RFC 6570)."""
     if value is None:
         return
     if not isinstance(value, str):
@@ -71,7 +67,7 @@ def is_base64(text: str) -> bool:
     return True
 
 
-def to_property(template: Mapping[str, Any], kind: str, *, template_kind: str = "") -> Any:
+def to_property(template: Mapping[str, Any], kind: str, template_kind: str = "") -> Any:
     """The native form of a template.
 
     Args:

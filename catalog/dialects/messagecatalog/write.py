@@ -54,7 +54,6 @@ from catalog.model.ownerrors import UnresolvedConflict
 from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.store.database import Connection
-from catalog.writing.outcome import Outcome
 
 _Read: TypeAlias = Callable[[web.Request, Connection], Awaitable[web.Response]]
 
@@ -104,7 +103,8 @@ async def put_group(request: web.Request) -> web.Response:
     interaction = Interaction(at=xid, path=request.path)
     epoch = 0 if held is None else held.epoch
     interaction.put_group(configuration.model, xid, {**native, "epoch": epoch}, patch=False)
-    outcome = await _apply(request, configuration, interaction, read_group)
+    reading = functools.partial(read_group, request)
+    outcome = await handlers.apply(request, configuration, interaction, reading)
     group = outcome.after[str(xid)]
     assert isinstance(group, Entity), "it was just written"
     status = 201 if held is None else 200
@@ -127,7 +127,7 @@ async def post_version(request: web.Request) -> web.Response:
     native = version_to_entity(xid.rid, body, format, subject)
     _check_protocol(native, holder, subject)
     if format in DEFINITION_FORMATS:
-        place = BodyPath(subject, f"definition.{DEFINITION_FORMATS[format].schema}")
+        place = BodyPath(subject, f"definition.{DEFINITION_FORMATS[format].SCHEMA}")
         await check_embedded(native, place, configuration.capabilities, context.checker)
     await check_policy(
         kept_in(holder.attributes).get("compatibility"),
@@ -137,17 +137,19 @@ async def post_version(request: web.Request) -> web.Response:
         capabilities=configuration.capabilities,
         checker=context.checker,
     )
-    version = VersionUpsert(
-        vid=await _new_number(context, xid, body, earlier), body=native, patch=False
-    )
+    vid = await _new_number(context, xid, body, earlier)
+    versions = (VersionUpsert(vid=vid, body=native, patch=False),)
     interaction = Interaction(at=xid, path=request.path)
     interaction.groups.append(GroupUpsert(xid=xid.group, body=None, must_exist=True))
     meta = {"epoch": 0 if resource is None else resource.epoch}
-    interaction.resources.append(
-        ResourceUpsert(xid=xid, patch=True, meta=meta, versions=(version,))
-    )
-    outcome = await _apply(request, configuration, interaction, None)
-    return _answer_version(request, context, outcome, xid)
+    interaction.resources.append(ResourceUpsert(xid=xid, patch=True, meta=meta, versions=versions))
+    outcome = await handlers.apply(request, configuration, interaction)
+    entities = [one for one in outcome.after.values() if isinstance(one, Entity)]
+    [version] = (one for one in entities if one.kind == "version" and outcome.is_new(one.path))
+    [resource] = (one for one in entities if one.path == xid)
+    location = f"{context.base_url(request)}{path_of(version.path) or CATALOG_ROOT}"
+    shown = show_version(version, resource, context.database.node.authority)
+    return handlers.answer_written(outcome, shown, status=201, location=location)
 
 
 async def _load(context: Context, xid: Xid) -> tuple[Entity, Entity | None, list[Entity]]:
@@ -222,35 +224,19 @@ async def _new_number(
     return str(last + 1)
 
 
-def _answer_version(
-    request: web.Request, context: Context, outcome: Outcome, xid: Xid
-) -> web.Response:
-    [version] = (
-        one
-        for one in outcome.after.values()
-        if isinstance(one, Entity) and outcome.is_new(one.path) and one.kind == "version"
-    )
-    resource = outcome.after[str(xid)]
-    assert isinstance(resource, Entity), "it was just written"
-    location = f"{context.base_url(request)}{path_of(version.path) or CATALOG_ROOT}"
-    shown = show_version(version, resource, context.database.node.authority)
-    return handlers.answer_written(outcome, shown, status=201, location=location)
-
-
 async def delete_group(request: web.Request) -> web.Response:
     """Delete a message definition group with everything in it."""
-    return await _delete(request, group_in(request, request.app[CONTEXT].model), read_group)
+    return await _delete(request, group_in, read_group)
 
 
 async def delete_definition(request: web.Request) -> web.Response:
     """Delete a message definition with all its versions."""
-    xid = definition_in(request, request.app[CONTEXT].model)
-    return await _delete(request, xid, read_definition)
+    return await _delete(request, definition_in, read_definition)
 
 
 async def delete_version(request: web.Request) -> web.Response:
     """Delete one version of a message definition, which goes with its last one."""
-    return await _delete(request, version_in(request, request.app[CONTEXT].model), read_version)
+    return await _delete(request, version_in, read_version)
 
 
 async def delete_definitions(request: web.Request) -> web.Response:
@@ -260,29 +246,20 @@ async def delete_definitions(request: web.Request) -> web.Response:
     return await handlers.delete_members(request, configuration, group, GROUP_MESSAGES)
 
 
-async def _delete(request: web.Request, xid: Xid, read: _Read) -> web.Response:
+async def _delete(request: web.Request, xid_in: Callable[..., Xid], read: _Read) -> web.Response:
+    xid = xid_in(request, request.app[CONTEXT].model)
     configuration = _writable(request)
     interaction = Interaction(at=xid, path=request.path)
     interaction.delete(xid, None)
-    return answer_deleted(await _apply(request, configuration, interaction, read))
+    reading = functools.partial(read, request)
+    return answer_deleted(await handlers.apply(request, configuration, interaction, reading))
 
 
 def _writable(request: web.Request) -> Configuration:
-    """The configuration in force, which has to permit writes.
-
-    Raises:
-        ActionNotSupported
-    """
+    """The configuration in force, which has to permit writes; raises `ActionNotSupported`."""
     configuration = request.app[CONTEXT].configuration
     if not configuration.capabilities.is_mutable("entities"):
         raise ActionNotSupported(
             request.path, action=request.method, allow=("GET", "HEAD", "OPTIONS")
         )
     return configuration
-
-
-async def _apply(
-    request: web.Request, configuration: Configuration, interaction: Interaction, read: _Read | None
-) -> Outcome:
-    reading = None if read is None else functools.partial(read, request)
-    return await handlers.apply(request, configuration, interaction, reading)
