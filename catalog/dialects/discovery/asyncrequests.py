@@ -53,7 +53,12 @@ async def accept(
         ServerBusy: too many requests are pending already.
     """
     context = request.app[CONTEXT]
-    write.id = await _register(context, request.path)
+    write.id = uuid.uuid4()
+    seconds = context.settings.request_timeout_seconds + _SPARE_SECONDS
+    async with context.database.transaction() as connection:
+        await services.forget(connection, _KEPT_SECONDS, _MOST_KEPT)
+        if not await services.accept(connection, write.id, seconds, _MOST_PENDING):
+            raise ServerBusy(request.path)
     request.app[BACKGROUND_TASKS].begin(_apply_in_background(context, write, condition))
     return web.Response(
         status=202,
@@ -63,16 +68,6 @@ async def accept(
             "Retry-After": _RETRY_SECONDS,
         },
     )
-
-
-async def _register(context: Context, path: str) -> UUID:
-    id = uuid.uuid4()
-    seconds = context.settings.request_timeout_seconds + _SPARE_SECONDS
-    async with context.database.transaction() as connection:
-        await services.forget(connection, _KEPT_SECONDS, _MOST_KEPT)
-        if not await services.accept(connection, id, seconds, _MOST_PENDING):
-            raise ServerBusy(path)
-    return id
 
 
 async def _apply_in_background(

@@ -127,39 +127,38 @@ OF_EXTENSION: Mapping[str, Check] = {
 def faults(service: Mapping[str, Any], place: BodyPath) -> Iterator[XRegistryError]:
     """The errors in a service that a client sent."""
     yield from _members(service, OF_SERVICE, ("name", "protocols"), place)
-    place, events = place.at("events"), service.get("events")
-    if events is not None and not isinstance(events, list):
+    yield from _items(service.get("events"), _event_faults, place.at("events"))
+
+
+def _items(
+    items: Any,
+    item_faults: Callable[[Mapping[str, Any], BodyPath], Iterator[XRegistryError]],
+    place: BodyPath,
+) -> Iterator[XRegistryError]:
+    if items is not None and not isinstance(items, list):
         yield place.fault("it must be an array")
         return
-    for index, event in enumerate(events or ()):
-        yield from _event_faults(event, place.item(index))
+    for index, item in enumerate(items or ()):
+        if isinstance(item, dict):
+            yield from item_faults(item, place.item(index))
+        else:
+            yield place.item(index).fault("it must be an object")
 
 
-def _event_faults(event: Any, place: BodyPath) -> Iterator[XRegistryError]:
-    if not isinstance(event, dict):
-        yield place.fault("it must be an object")
-        return
+def _event_faults(event: Mapping[str, Any], place: BodyPath) -> Iterator[XRegistryError]:
     yield from _members(event, OF_EVENT, ("type",), place)
     if event.get("dataschema") is not None and event.get("dataschemacontent") is not None:
         yield place.at("dataschemacontent").fault("it must not be there beside dataschema")
-    place, extensions = place.at("extensions"), event.get("extensions")
-    if extensions is not None and not isinstance(extensions, list):
-        yield place.fault("it must be an array")
-        return
     names: set[str] = set()
-    for index, extension in enumerate(extensions or ()):
-        yield from _extension_faults(extension, names, place.item(index))
 
+    def extension_faults(extension: Mapping[str, Any], at: BodyPath) -> Iterator[XRegistryError]:
+        yield from _members(extension, OF_EXTENSION, ("name", "type"), at)
+        name = str(extension.get("name"))
+        if name in names:
+            yield at.at("name").fault(f"there are two extensions {name!r}")
+        names.add(name)
 
-def _extension_faults(extension: Any, names: set[str], place: BodyPath) -> Iterator[XRegistryError]:
-    if not isinstance(extension, dict):
-        yield place.fault("it must be an object")
-        return
-    yield from _members(extension, OF_EXTENSION, ("name", "type"), place)
-    name = str(extension.get("name"))
-    if name in names:
-        yield place.at("name").fault(f"there are two extensions {name!r}")
-    names.add(name)
+    yield from _items(event.get("extensions"), extension_faults, place.at("extensions"))
 
 
 def _members(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from catalog.dialects.discovery.serviceevents import (
     Json,
     as_object,
     from_message,
+    put_or_remove,
     to_message,
 )
 from catalog.model.xid import is_valid_id
@@ -74,13 +76,13 @@ def message_patches(
     Args:
         order: the keys of the service's events.
     """
-    patches = {}
-    for id, event in zip(order, service.get("events") or (), strict=True):
-        if id not in held.shared:
-            patch = to_message(event, shown.get(id, {}), held.messages.get(id, {}))
-            if patch:
-                patches[id] = patch
-    return patches
+    events = zip(order, service.get("events") or (), strict=True)
+    patches = {
+        id: to_message(event, shown.get(id, {}), held.messages.get(id, {}))
+        for id, event in events
+        if id not in held.shared
+    }
+    return {id: patch for id, patch in patches.items() if patch}
 
 
 def put_order(own: Json, events: Sequence[Json], order: Sequence[str], held: StoredService) -> None:
@@ -94,11 +96,8 @@ def put_order(own: Json, events: Sequence[Json], order: Sequence[str], held: Sto
         for xid, event in _events(held.shared, "").items()
         if xid not in {*order} and event["type"] not in types
     ]
-    kept = {"events": [*order] if [*order] != by_id else None, "without": without or None}
-    for name, value in kept.items():
-        own.pop(name, None)
-        if value is not None:
-            own[name] = value
+    put_or_remove(own, "events", [*order] if [*order] != by_id else None)
+    put_or_remove(own, "without", without)
 
 
 def match_events(
@@ -139,7 +138,4 @@ def _new_ids(type: str) -> Iterator[str]:
     slug = _NOT_IN_IDS.sub("-", type)[:_LONGEST_SLUG]
     slug = slug if is_valid_id(slug) else f"_{slug}"
     yield slug
-    number = 1
-    while True:
-        number += 1
-        yield f"{slug}-{number}"
+    yield from (f"{slug}-{number}" for number in itertools.count(2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from catalog.dialects.discovery.serviceevents import Json
@@ -93,14 +93,8 @@ def _joined(earlier: Operation | None, later: Put, epoch: int) -> Put:
     """
     if not isinstance(earlier, Put):
         return later
-    reached = max(epoch, earlier.least_epoch) + 1
-    return Put(
-        id=later.id,
-        service=later.service,
-        must_exist=earlier.must_exist,
-        epoch=earlier.epoch,
-        least_epoch=max(reached, later.least_epoch),
-    )
+    least = max(epoch + 1, earlier.least_epoch + 1, later.least_epoch)
+    return replace(later, must_exist=earlier.must_exist, epoch=earlier.epoch, least_epoch=least)
 
 
 class _Names:
@@ -122,7 +116,8 @@ class _Names:
         if self._names.get(id) == name:
             return
         if holders := self._holders.get(name):
-            raise ServiceNameTaken(self._subject(holders), name=shown)
+            xids = sorted(self._existing[id].xid for id in holders if id in self._existing)
+            raise ServiceNameTaken(xids[0] if xids else "/services", name=shown)
         self.remove(id)
         self._names[id] = name
         self._holders.setdefault(name, set()).add(id)
@@ -130,8 +125,3 @@ class _Names:
     def remove(self, id: str) -> None:
         if id in self._names:
             self._holders[self._names.pop(id)].discard(id)
-
-    def _subject(self, holders: Iterable[str]) -> str:
-        """The xid of an existing service among those with a name, if there is one."""
-        xids = sorted(self._existing[id].xid for id in holders if id in self._existing)
-        return xids[0] if xids else "/services"

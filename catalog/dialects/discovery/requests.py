@@ -1,4 +1,7 @@
-"""Reads services, and references to services, from the bodies of requests."""
+"""Reads services, and references to services, from the bodies of requests.
+
+Each reader raises `ParsingData`, `InvalidAttribute` or `RequiredAttributeMissing`.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,7 @@ def is_import(request: web.Request) -> bool:
 
 
 def read_added(body: Any, path: str, *, imports: bool) -> list[Put]:
-    """The services of `POST /services`; ids and epochs matter only to an import.
-
-    Raises:
-        ParsingData, InvalidAttribute, RequiredAttributeMissing
-    """
+    """The services of `POST /services`; ids and epochs matter only to an import."""
     puts = []
     for entry, place in _entries(body, path):
         service = _service(entry, place)
@@ -50,11 +49,7 @@ def read_added(body: Any, path: str, *, imports: bool) -> list[Put]:
 
 
 def read_replaced(body: Any, path: str, id: str, *, imports: bool) -> Put:
-    """The service of `PUT /services/{id}`.
-
-    Raises:
-        ParsingData, InvalidAttribute, RequiredAttributeMissing
-    """
+    """The service of `PUT /services/{id}`."""
     if not isinstance(body, dict):
         raise ParsingData(path, error_detail="a JSON object is needed")
     place = BodyPath(path)
@@ -70,11 +65,7 @@ def read_replaced(body: Any, path: str, id: str, *, imports: bool) -> Put:
 
 
 def read_removed(body: Any, path: str) -> list[Remove]:
-    """The references of `DELETE /services`: ids, with epochs where the client knows them.
-
-    Raises:
-        ParsingData, InvalidAttribute, RequiredAttributeMissing
-    """
+    """The references of `DELETE /services`: ids, with epochs where the client knows them."""
     removed = []
     for entry, place in _entries(body, path):
         id = _id(entry, place)

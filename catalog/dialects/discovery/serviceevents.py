@@ -21,9 +21,6 @@ DISCOVERY_ATTRIBUTE = "discovery"
 
 _KNOWN = {*OF_EVENT, "extensions"} - {"specversion"}
 _PLAIN = ("description", "datacontenttype", "dataschematype")
-_CORE = frozenset(
-    {"datacontenttype", "dataschema", "id", "source", "specversion", "subject", "time", "type"}
-)
 _SHOWN_TYPES = {name.lower(): name for name in CONTEXT_TYPES} | {"urireference": "URI-reference"}
 
 Json = dict[str, Any]
@@ -32,6 +29,13 @@ Json = dict[str, Any]
 def as_object(value: Any) -> Json:
     """The value of a native attribute if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def put_or_remove(values: Json, name: str, value: Any) -> None:
+    """Put a member, or remove it if its value is empty."""
+    values.pop(name, None)
+    if value:
+        values[name] = value
 
 
 def from_message(id: str, message: Mapping[str, Any], base: str) -> Json | None:
@@ -102,7 +106,7 @@ def _extensions(metadata: Json, own: Json) -> list[Json]:
     native = {
         name: extension
         for name, one in sorted(metadata.items())
-        if name not in _CORE and (extension := _shown_extension(name, one)) is not None
+        if (extension := _shown_extension(name, one)) is not None
     }
     shown: list[Json] = []
     for one in kept:
@@ -163,7 +167,7 @@ def to_message(event: Mapping[str, Any], shown: Mapping[str, Any], held: Mapping
         patch |= _schema(event, own)
     if "extensions" in changed:
         _put_extensions(event.get("extensions"), shown, metadata, own)
-    _keep(own, "attributes", {n: v for n, v in event.items() if n not in _KNOWN})
+    put_or_remove(own, "attributes", {n: v for n, v in event.items() if n not in _KNOWN})
     patch |= {"envelopemetadata": metadata or None, DISCOVERY_ATTRIBUTE: own or None}
     return {name: value for name, value in patch.items() if value != held.get(name)}
 
@@ -183,9 +187,7 @@ def _schema(event: Mapping[str, Any], own: Json) -> Json:
     """The native attributes for a schema: its URL, or itself as JSON, else as text."""
     text = event.get("dataschemacontent")
     parsed = _parsed(text)
-    own.pop("dataschemacontent", None)
-    if parsed is not None:
-        own["dataschemacontent"] = text
+    put_or_remove(own, "dataschemacontent", None if parsed is None else text)
     return {
         "dataschemauri": event.get("dataschema"),
         "dataschemaxid": None,
@@ -208,9 +210,3 @@ def _put_extensions(
     own.pop("extensions", None)
     if extensions is not None and (not extensions or extensions != _extensions(metadata, {})):
         own["extensions"] = extensions
-
-
-def _keep(own: Json, name: str, value: Json) -> None:
-    own.pop(name, None)
-    if value:
-        own[name] = value

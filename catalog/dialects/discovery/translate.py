@@ -21,7 +21,12 @@ from catalog.dialects.discovery.eventlist import (
     put_order,
     shown_events,
 )
-from catalog.dialects.discovery.serviceevents import DISCOVERY_ATTRIBUTE, Json, as_object
+from catalog.dialects.discovery.serviceevents import (
+    DISCOVERY_ATTRIBUTE,
+    Json,
+    as_object,
+    put_or_remove,
+)
 
 SUBSCRIBER = "subscriber"
 # The namespace of derived ids; a name in it is an authority, a line feed, and the xid there.
@@ -98,9 +103,7 @@ def to_entities(service: Mapping[str, Any], held: StoredService, base: str) -> P
     put_order(own, events, order, held)
     if service.get("events") == []:
         own["events"] = []
-    own.pop("attributes", None)
-    if unknown := {name: value for name, value in service.items() if name not in _KNOWN}:
-        own["attributes"] = unknown
+    put_or_remove(own, "attributes", {n: v for n, v in service.items() if n not in _KNOWN})
     patch |= {"usage": _with_subscriber(attributes.get("usage")), DISCOVERY_ATTRIBUTE: own or None}
     return Patch(
         endpoint={name: value for name, value in patch.items() if value != attributes.get(name)},
@@ -198,9 +201,7 @@ def _put_url(url: str | None, attributes: Mapping[str, Any]) -> Json:
     addresses = [one for one in addresses if held is None or one.get("uri") != held]
     if is_native:
         addresses.insert(0, {"uri": url})
-    options.pop("endpoints", None)
-    if addresses:
-        options["endpoints"] = addresses
+    put_or_remove(options, "endpoints", addresses)
     return {
         "protocol": protocol or "HTTP",
         "protocoloptions": options or None,
