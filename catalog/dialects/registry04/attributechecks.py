@@ -64,13 +64,6 @@ def check_body(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
             raise RequiredAttributeMissing(subject, list="schemaformat")
 
 
-def group_attributes(types: Types, body: Mapping[str, Any]) -> Json:
-    """A group's own attributes: those that edition 0.4 serves or ignores are left out."""
-    plural = types.resource.plural
-    ignored = SERVED | {plural, f"{plural}URL", f"{plural}Count"}
-    return {name: value for name, value in body.items() if name not in ignored}
-
-
 def resource_attributes(types: Types, body: Mapping[str, Any]) -> Json:
     """A resource's or version's own attributes, without its document."""
     ignored = SERVED | {"versions", "versionsURL", "versionsCount"}

@@ -10,18 +10,11 @@ from catalog.dialects.registry04.entityreferences import References
 from catalog.dialects.registry04.names import Json, native_protocol
 from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
 
+_MQTT = {"will-topic": "willtopic", "will-message": "willmessage"}
 # The standard's names of protocol options, where they differ.
 _RENAMED: Mapping[str, Mapping[str, str]] = {
-    "MQTT/5.0": {
-        "clean-session": "cleanstart",
-        "will-topic": "willtopic",
-        "will-message": "willmessage",
-    },
-    "MQTT/3.1.1": {
-        "clean-session": "cleansession",
-        "will-topic": "willtopic",
-        "will-message": "willmessage",
-    },
+    "MQTT/5.0": _MQTT | {"clean-session": "cleanstart"},
+    "MQTT/3.1.1": _MQTT | {"clean-session": "cleansession"},
     "KAFKA": {"consumer-group": "consumergroup"},
 }
 _NUMBERS = frozenset({"qos", "acks", "partition"})

@@ -11,7 +11,7 @@ from catalog.context import CONTEXT
 from catalog.dialects import handlers
 from catalog.dialects.registry04.address import Types, address_of
 from catalog.dialects.registry04.layout import Layout
-from catalog.dialects.registry04.load import load_document, load_version
+from catalog.dialects.registry04.load import load_version
 from catalog.dialects.registry04.names import Json
 from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, headers_of
 from catalog.http.headers import encode_url, interaction_headers
@@ -40,7 +40,7 @@ def layout_for(request: web.Request, model: Model) -> Layout:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """A request with the configuration that it is read under and the layout of its answer.
 
@@ -63,9 +63,7 @@ class Exchange:
         configuration = request.app[CONTEXT].configuration
         types, xid = address_of(request, configuration.model)
         layout = layout_for(request, configuration.model)
-        return cls(
-            request=request, configuration=configuration, types=types, xid=xid, layout=layout
-        )
+        return cls(request, configuration, types, xid, layout)
 
     @property
     def path(self) -> str:
@@ -128,7 +126,8 @@ class Exchange:
             return json_response(shown, status=status, headers=headers)
         named = {**headers_of(shown), **(headers or {}), hdrs.CONTENT_LOCATION: shown["self"]}
         if self.types.has_document:
-            body = await load_document(connection, loaded, version)
+            await entities.load_documents(connection, loaded, [version])
+            body = loaded.document_of(version)
             named[hdrs.CONTENT_TYPE] = encode_url(version.attributes.get("contenttype") or _ANY)
         else:
             body = to_json(shown)

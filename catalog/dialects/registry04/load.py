@@ -51,11 +51,7 @@ async def load_resource(connection: Connection, xid: Xid) -> tuple[Loaded, Entit
 
 
 async def load_version(connection: Connection, xid: Xid) -> tuple[Loaded, Entity]:
-    """The version that a path addresses: itself, or the latest one of a resource.
-
-    Raises:
-        NotFound
-    """
+    """The version of a path, or the latest one of a resource's path; raises `NotFound`."""
     loaded, resource = await load_resource(connection, xid)
     if not xid.vid:
         return loaded, latest_version(loaded, resource)
@@ -74,12 +70,6 @@ def latest_versions(loaded: Loaded, resources: Iterable[Entity]) -> list[Entity]
     ]
 
 
-async def load_document(connection: Connection, loaded: Loaded, version: Entity) -> bytes:
-    """A version's document, empty where there is none."""
-    await entities.load_documents(connection, loaded, [version])
-    return loaded.document_of(version)
-
-
 async def load_page(
     connection: Connection, model: Model, owner: Xid, plural: str, after: str, limit: int
 ) -> LoadedPage:
@@ -93,16 +83,11 @@ async def load_page(
     total = (await store.count_collections(connection, [path])).get(path, 0)
     has_more, xids = len(xids) > limit, xids[:limit]
     if owner.gid and not owner.rid:
-        loaded = await _with_versions(connection, xids)
+        loaded = Loaded.of(await store.load_subtrees(connection, xids))
+        await entities.follow(connection, loaded, versions=True)
     found = [loaded.entities[xid] for xid in xids if xid in loaded.entities]
     following = Xid.parse(xids[-1]).id if has_more else ""
     return LoadedPage(entities=found, following=following, total=total, loaded=loaded)
-
-
-async def _with_versions(connection: Connection, xids: Iterable[str]) -> Loaded:
-    loaded = Loaded.of(await store.load_subtrees(connection, xids))
-    await entities.follow(connection, loaded, versions=True)
-    return loaded
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,17 +100,12 @@ class Inlining:
     bytes: int = entities.MOST_DOCUMENT_BYTES
 
     async def groups(self, types: Types, after: str = "", last: str = "") -> Json:
-        """Groups by id with all their resources: all of the type, or those between two ids.
-
-        Raises:
-            TooLarge
-        """
+        """All groups of a type by id, or those between two ids, with all their resources."""
         branch = _branch(types)
-        chunks = (
-            read_between(self.connection, branch, after, last)
-            if last
-            else read_whole(self.connection, branch)
-        )
+        if last:
+            chunks = read_between(self.connection, branch, after, last)
+        else:
+            chunks = read_whole(self.connection, branch)
         return await self._tree(types, branch, chunks)
 
     async def group(self, types: Types, xid: Xid) -> Json:
@@ -147,7 +127,8 @@ class Inlining:
             for xid, shown in (await self.resources(types, loaded, found)).items():
                 resources.setdefault(str(xid.group), {})[xid.rid] = shown
         return {
-            group.path.gid: self._with_resources(group, types, resources.get(xid, {}))
+            group.path.gid: self.layout.group(group, types, len(resources.get(xid, ())))
+            | {types.resource.plural: resources.get(xid, {})}
             for xid, group in groups.items()
         }
 
@@ -173,10 +154,6 @@ class Inlining:
             content = self.layout.content(version, types, document)
             shown[version.path] = self.layout.version(version, types) | content
         return shown
-
-    def _with_resources(self, group: Entity, types: Types, resources: Json) -> Json:
-        shown = self.layout.group(group, types, len(resources))
-        return shown | {types.resource.plural: resources}
 
     async def _counted(self, chunks: Chunks) -> Chunks:
         async for chunk in chunks:

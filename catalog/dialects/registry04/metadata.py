@@ -66,7 +66,8 @@ def native_metadata(format: str, metadata: Json) -> Any:
     if format not in _PLAIN_ATTRIBUTES:
         return metadata
     native = _renamed(metadata, _PLAIN_ATTRIBUTES[format])
-    return native | _TO_NATIVE.get(format, _no_members)(metadata)
+    translate = _TO_NATIVE.get(format)
+    return native | translate(metadata) if translate else native
 
 
 def own_metadata(format: str, native: Json) -> Json:
@@ -77,12 +78,11 @@ def own_metadata(format: str, native: Json) -> Json:
         return _from_amqp(native)
     if format not in _PLAIN_ATTRIBUTES:
         return native
-    names = _PLAIN_ATTRIBUTES[format]
+    own = _wrapped(native, _PLAIN_ATTRIBUTES[format])
     if format == "HTTP":
-        own = {own: native[name] for own, name in names.items() if name in native}
-    else:
-        own = _wrapped(native, names)
-    return own | _FROM_NATIVE.get(format, _no_members)(native)
+        own = {name: attribute["value"] for name, attribute in own.items()}
+    translate = _FROM_NATIVE.get(format)
+    return own | translate(native) if translate else own
 
 
 def _property(value: Any, allowed: frozenset[str] | None) -> Any:
@@ -147,10 +147,6 @@ def _from_amqp(native: Json) -> Json:
     return own
 
 
-def _no_members(_: Json) -> Json:
-    return {}
-
-
 def _to_mqtt_5(metadata: Json) -> Json:
     given = metadata.get("user-properties")
     if not isinstance(given, list):
@@ -198,15 +194,13 @@ def _from_http(native: Json) -> Json:
 
 
 def _to_headers(metadata: Json) -> Json:
-    if "headers" not in metadata:
-        return {}
-    headers = metadata["headers"]
-    if isinstance(headers, list):
-        kept = ("name", "description", "specurl", "value", "required")
-        headers = [
-            {k: v for k, v in item.items() if k in kept} if isinstance(item, dict) else item
-            for item in headers
-        ]
+    if not isinstance(headers := metadata.get("headers"), list):
+        return _from_headers(metadata)
+    kept = ("name", "description", "specurl", "value", "required")
+    headers = [
+        {k: v for k, v in item.items() if k in kept} if isinstance(item, dict) else item
+        for item in headers
+    ]
     return {"headers": headers}
 
 

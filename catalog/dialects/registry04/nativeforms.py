@@ -13,7 +13,6 @@ from catalog.dialects.registry04.attributechecks import (
     check_body,
     creation_of,
     document_names,
-    group_attributes,
     resource_attributes,
     without_implied_name,
     without_obsolete,
@@ -23,6 +22,7 @@ from catalog.dialects.registry04.names import Json, Kind
 from catalog.dialects.registry04.requestcontent import RequestContent, check_identity
 from catalog.dialects.registry04.translate import (
     REGISTRY04_ATTRIBUTE,
+    SERVED,
     from_entity,
     shown_of,
     to_entity,
@@ -62,8 +62,10 @@ def native_group(types: Types, layout: Layout, path: str, body: Mapping[str, Any
 
 
 def checked_group(types: Types, path: str, body: Mapping[str, Any]) -> Json:
-    """A group's own attributes, which edition 0.4 allows."""
-    own = group_attributes(types, body)
+    """A group's own attributes, checked: those that edition 0.4 serves or ignores are left out."""
+    plural = types.resource.plural
+    ignored = SERVED | {plural, f"{plural}URL", f"{plural}Count"}
+    own = {name: value for name, value in body.items() if name not in ignored}
     check_body(types.group.singular, path, own)
     return own
 
@@ -75,11 +77,7 @@ def group_patch(types: Types, layout: Layout, own: Json, before: Entity) -> Json
 
 
 def _patch(
-    kind: Kind,
-    own: Mapping[str, Any],
-    before: Entity,
-    layout: Layout,
-    definitions: Mapping[str, Attribute],
+    kind: Kind, own: Json, before: Entity, layout: Layout, definitions: Mapping[str, Attribute]
 ) -> Json:
     """A native patch that gives an entity these attributes; attributes not shown here stay."""
     attributes = before.attributes
@@ -128,11 +126,7 @@ def _native_attributes(
 
 
 def _native_document(types: Types, path: str, body: Mapping[str, Any]) -> Json:
-    """The native attributes for a document that is inside its metadata; none without one.
-
-    Raises:
-        OneResource: there is more than one.
-    """
+    """The native attributes for a document that is inside its metadata; none without one."""
     if not types.has_document:
         return {}
     value, encoded, uri, url = document_names(types)

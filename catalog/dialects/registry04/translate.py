@@ -128,10 +128,8 @@ def shown_of(kind: Kind, attributes: Attributes) -> set[str]:
 
 
 def _to_native(kind: Kind, body: Attributes, before: Attributes, references: References) -> Json:
-    native: Json = {}
-    for own, name in {**_COMMON, **_NAMES[kind]}.items():
-        if own in body:
-            native[name] = body[own]
+    names = {**_COMMON, **_NAMES[kind]}
+    native: Json = {name: body[own] for own, name in names.items() if own in body}
     for own, name in _REFERENCES.get(kind, {}).items():
         if isinstance(value := body.get(own), str):
             native[name] = references.native(value, (before.get(name),))
@@ -200,10 +198,8 @@ def _format(body: Attributes, before: Attributes) -> Json:
 
 
 def _from_native(kind: Kind, attributes: Attributes, references: References) -> Json:
-    own: Json = {}
-    for name, native in {**_COMMON, **_NAMES[kind]}.items():
-        if native in attributes:
-            own[name] = attributes[native]
+    names = {**_COMMON, **_NAMES[kind]}
+    own: Json = {name: attributes[ours] for name, ours in names.items() if ours in attributes}
     for name, native in _REFERENCES.get(kind, {}).items():
         if isinstance(value := attributes.get(native), str):
             own[name] = references.own(value)

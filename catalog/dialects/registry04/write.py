@@ -116,13 +116,11 @@ async def post_version(request: web.Request) -> web.Response:
     if vid:
         native["epoch"] = UNUSED_EPOCH
     has_rule = "compatibility" in loaded.entities[exchange.path].attributes
-    version = VersionUpsert(vid=vid, body=native, patch=False, document=document)
+    versions = (VersionUpsert(vid=vid, body=native, patch=False, document=document),)
     meta = None if has_rule else new_meta(types) or None
     interaction = exchange.interaction()
     interaction.groups.append(GroupUpsert(xid=xid.group, body=None))
-    interaction.resources.append(
-        ResourceUpsert(xid=xid, patch=True, meta=meta, versions=(version,))
-    )
+    interaction.resources.append(ResourceUpsert(xid=xid, patch=True, meta=meta, versions=versions))
     outcome = await exchange.apply(interaction)
     return await exchange.answer_written(outcome, location=layout.root + path_of(xid))
 
@@ -143,10 +141,8 @@ async def put_version(request: web.Request) -> web.Response:
     else:
         native, document = native_version(types, layout, exchange.xid, content, version)
         native = cleared(types, version) | native
-    native |= {
-        "epoch": expected_epoch(request, *given),
-        **creation_of(exchange.path, content.given),
-    }
+    native["epoch"] = expected_epoch(request, *given)
+    native |= creation_of(exchange.path, content.given)
     interaction = exchange.interaction()
     resource, vid = exchange.xid.resource, version.path.vid
     interaction.put_version(exchange.model, resource, vid, native, patch=True, document=document)
