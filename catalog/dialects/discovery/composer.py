@@ -122,11 +122,12 @@ class ServiceWrite:
     ) -> dict[str, Operation]:
         named = await services.find_by_names(connection, folded.values())
         touched = [e for e in self._endpoints.values() if is_service(e.attributes)]
-        shown = {each.xid: _name_of(each) for each in (*named, *touched)}
+        found = [*named, *touched]
+        shown = {each.xid: str(each.attributes.get("name") or each.path.gid) for each in found}
         names = await services.fold(connection, shown.values())
         held = {
             id_of(each).lower(): ExistingService(name=names[shown[each.xid]], xid=each.xid)
-            for each in (*named, *touched)
+            for each in found
         }
         return process(self.operations, held, folded, await self._epochs(connection))
 
@@ -143,7 +144,10 @@ class ServiceWrite:
     def _put(self, interaction: Interaction, xid: Xid, put: Put, endpoint: Entity | None) -> None:
         held = StoredService(id=xid.gid) if endpoint is None else self._held[endpoint.xid]
         model = self.catalog.model
-        service = self._without_default_url(put.service, held)
+        service = dict(put.service)
+        if service.get("subscriptionurl") == subscriptions_url(self.catalog):
+            # It is shown by default, so it need not be stored.
+            del service["subscriptionurl"]
         patch = to_entities(service, held, self.catalog.base)
         if patch.messages and model.resource_type(ENDPOINTS, ENDPOINT_MESSAGES) is None:
             detail = "endpoints have no messages in the model of this registry"
@@ -154,12 +158,6 @@ class ServiceWrite:
             interaction.put_resource(model, xid.child(ENDPOINT_MESSAGES, id), message, patch=True)
         for id in patch.deleted:
             interaction.delete(xid.child(ENDPOINT_MESSAGES, id), None)
-
-    def _without_default_url(self, service: Json, held: StoredService) -> Json:
-        """A service without the URL that is shown by default, which need not be stored."""
-        if service.get("subscriptionurl") != subscriptions_url(self.catalog):
-            return service
-        return {name: value for name, value in service.items() if name != "subscriptionurl"}
 
     async def conclude(self, connection: Connection, outcome: Outcome) -> None:
         """Make the answer, and keep it if no client waits for it.
@@ -174,18 +172,10 @@ class ServiceWrite:
             if endpoint.xid not in shown:
                 shown[endpoint.xid] = show(endpoint, self._held[endpoint.xid], self.catalog)
         results = [shown[str(self._xids[each.id.lower()])] for each in self.operations]
-        created = frozenset(id for id in self._xids if not self._was_service(id))
-        answer = self.make_answer(results, created)
+        before = {id for id, each in self._endpoints.items() if is_service(each.attributes)}
+        answer = self.make_answer(results, frozenset(self._xids.keys() - before))
         self.answer = replace(answer, headers={**answer.headers, **interaction_headers(outcome)})
         if self.id is not None and not await services.settle(
             connection, self.id, "done", self.answer.headers, self.answer.body
         ):
             raise RequestInterrupted(self.path)
-
-    def _was_service(self, id: str) -> bool:
-        endpoint = self._endpoints.get(id)
-        return endpoint is not None and is_service(endpoint.attributes)
-
-
-def _name_of(endpoint: Entity) -> str:
-    return str(endpoint.attributes.get("name") or endpoint.path.gid)

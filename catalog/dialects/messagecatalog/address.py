@@ -45,19 +45,14 @@ def check_new_id(id: object, subject: str) -> str:
         MalformedId: it is no `segment-nz-nc` of RFC 3986, or natively no id.
     """
     if not isinstance(id, str) or not is_valid_id(id) or ":" in id:
-        raise MalformedId(
-            subject,
-            id=str(id)[:128],
-            error_detail="it needs 1 to 128 of A-Z a-z 0-9 - . _ ~ @ and a letter, digit or _ "
-            "at its start",
-        )
+        detail = "it needs 1 to 128 of A-Z a-z 0-9 - . _ ~ @ and a letter, digit or _ at its start"
+        raise MalformedId(subject, id=str(id)[:128], error_detail=detail)
     return id
 
 
 def _id(request: web.Request, name: str) -> str:
     id = request.match_info[name]
     if not is_valid_id(id):
-        raise MalformedId(
-            request.path, id=id[:128], error_detail="nothing can be called so in a catalog"
-        )
+        detail = "nothing can be called so in a catalog"
+        raise MalformedId(request.path, id=id[:128], error_detail=detail)
     return id

@@ -74,11 +74,8 @@ async def check_policy(
 
 
 def _conflict(subject: str, fault: str) -> UnresolvedConflict:
-    return UnresolvedConflict(
-        subject,
-        error_detail=f"its schema is {fault}",
-        detail="Its group has a compatibility policy.",
-    )
+    detail = "Its group has a compatibility policy."
+    return UnresolvedConflict(subject, error_detail=f"its schema is {fault}", detail=detail)
 
 
 def _format_of(attributes: Mapping[str, Any]) -> str:

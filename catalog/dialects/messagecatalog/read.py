@@ -114,10 +114,8 @@ async def find_definition(request: web.Request) -> web.Response:
     check_has_definitions(request, context.model)
     uris = request.query.getall("uri", [])
     if len(uris) != 1 or not 0 < len(uris[0]) <= _LONGEST_URI:
-        raise BadRequest(
-            request.path,
-            error_detail=f'"uri" is needed once, with a URI of up to {_LONGEST_URI} characters',
-        )
+        detail = f'"uri" is needed once, with a URI of up to {_LONGEST_URI} characters'
+        raise BadRequest(request.path, error_detail=detail)
     bases = {context.base_url(request), context.public_base}
     async with context.database.snapshot() as connection:
         found = await find_by_uri(connection, context, uris[0], bases)

@@ -185,10 +185,8 @@ def _with_authority(
     held = authority_of(earlier[0], context.database.node.authority)
     given = body.get("authority") or held
     if given != held:
-        raise UnresolvedConflict(
-            str(earlier[0].path.resource),
-            error_detail=f"its authority is {held or 'this catalog'} for good",
-        )
+        detail = f"its authority is {held or 'this catalog'} for good"
+        raise UnresolvedConflict(str(earlier[0].path.resource), error_detail=detail)
     return {**body, "authority": held}
 
 
@@ -259,7 +257,6 @@ def _writable(request: web.Request) -> Configuration:
     """The configuration in force, which has to permit writes; raises `ActionNotSupported`."""
     configuration = request.app[CONTEXT].configuration
     if not configuration.capabilities.is_mutable("entities"):
-        raise ActionNotSupported(
-            request.path, action=request.method, allow=("GET", "HEAD", "OPTIONS")
-        )
+        reads = ("GET", "HEAD", "OPTIONS")
+        raise ActionNotSupported(request.path, action=request.method, allow=reads)
     return configuration

@@ -41,7 +41,7 @@ class References:
             if isinstance(before, str) and self.own(before) == text:
                 return before
         if text.startswith("#/"):
-            return _native_path(_unescaped(text[1:])) or text
+            return _native_path(text[1:].replace("~0", "~")) or text
         for base in self.bases:
             if text.startswith(f"{base}{REGISTRY04_ROOT}/"):
                 path = _native_path(text.removeprefix(base + REGISTRY04_ROOT))
@@ -50,7 +50,7 @@ class References:
 
     def own(self, text: str) -> str:
         """A reference as edition 0.4 has it."""
-        pointed = _unescaped(text[1:]) if text.startswith("#/") else text
+        pointed = text[1:].replace("~0", "~") if text.startswith("#/") else text
         if path := _own_path(pointed):
             return "#" + path.replace("~", "~0")
         for base in self.bases:
@@ -88,7 +88,3 @@ def _entity(path: str) -> Xid | None:
     except ValueError:
         return None
     return xid if xid.gid else None
-
-
-def _unescaped(pointer: str) -> str:
-    return pointer.replace("~0", "~")

@@ -158,11 +158,9 @@ class Exchange:
         try:
             return await handlers.apply(self.request, self.configuration, interaction, reading)
         except CompatibilityViolation as violation:
-            raise IncompatibleVersion(
-                violation.subject,
-                detail=violation.detail,
-                compat=violation.arguments.get("compat", ""),
-            ) from violation
+            subject, detail = violation.subject, violation.detail
+            compat = violation.arguments.get("compat", "")
+            raise IncompatibleVersion(subject, detail=detail, compat=compat) from violation
 
     async def answer_written(
         self, outcome: Outcome, *, meta: bool = False, location: str = ""

@@ -74,16 +74,16 @@ class Layout:
         """The metadata of a version: that of its resource as well, where it is the latest."""
         fill = self.fill(types.resource_type.version_attributes)
         shown = self._entity(version, version.path.rid, types.resource.singular, fill)
-        shown = {"id": shown.pop("id"), "name": shown.pop("name"), **shown}
         shown["version"] = shown_number(version.path.vid)
-        if types.has_document and (url := version.attributes.get(f"{_singular(types)}url")):
+        url = version.attributes.get(f"{types.resource_type.singular}url")
+        if types.has_document and url:
             shown[types.uri] = url
         return shown
 
     def content(self, version: Entity, types: Types, document: bytes) -> Json:
         """A version's document as an attribute; empty if it is elsewhere, or has no bytes."""
-        singular = types.resource.singular
-        if not types.has_document or not document or f"{_singular(types)}url" in version.attributes:
+        singular, url = types.resource.singular, f"{types.resource_type.singular}url"
+        if not types.has_document or not document or url in version.attributes:
             return {}
         try:
             return {singular: orjson.loads(document)}
@@ -94,8 +94,7 @@ class Layout:
         return self.root + path_of(entity.path)
 
     def fill(self, definitions: Mapping[str, Attribute]) -> Fill:
-        """Adds the values that the model gives to absent attributes."""
-
+        """A function that adds the values that the model gives to absent attributes."""
         return lambda given: check_attributes(given, definitions, subject="/", model=self.model)[0]
 
     def _entity(self, entity: Entity, id: str, kind: Kind, fill: Fill) -> Json:
@@ -121,7 +120,3 @@ def latest_version(loaded: Loaded, resource: Entity) -> Entity:
     if not versions:
         raise NotFound(resource.xid, detail="None of its versions is here.")
     return versions[latest_of(versions)]
-
-
-def _singular(types: Types) -> str:
-    return types.resource_type.singular

@@ -16,7 +16,7 @@ Json: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["endpoint", "definitionGroup", "schemaGroup", "definition", "schema"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Collection:
     """A type of groups or of resources: its names in edition 0.4, and its native plural.
 
@@ -28,13 +28,11 @@ class Collection:
     native: str
 
 
-_ENDPOINTS = Collection(plural="endpoints", singular="endpoint", native="endpoints")
-_DEFINITION_GROUPS = Collection(
-    plural="definitionGroups", singular="definitionGroup", native="messagegroups"
-)
-_SCHEMA_GROUPS = Collection(plural="schemaGroups", singular="schemaGroup", native="schemagroups")
-_DEFINITIONS = Collection(plural="definitions", singular="definition", native="messages")
-_SCHEMAS = Collection(plural="schemas", singular="schema", native="schemas")
+_ENDPOINTS = Collection("endpoints", "endpoint", "endpoints")
+_DEFINITION_GROUPS = Collection("definitionGroups", "definitionGroup", "messagegroups")
+_SCHEMA_GROUPS = Collection("schemaGroups", "schemaGroup", "schemagroups")
+_DEFINITIONS = Collection("definitions", "definition", "messages")
+_SCHEMAS = Collection("schemas", "schema", "schemas")
 
 # Each type of groups with its one type of resources.
 GROUP_TYPES: Mapping[str, tuple[Collection, Collection]] = {
@@ -46,13 +44,8 @@ _BY_NATIVE = {group.native: (group, resource) for group, resource in GROUP_TYPES
 
 # Natively, the names of these protocols have no version.
 _UNVERSIONED_PROTOCOLS = frozenset({"HTTP", "KAFKA", "NATS"})
-_PROTOCOLS = {
-    "AMQP": "AMQP/1.0",
-    "AMQP/1.0": "AMQP/1.0",
-    "MQTT": "MQTT/5.0",
-    "MQTT/5.0": "MQTT/5.0",
-    "MQTT/3.1.1": "MQTT/3.1.1",
-}
+_PROTOCOLS = {"AMQP": "AMQP/1.0", "MQTT": "MQTT/5.0"}
+_PROTOCOLS |= {name: name for name in ("AMQP/1.0", "MQTT/5.0", "MQTT/3.1.1")}
 _ENVELOPES = {"CLOUDEVENTS": CLOUDEVENTS_ENVELOPE, "CLOUDEVENTS/1.0": CLOUDEVENTS_ENVELOPE}
 
 

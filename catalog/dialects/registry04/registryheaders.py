@@ -21,7 +21,6 @@ _NUMBER = re.compile(r"[0-9]{1,15}")
 # Edition 0.4 defines no encoding: only characters that a header can't carry, and the escape
 # itself, are encoded.
 _UNSAFE = re.compile(r"[^\x20-\x24\x26-\x7e]|^ | $")
-_NUMBERS = frozenset({"epoch"})
 _REFERENCES = frozenset({"docs", "self", "uri", "schemaurl", "schemauri", "definitionuri"})
 _IGNORED = frozenset({"self", "modifiedOn"})
 _COMPOSITE = frozenset({"tags", "config", "metadata", "deprecated", "definitiongroups"})
@@ -96,7 +95,7 @@ def _read(request: web.Request, header: str, name: str, text: str) -> Any:
     except ValueError as error:
         detail = "it is not UTF-8 once decoded"
         raise HeaderError(request.path, name=header, error_detail=detail) from error
-    if name not in _NUMBERS:
+    if name != "epoch":
         return value
     if not _NUMBER.fullmatch(value):
         raise HeaderError(request.path, name=header, error_detail="it needs to be a number")

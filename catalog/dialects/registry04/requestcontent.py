@@ -44,15 +44,12 @@ class RequestContent:
         Raises:
             HeaderError: headers and body do not agree.
         """
-        uri = types.uri
-        if self.headers.given.get(uri) is not None and not self.is_empty:
-            raise HeaderError(
-                self.headers.path,
-                name=HEADER_PREFIX + uri,
-                error_detail="the body needs to be empty when the resource is elsewhere",
-            )
         if not self.is_empty:
-            kept = {name: value for name, value in kept.items() if name != uri}
+            if self.headers.given.get(types.uri) is not None:
+                detail = "the body needs to be empty when the resource is elsewhere"
+                name = HEADER_PREFIX + types.uri
+                raise HeaderError(self.headers.path, name=name, error_detail=detail)
+            kept = {name: value for name, value in kept.items() if name != types.uri}
         return self.headers.merge(kept, self.body)
 
 
