@@ -61,35 +61,29 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="CONCORD_", env_ignore_empty=True, frozen=True, extra="forbid"
+        env_prefix="CONCORD_",
+        env_ignore_empty=True,
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
     )
 
-    host: str = Field("127.0.0.1", description="Address to listen on")
-    port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 is any free one")
-    data_dir: Path = Field(
-        default_factory=_default_data_dir,
-        description="Where the embedded PostgreSQL keeps its data; follows `XDG_DATA_HOME`",
-    )
-    database_url: SecretStr | None = Field(
-        None, description="PostgreSQL to use; unset starts an embedded one in the data directory"
-    )
-    public_url: Annotated[str, AfterValidator(_public_url)] | None = Field(
-        None, description="URL that others reach this node at; becomes a fresh node's authority"
-    )
-    registry_id: str = Field(
-        "concord",
-        pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}$",
-        description="Registry id of a fresh node",
-    )
-    initial_model: str = Field(
-        "default",
-        min_length=1,
-        description="Model of a fresh node: `default`, `none`, or a JSON or YAML file, "
-        "which may include others",
-    )
-    registries: Annotated[_Urls, NoDecode, BeforeValidator(_split)] = Field(
-        (), description="URLs of further registries that discovery names, with commas between"
-    )
+    host: str = "127.0.0.1"
+    """Address to listen on"""
+    port: int = Field(8080, ge=0, le=65535)
+    """Port to listen on; 0 is any free one"""
+    data_dir: Path = Field(default_factory=_default_data_dir)
+    """Where the embedded PostgreSQL keeps its data; follows `XDG_DATA_HOME`"""
+    database_url: SecretStr | None = None
+    """PostgreSQL to use; unset starts an embedded one in the data directory"""
+    public_url: Annotated[str, AfterValidator(_public_url)] | None = None
+    """URL that others reach this node at; becomes a fresh node's authority"""
+    registry_id: str = Field("concord", pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}$")
+    """Registry id of a fresh node"""
+    initial_model: str = Field("default", min_length=1)
+    """Model of a fresh node: `default`, `none`, or a JSON or YAML file, which may include others"""
+    registries: Annotated[_Urls, NoDecode, BeforeValidator(_split)] = ()
+    """URLs of further registries that discovery names, with commas between"""
     cors_origins: Annotated[_Origins, NoDecode, BeforeValidator(_split)] = Field(
         (),
         description="Origins whose pages may use the API, with commas between, or `*`; none "
@@ -100,46 +94,37 @@ class Settings(BaseSettings):
         description="Names of events: `next` tells `deprecated` and `undeprecated` apart, "
         "which are both `deprecation` in 1.0-rc4",
     )
-    max_body_bytes: PositiveInt = Field(16 * 1024 * 1024, description="Largest request body")
-    max_depth: PositiveInt = Field(64, description="Deepest nesting of a request's JSON")
-    page_size: PositiveInt = Field(
-        500, description="Entities in a page; `limit` may ask for less, not for more"
-    )
-    cache_staleness_seconds: NonNegativeFloat = Field(
-        0.1, description="Longest time that a read may miss a write of another process"
-    )
-    request_timeout_seconds: PositiveFloat = Field(
-        30.0, description="Longest time that a request may take"
-    )
-    search_timeout_seconds: PositiveFloat = Field(
-        5.0, description="Longest time that a search by a filter or an order may take"
-    )
-    body_timeout_seconds: PositiveFloat = Field(
-        20.0, description="Longest time that a client may take to send a request's body"
-    )
+    max_body_bytes: PositiveInt = 16 * 1024 * 1024
+    """Largest request body"""
+    max_depth: PositiveInt = 64
+    """Deepest nesting of a request's JSON"""
+    page_size: PositiveInt = 500
+    """Entities in a page; `limit` may ask for less, not for more"""
+    cache_staleness_seconds: NonNegativeFloat = 0.1
+    """Longest time that a read may miss a write of another process"""
+    request_timeout_seconds: PositiveFloat = 30.0
+    """Longest time that a request may take"""
+    search_timeout_seconds: PositiveFloat = 5.0
+    """Longest time that a search by a filter or an order may take"""
+    body_timeout_seconds: PositiveFloat = 20.0
+    """Longest time that a client may take to send a request's body"""
     allow_private_addresses: bool | None = Field(
         None,
         description="Whether sinks and sources may be at private addresses; "
         "unset allows it while `host` is a loopback address",
     )
-    pull_interval_seconds: PositiveFloat = Field(
-        30.0, description="Time between two pulls of a link when no event causes one"
-    )
-    delivery_timeout_seconds: PositiveFloat = Field(
-        10.0, description="Longest time that a sink may take to answer a delivery"
-    )
-    backoff_initial_seconds: PositiveFloat = Field(
-        0.5, description="Pause after the first failure of a sink or peer; it grows from there"
-    )
-    backoff_cap_seconds: PositiveFloat = Field(
-        300.0, description="Longest pause after failures of a sink or peer"
-    )
-    database_pool_size: PositiveInt = Field(
-        10, description="Most connections that one process opens to PostgreSQL"
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least severe log events to write"
-    )
+    pull_interval_seconds: PositiveFloat = 30.0
+    """Time between two pulls of a link when no event causes one"""
+    delivery_timeout_seconds: PositiveFloat = 10.0
+    """Longest time that a sink may take to answer a delivery"""
+    backoff_initial_seconds: PositiveFloat = 0.5
+    """Pause after the first failure of a sink or peer; it grows from there"""
+    backoff_cap_seconds: PositiveFloat = 300.0
+    """Longest pause after failures of a sink or peer"""
+    database_pool_size: PositiveInt = 10
+    """Most connections that one process opens to PostgreSQL"""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe log events to write"""
 
     @property
     def allows_private_addresses(self) -> bool:

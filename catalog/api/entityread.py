@@ -147,11 +147,7 @@ def shown(renderer: EntityRenderer, plan: ReadPlan) -> JsonObject:
 
 
 def answer_document(
-    plan: ReadPlan,
-    loaded: Loaded,
-    *,
-    status: int = 200,
-    headers: Mapping[str, str] | None = None,
+    plan: ReadPlan, loaded: Loaded, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     """Answer with a document, its metadata in headers; refer to a document that is elsewhere.
 

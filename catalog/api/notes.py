@@ -65,11 +65,7 @@ async def notes_on(plan: ReadPlan, interaction: Interaction, outcome: Outcome) -
 
 
 async def find_notes(
-    context: Context,
-    model: Model,
-    base_url: str,
-    interaction: Interaction,
-    outcome: Outcome,
+    context: Context, model: Model, base_url: str, interaction: Interaction, outcome: Outcome
 ) -> list[Note]:
     """Find the rules that an interaction breaks, each with the xid of its entity.
 

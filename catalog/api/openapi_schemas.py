@@ -103,11 +103,7 @@ def _resource(name: str, kind: ResourceType) -> dict[str, Json]:
         "meta": reference(f"{name}.meta"),
         "versions": map_of(f"{name}.version"),
     }
-    return {
-        name: shown,
-        f"{name}.meta": _object(kind.metaattributes),
-        f"{name}.version": version,
-    }
+    return {name: shown, f"{name}.meta": _object(kind.metaattributes), f"{name}.version": version}
 
 
 def _object(attributes: Mapping[str, Attribute]) -> Json:

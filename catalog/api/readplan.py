@@ -81,10 +81,7 @@ class ReadPlan:
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         """One state of the catalog, however long the answer takes."""
-        async with (
-            self.request.app[SNAPSHOTS],
-            open_snapshot(self.context.database) as snapshot,
-        ):
+        async with self.request.app[SNAPSHOTS], open_snapshot(self.context.database) as snapshot:
             yield snapshot
 
     async def visible(self, connection: Connection, page: Sequence[str] | None = None) -> Visible:

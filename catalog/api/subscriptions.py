@@ -61,10 +61,7 @@ async def replace_subscription(request: web.Request) -> web.Response:
     wanted = await _read_request(request, context)
     async with context.database.transaction() as connection:
         subscription = await replace(
-            connection,
-            request.match_info["id"],
-            wanted.to_definition(),
-            wanted.to_credential(),
+            connection, request.match_info["id"], wanted.to_definition(), wanted.to_credential()
         )
     return _answer(request, subscription)
 

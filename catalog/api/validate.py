@@ -137,11 +137,7 @@ def _answer(used: str, findings: Violations) -> dict[str, Any]:
             for one in findings.violations
         ],
         "unchecked": [
-            {
-                "part": one.part,
-                "reason": one.reason,
-                **({"uri": one.uri} if one.uri else {}),
-            }
+            {"part": one.part, "reason": one.reason, **({"uri": one.uri} if one.uri else {})}
             for one in findings.unchecked
         ],
     }

@@ -41,8 +41,7 @@ def open_session(settings: Settings, *, total_seconds: float = 300.0) -> aiohttp
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(_refuse_redirect)
     connector = aiohttp.TCPConnector(
-        limit=0,
-        socket_factory=None if settings.allows_private_addresses else _open_public_socket,
+        limit=0, socket_factory=None if settings.allows_private_addresses else _open_public_socket
     )
     return aiohttp.ClientSession(
         connector=connector,
