@@ -35,6 +35,8 @@ from catalog.model.schema import Attribute, GroupType, ResourceType
 from catalog.model.xid import Xid
 
 _PLACEHOLDER = re.compile(r"{(\w+)}")
+# The targets here represent all paths of a kind.
+_ANY = Xid()
 
 
 async def get_openapi(request: web.Request) -> web.Response:
@@ -103,11 +105,13 @@ def _fixed_operation(path: str, route: web.AbstractRoute) -> Json:
 
 def _entity_paths(configuration: Configuration) -> Iterator[tuple[str, Json]]:
     model, able = configuration.model, configuration.capabilities
-    yield _entry(able, "/", _target("registry"), reference("registry"))
+    yield _entry(able, "/", RequestTarget("registry", _ANY), reference("registry"))
     for groups, group in model.groups.items():
         one = f"/{groups}/{{{group.singular}id}}"
-        yield _entry(able, f"/{groups}", _target("collection"), map_of(group.singular))
-        yield _entry(able, one, _target("group"), reference(group.singular), group.own_attributes)
+        yield _entry(able, f"/{groups}", RequestTarget("collection", _ANY), map_of(group.singular))
+        yield _entry(
+            able, one, RequestTarget("group", _ANY), reference(group.singular), group.own_attributes
+        )
         for resources, kind in group.resources.items():
             yield from _resource_paths(able, f"{one}/{resources}", group, kind)
 
@@ -117,9 +121,9 @@ def _resource_paths(
 ) -> Iterator[tuple[str, Json]]:
     name = name_of(group, kind)
     one = f"{collection}/{{{kind.singular}id}}"
-    versions = _target("collection", plural="versions")
-    yield _entry(able, collection, _target("collection"), map_of(name))
-    yield _entry(able, f"{one}/meta", _target("meta"), reference(f"{name}.meta"))
+    versions = RequestTarget("collection", _ANY, plural="versions")
+    yield _entry(able, collection, RequestTarget("collection", _ANY), map_of(name))
+    yield _entry(able, f"{one}/meta", RequestTarget("meta", _ANY), reference(f"{name}.meta"))
     yield _entry(able, f"{one}/versions", versions, map_of(f"{name}.version"))
     yield from _versioned_paths(able, one, "resource", reference(name), kind)
     version = f"{one}/versions/{{versionid}}"
@@ -131,23 +135,10 @@ def _versioned_paths(
 ) -> Iterator[tuple[str, Json]]:
     """A resource's or version's metadata, and its document where it has one."""
     if kind.hasdocument:
-        yield _document_entry(able, path, _target(what, resource_type=kind))
+        yield _document_entry(able, path, RequestTarget(what, _ANY, resource_type=kind))
         path = f"{path}$details"
-    target = _target(what, details=True, resource_type=kind)
+    target = RequestTarget(what, _ANY, details=True, resource_type=kind)
     yield _entry(able, path, target, shown, kind.version_attributes)
-
-
-def _target(
-    kind: TargetKind,
-    *,
-    plural: str = "",
-    details: bool = False,
-    resource_type: ResourceType | None = None,
-) -> RequestTarget:
-    """A target that represents all paths of a kind."""
-    return RequestTarget(
-        kind=kind, xid=Xid(), plural=plural, details=details, resource_type=resource_type
-    )
 
 
 def _entry(

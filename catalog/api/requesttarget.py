@@ -21,7 +21,7 @@ _DETAILS = "$details"
 TargetKind = Literal["registry", "group", "resource", "meta", "version", "collection"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RequestTarget:
     """The entity, meta entity or collection that a request addresses.
 
@@ -73,7 +73,7 @@ def parse_path(raw_path: str, model: Model) -> RequestTarget:
         subject = unquote(raw_path)
         segments = [_decode(segment, subject) for segment in segments]
     if not segments:
-        return RequestTarget(kind="registry", xid=Xid())
+        return RequestTarget("registry", Xid())
     details = segments[-1].endswith(_DETAILS)
     if details:
         segments[-1] = segments[-1].removesuffix(_DETAILS)
@@ -106,42 +106,26 @@ def _target(segments: list[str], model: Model, subject: str, details: bool) -> R
     if group_type is None:
         raise UnknownGroupType(subject, name=groups)
     if not below:
-        return RequestTarget(kind="collection", xid=Xid(), plural=groups)
+        return RequestTarget("collection", Xid(), plural=groups)
     group = Xid(groups, _id(below[0], subject))
     if len(below) == 1:
-        return RequestTarget(kind="group", xid=group, details=details)
-    resource_type = group_type.resources.get(below[1])
-    if resource_type is None:
+        return RequestTarget("group", group, details=details)
+    kind = group_type.resources.get(below[1])
+    if kind is None:
         raise UnknownResourceType(subject, group=groups, name=below[1])
     if len(below) == 2:
-        return RequestTarget(
-            kind="collection", xid=group, plural=below[1], resource_type=resource_type
-        )
+        return RequestTarget("collection", group, plural=below[1], resource_type=kind)
     resource = Xid(groups, group.gid, below[1], _id(below[2], subject))
-    return _below_resource(below[3:], resource, resource_type, subject, details)
-
-
-def _below_resource(
-    segments: list[str], resource: Xid, resource_type: ResourceType, subject: str, details: bool
-) -> RequestTarget:
-    match segments:
+    match below[3:]:
         case []:
-            return RequestTarget(
-                kind="resource", xid=resource, details=details, resource_type=resource_type
-            )
+            return RequestTarget("resource", resource, details=details, resource_type=kind)
         case ["meta"]:
-            return RequestTarget(kind="meta", xid=resource, resource_type=resource_type)
+            return RequestTarget("meta", resource, resource_type=kind)
         case ["versions"]:
-            return RequestTarget(
-                kind="collection", xid=resource, plural="versions", resource_type=resource_type
-            )
+            return RequestTarget("collection", resource, plural="versions", resource_type=kind)
         case ["versions", vid]:
-            return RequestTarget(
-                kind="version",
-                xid=resource.version(_id(vid, subject)),
-                details=details,
-                resource_type=resource_type,
-            )
+            version = resource.version(_id(vid, subject))
+            return RequestTarget("version", version, details=details, resource_type=kind)
         case _:
             raise ApiNotFound(subject)
 

@@ -71,7 +71,7 @@ async def get_registries(request: web.Request) -> web.Response:
 async def get_export(request: web.Request) -> web.StreamResponse:
     """The whole registry as one document (core/http.md, "GET /export")."""
     context = request.app[CONTEXT]
-    target, configuration = RequestTarget(kind="registry", xid=Xid()), context.configuration
+    target, configuration = RequestTarget("registry", Xid()), context.configuration
     available = configuration.capabilities.available
     exported: Inline = {name: {} for name in _EXPORTED if name == "*" or name in available}
     flags = read_flags(request, target, configuration, default=exported)

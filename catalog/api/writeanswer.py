@@ -163,12 +163,7 @@ def _entity_written(
     vid = interaction.resources[0].versions[0].vid
     written = str(target.xid.version(vid)) if vid else _new_version(target.xid, outcome)
     assert written is not None, "without an id, a version is new"
-    return RequestTarget(
-        kind="version",
-        xid=Xid.parse(written),
-        details=target.details,
-        resource_type=target.resource_type,
-    )
+    return replace(target, kind="version", xid=Xid.parse(written))
 
 
 async def _load_written(plan: ReadPlan, outcome: Outcome) -> Loaded:
