@@ -20,7 +20,7 @@ from catalog.model.xid import Xid
 from catalog.reading import entities
 from catalog.reading.find import Count, FoundPage, find_page
 from catalog.reading.loaded import Loaded
-from catalog.reading.tree import Branch, Chunks, read_between, read_listed, read_nothing, read_whole
+from catalog.reading.tree import Branch, Chunks, read_between, read_listed, read_whole
 from catalog.reading.visible import EVERYTHING, Visible
 from catalog.store import entities as store
 from catalog.store.database import Connection
@@ -76,14 +76,9 @@ async def _answer_page(
     kind = plan.target.resource_type
     if plan.xid.rid and plan.flags.doc and "xref" in loaded.entities[str(plan.xid)].attributes:
         raise CannotDocXref(str(plan.xid))
-    if (
-        kind is not None
-        and kind.hasdocument
-        and (inlines(plan.flags.inline, kind.singular) is not None)
-    ):
-        await entities.load_documents(
-            connection, loaded, [loaded.entities[xid] for xid in page.xids]
-        )
+    if kind and kind.hasdocument and inlines(plan.flags.inline, kind.singular) is not None:
+        members = [loaded.entities[xid] for xid in page.xids]
+        await entities.load_documents(connection, loaded, members)
     shown = plan.renderer(loaded, visible).collection(page.xids, plan.flags.inline)
     response = web.Response(body=to_json(shown), headers=_headers(plan, page))
     return plan.cache(response, has_cross_references=loaded.has_cross_references)
@@ -100,14 +95,11 @@ async def _answer_tree(plan: ReadPlan, snapshot: Snapshot, limit: int | None) ->
         await _check_owner(connection, plan)
 
     def chunks(branch: Branch) -> Chunks:
-        if _is_found(plan):
-            return read_listed(
-                connection, branch, page.xids, None if visible.is_everything else visible.roots
-            )
-        if limit is None:
+        if limit is None and not _is_found(plan):
             return read_whole(connection, branch)
-        if not page.xids:
-            return read_nothing()
+        if _is_found(plan) or not page.xids:
+            roots = None if visible.is_everything else visible.roots
+            return read_listed(connection, branch, page.xids, roots)
         return read_between(connection, branch, plan.flags.after, Xid.parse(page.xids[-1]).id)
 
     writer = SubtreeWriter(connection, plan.renderer(Loaded(), visible))
@@ -120,14 +112,9 @@ async def _read(
 ) -> tuple[FoundPage, Loaded]:
     """Read the next page in the order of ids."""
     after, target = plan.flags.after, plan.target
+    most, plural = None if limit is None else limit + 1, target.plural
     loaded, xids = await entities.read_page(
-        connection,
-        plan.model,
-        plan.xid,
-        target.plural,
-        after,
-        None if limit is None else limit + 1,
-        follows=plan.follows,
+        connection, plan.model, plan.xid, plural, after, most, follows=plan.follows
     )
     has_more = limit is not None and len(xids) > limit
     if not (has_more or after):

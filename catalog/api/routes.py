@@ -33,7 +33,7 @@ routes: list[web.RouteDef] = [
     web.post("/apply", post_apply),
     web.get("/subscriptions", subscriptions.list_subscriptions),
     web.post("/subscriptions", subscriptions.create_subscription),
-    web.options("/subscriptions", subscriptions.show_collection_methods),
+    web.options("/subscriptions", subscriptions.show_methods),
     web.get("/subscriptions/{id}", subscriptions.get_subscription),
     web.put("/subscriptions/{id}", subscriptions.replace_subscription),
     web.delete("/subscriptions/{id}", subscriptions.delete_subscription),

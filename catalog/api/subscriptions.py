@@ -35,13 +35,10 @@ async def create_subscription(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     wanted = await _read_request(request, context)
     async with context.database.transaction() as connection:
-        subscription = await create(
-            connection, str(uuid.uuid4()), wanted.to_definition(), wanted.to_credential()
-        )
-    location = f"{context.base_url(request)}/subscriptions/{subscription.id}"
-    return json_response(
-        show_subscription(subscription), status=201, headers={"Location": location}
-    )
+        id, credential = str(uuid.uuid4()), wanted.to_credential()
+        subscription = await create(connection, id, wanted.to_definition(), credential)
+    headers = {"Location": f"{context.base_url(request)}/subscriptions/{subscription.id}"}
+    return json_response(show_subscription(subscription), status=201, headers=headers)
 
 
 async def get_subscription(request: web.Request) -> web.Response:
@@ -60,9 +57,8 @@ async def replace_subscription(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     wanted = await _read_request(request, context)
     async with context.database.transaction() as connection:
-        subscription = await replace(
-            connection, request.match_info["id"], wanted.to_definition(), wanted.to_credential()
-        )
+        id, credential = request.match_info["id"], wanted.to_credential()
+        subscription = await replace(connection, id, wanted.to_definition(), credential)
     return _answer(request, subscription)
 
 
@@ -73,14 +69,10 @@ async def delete_subscription(request: web.Request) -> web.Response:
         return _answer(request, await delete(connection, request.match_info["id"]))
 
 
-async def show_collection_methods(_: web.Request) -> web.Response:
-    """`OPTIONS /subscriptions`."""
-    return web.Response(headers={"Allow": "GET,POST,OPTIONS"})
-
-
-async def show_methods(_: web.Request) -> web.Response:
-    """`OPTIONS /subscriptions/{id}`."""
-    return web.Response(headers={"Allow": "GET,PUT,DELETE,OPTIONS"})
+async def show_methods(request: web.Request) -> web.Response:
+    """`OPTIONS` of the collection, or of a subscription."""
+    methods = "GET,PUT,DELETE,OPTIONS" if "id" in request.match_info else "GET,POST,OPTIONS"
+    return web.Response(headers={"Allow": methods})
 
 
 async def _read_request(request: web.Request, context: Context) -> SubscriptionRequest:
@@ -88,14 +80,10 @@ async def _read_request(request: web.Request, context: Context) -> SubscriptionR
     base = context.public_base
     sources = [base, *(f"{base}{each.root}" for each in context.event_dialects)]
     if wanted.source is not None and wanted.source not in sources:
-        raise InvalidAttribute(
-            request.path,
-            name="source",
-            error_detail=f"the only sources of events here are {' and '.join(sources)}",
-        )
-    refusal = why_refused(
-        wanted.sink, allows_private_addresses=context.settings.allows_private_addresses
-    )
+        fault = f"the only sources of events here are {' and '.join(sources)}"
+        raise InvalidAttribute(request.path, name="source", error_detail=fault)
+    allows_private = context.settings.allows_private_addresses
+    refusal = why_refused(wanted.sink, allows_private_addresses=allows_private)
     if refusal is not None:
         raise InvalidAttribute(request.path, name="sink", error_detail=refusal)
     return wanted

@@ -38,6 +38,7 @@ from catalog.store.database import Connection
 
 _ROOT = "/validate"
 _EVENT = "application/cloudevents+json"
+_MOST_BASES = 16
 
 
 @bounded
@@ -143,9 +144,6 @@ def _answer(used: str, findings: Violations) -> dict[str, Any]:
     }
 
 
-MOST_BASES = 16
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
     """The schema of a payload; `part` names the definition in it that applies."""
@@ -184,19 +182,21 @@ class Reader:
         chain, seen = [version.attributes], {version.xid}
         while reference := _base_of(chain[-1]):
             found = reference_targets(reference, self.bases)
+            base = (await self._version(found[0].xid))[1] if found else None
             if not found:
-                findings.leave("basemessage", "it is kept elsewhere", reference)
-                return chain
-            _, base = await self._version(found[0].xid)
-            if base is None or found[0].xid.resources != version.path.resources:
-                findings.leave("basemessage", "there is no such message", reference)
-                return chain
-            if base.xid in seen or len(chain) > MOST_BASES:
-                reason = "it is among its own bases" if base.xid in seen else "it has too many"
-                findings.leave("basemessage", reason, reference)
-                return chain
-            seen.add(base.xid)
-            chain.append(base.attributes)
+                reason = "it is kept elsewhere"
+            elif base is None or found[0].xid.resources != version.path.resources:
+                reason = "there is no such message"
+            elif base.xid in seen:
+                reason = "it is among its own bases"
+            elif len(chain) > _MOST_BASES:
+                reason = "it has too many"
+            else:
+                seen.add(base.xid)
+                chain.append(base.attributes)
+                continue
+            findings.leave("basemessage", reason, reference)
+            break
         return chain
 
     async def schema(self, definition: MessageDefinition, findings: Violations) -> Schema | None:
@@ -208,29 +208,23 @@ class Reader:
         if not reference:
             return None
         found = reference_targets(reference, self.bases)
-        if not found:
-            findings.leave("dataschema", "it is kept elsewhere", reference)
-        for place in found:
-            known, version = await self._version(place.xid)
+        for target in found:
+            loaded, version = await self._version(target.xid)
             if version is not None:
-                part = place.part or self._part(definition)
-                return await self._schema(known, version, part, definition, findings)
-        if found:
-            findings.leave("dataschema", "there is no such schema", reference)
+                part = target.part or self._part(definition)
+                return await self._schema(loaded, version, part, definition, findings)
+        reason = "there is no such schema" if found else "it is kept elsewhere"
+        findings.leave("dataschema", reason, reference)
         return None
 
     def _part(self, definition: MessageDefinition) -> str:
         """The part that the schema's URI names; its xid cannot."""
-        found = (
-            reference_targets(definition.dataschemauri, self.bases)
-            if definition.dataschemaxid
-            else []
-        )
-        return next((place.part for place in found if place.part), "")
+        uri = definition.dataschemauri if definition.dataschemaxid else ""
+        return next((found.part for found in reference_targets(uri, self.bases) if found.part), "")
 
     async def _schema(
         self,
-        known: Loaded,
+        loaded: Loaded,
         version: Entity,
         part: str,
         definition: MessageDefinition,
@@ -242,8 +236,8 @@ class Reader:
         if url is not None:
             findings.leave("dataschema", "its document is kept elsewhere", str(url))
             return None
-        await load_documents(self.connection, known, [version])
-        document = known.document_of(version)
+        await load_documents(self.connection, loaded, [version])
+        document = loaded.document_of(version)
         if not document:
             findings.leave("dataschema", "it has no document", version.xid)
             return None
@@ -252,11 +246,11 @@ class Reader:
 
     async def _version(self, xid: Xid) -> tuple[Loaded, Entity | None]:
         """A version, or the default version of a resource."""
-        known = await read_entities(self.connection, self.model, [xid])
-        found = known.entities.get(str(xid))
+        loaded = await read_entities(self.connection, self.model, [xid])
+        found = loaded.entities.get(str(xid))
         if found is not None and xid.kind == "resource":
-            found = known.default_of(found)
-        return known, found
+            found = loaded.default_of(found)
+        return loaded, found
 
 
 def _base_of(attributes: Mapping[str, Any]) -> str:

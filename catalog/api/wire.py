@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -38,9 +37,6 @@ from catalog.store.subscriptions import (
     SubscriptionDefinition,
 )
 
-_PROTOCOLS = ("HTTP", "HTTPS")
-_MOST_HEADERS = 32
-_LONGEST_INTERVAL_SECONDS = 3600.0
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,1022}[\x21-\x7e])?")
 _RESERVED_HEADERS = re.compile(
@@ -112,7 +108,7 @@ class _AccessTokenCredential(_Body):
 
 
 class _HttpSettings(_Body):
-    headers: dict[str, str] = Field(default_factory=dict, max_length=_MOST_HEADERS)
+    headers: dict[str, str] = Field(default_factory=dict, max_length=32)
     method: Literal["POST", "PUT", "PATCH"] = "POST"
     contentmode: ContentMode = "binary"
 
@@ -127,7 +123,7 @@ class _HttpSettings(_Body):
 class _Config(_Body):
     """The supported settings (subscriptions-spec.md 3.2.1, "config")."""
 
-    interval: float | None = Field(default=None, ge=0, le=_LONGEST_INTERVAL_SECONDS)
+    interval: float | None = Field(default=None, ge=0, le=3600)
 
 
 class SubscriptionRequest(_Body):
@@ -145,7 +141,7 @@ class SubscriptionRequest(_Body):
     types: list[Annotated[str, Field(min_length=1, max_length=256)]] = Field(
         default_factory=list, max_length=256
     )
-    config: _Config = Field(default_factory=lambda: _Config())
+    config: _Config = Field(default_factory=_Config)
     filter: dict[str, Any] | None = None
     filters: list[Any] = Field(default_factory=list)
     sink: str = Field(min_length=1, max_length=2048)
@@ -156,17 +152,12 @@ class SubscriptionRequest(_Body):
     protocol: Literal["HTTP", "HTTPS"]
     protocolsettings: _HttpSettings = Field(default_factory=_HttpSettings)
 
-    @field_validator("filters")
+    @field_validator("filter", "filters")
     @classmethod
-    def _filters_compile(cls, filters: list[Any]) -> list[Any]:
-        compile_filters(filters)
-        return filters
-
-    @field_validator("filter")
-    @classmethod
-    def _filter_compiles(cls, filter: dict[str, Any] | None) -> dict[str, Any] | None:
-        compile_filters([] if filter is None else [filter])
-        return filter
+    def _filters_compile(cls, given: Any) -> Any:
+        if given is not None:
+            compile_filters(given if isinstance(given, list) else [given])
+        return given
 
     @field_validator("protocol")
     @classmethod
@@ -180,7 +171,7 @@ class SubscriptionRequest(_Body):
     @classmethod
     def _protocol_is_http(cls, data: Any) -> Any:
         """Ignore the settings of an unsupported protocol, so that the error names the protocol."""
-        if isinstance(data, dict) and data.get("protocol", "HTTP") not in _PROTOCOLS:
+        if isinstance(data, dict) and data.get("protocol", "HTTP") not in ("HTTP", "HTTPS"):
             return {name: value for name, value in data.items() if name != "protocolsettings"}
         return data
 
@@ -235,7 +226,7 @@ def show_subscription(subscription: Subscription) -> dict[str, Any]:
             "state": subscription.state,
             "failures": subscription.failures,
             "delivered": subscription.delivered,
-            "deliveredat": _time(subscription.deliveredat),
+            "deliveredat": subscription.deliveredat and format_time(subscription.deliveredat),
             "error": subscription.error,
             "lag": subscription.lag,
         },
@@ -251,12 +242,7 @@ def _violation(subject: str, detail: ErrorDetails) -> XRegistryError:
         case "extra_forbidden":
             return UnknownAttribute(subject, name=name[:128])
         case "literal_error" if name == "protocol":
-            detail_text = "only HTTP and HTTPS are supported"
-            return InvalidAttribute(subject, name=name, error_detail=detail_text)
+            message = "only HTTP and HTTPS are supported"
         case _:
             message = detail["msg"].removeprefix("Value error, ")
-            return InvalidAttribute(subject, name=name[:128], error_detail=message)
-
-
-def _time(moment: datetime | None) -> str | None:
-    return None if moment is None else format_time(moment)
+    return InvalidAttribute(subject, name=name[:128], error_detail=message)

@@ -154,7 +154,9 @@ async def follow(connection: Connection, loaded: Loaded, *, versions: bool = Fal
 
     Source: core/spec.md, "Cross Referencing Resources".
     """
-    sources = [e for e in loaded.entities.values() if "xref" in e.attributes and is_resource(e)]
+    # Other entities may have an extension of that name.
+    resources = (each for each in loaded.entities.values() if each.kind == "resource")
+    sources = [each for each in resources if "xref" in each.attributes]
     if not sources:
         return
     loaded.has_cross_references = True
@@ -174,11 +176,6 @@ async def follow(connection: Connection, loaded: Loaded, *, versions: bool = Fal
             loaded.add_children(f"{seen.xid}/versions", shown)
         elif target.default is not None:
             loaded.see_version_through(seen, target.default)
-
-
-def is_resource(entity: Entity) -> bool:
-    """Whether `xref` is a cross reference; other entities may have an extension of that name."""
-    return entity.kind == "resource"
 
 
 async def load_documents(

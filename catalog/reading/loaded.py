@@ -44,14 +44,11 @@ class Loaded:
         """Load resources with their default versions only."""
         loaded = cls()
         for shown in resources:
-            loaded.add_shown(shown)
+            loaded.entities[shown.resource.xid] = shown.resource
+            loaded.counts[f"{shown.resource.xid}/versions"] = shown.versionscount
+            if shown.default is not None:
+                loaded.entities[shown.default.xid] = shown.default
         return loaded
-
-    def add_shown(self, shown: Shown) -> None:
-        self.entities[shown.resource.xid] = shown.resource
-        self.counts[f"{shown.resource.xid}/versions"] = shown.versionscount
-        if shown.default is not None:
-            self.entities[shown.default.xid] = shown.default
 
     def add_children(self, collection: str, children: Sequence[Entity]) -> None:
         """Add all members of a collection, in order."""
@@ -102,12 +99,8 @@ class Loaded:
     def see_version_through(self, source: Entity, version: Entity) -> Entity:
         """Show a version of a cross reference's target as one of the reference's own."""
         below = f"/versions/{version.path.vid}"
-        seen = replace(
-            version,
-            xid=source.xid + below,
-            authority=source.authority,
-            origin=source.origin + below,
-        )
+        xid, origin = source.xid + below, source.origin + below
+        seen = replace(version, xid=xid, authority=source.authority, origin=origin)
         self.entities[seen.xid] = seen
         self.stored[seen.xid] = version.xid
         return seen

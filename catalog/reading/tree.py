@@ -111,12 +111,6 @@ async def read_listed(
             yield chunk
 
 
-async def read_nothing() -> Chunks:
-    """Read no entities."""
-    for chunk in list[list[Entity]]():
-        yield chunk
-
-
 def _by_member(branch: Branch, roots: Iterable[str]) -> dict[str, list[str]]:
     """Group roots by the member of the branch's collection that they are, or lie below."""
     depth = branch.path.count("/") + 2
@@ -149,14 +143,10 @@ async def read_batches(
         rows = held + chunk
         cut = _end_of_complete(rows) if branch.versions else len(rows)
         held = rows[cut:]
-        if cut:
-            heads, loaded = await _complete(connection, branch, rows[:cut], follows)
-            async for batch in _with_documents(connection, branch, heads, loaded):
-                yield batch, loaded
-    if held:
-        heads, loaded = await _complete(connection, branch, held, follows)
-        async for batch in _with_documents(connection, branch, heads, loaded):
-            yield batch, loaded
+        async for batch in _with_documents(connection, branch, rows[:cut], follows):
+            yield batch
+    async for batch in _with_documents(connection, branch, held, follows):
+        yield batch
 
 
 def _end_of_complete(rows: Sequence[Entity]) -> int:
@@ -211,33 +201,32 @@ async def _add_defaults(
 
 
 async def _with_documents(
-    connection: Connection, branch: Branch, heads: list[Entity], loaded: Loaded
-) -> AsyncIterator[list[Entity]]:
-    """Split into batches; `loaded` has the documents of one batch at a time."""
+    connection: Connection, branch: Branch, rows: Sequence[Entity], follows: bool
+) -> AsyncIterator[tuple[list[Entity], Loaded]]:
+    """Split into batches; a `Loaded` has the documents of one batch at a time."""
+    if not rows:
+        return
+    heads, loaded = await _complete(connection, branch, rows, follows)
     if not (branch.documents or branch.default_documents):
-        yield heads
+        yield heads, loaded
         return
     needed = {head.xid: _documents_of(branch, head, loaded) for head in heads}
     every = [xid for xids in needed.values() for xid in xids]
     sizes = await subtrees.load_sizes(connection, every)
-    batch: list[Entity] = []
-    size = 0
+    batch, shown, size = list[Entity](), set[str](), 0
     for head in heads:
         own = sum(sizes.get(xid, 0) for xid in needed[head.xid])
         if own > MOST_DOCUMENT_BYTES:
             raise TooLarge(head.xid, detail="Ask for its documents one by one.")
         if batch and size + own > _DOCUMENT_BYTES_AT_ONCE:
-            await _load_documents(connection, loaded, (x for h in batch for x in needed[h.xid]))
-            yield batch
-            batch, size = [], 0
+            loaded.documents = await store.load_documents(connection, shown)
+            yield batch, loaded
+            batch, shown, size = [], set(), 0
         batch.append(head)
+        shown.update(needed[head.xid])
         size += own
-    await _load_documents(connection, loaded, (x for h in batch for x in needed[h.xid]))
-    yield batch
-
-
-async def _load_documents(connection: Connection, loaded: Loaded, xids: Iterable[str]) -> None:
-    loaded.documents = await store.load_documents(connection, set(xids))
+    loaded.documents = await store.load_documents(connection, shown)
+    yield batch, loaded
 
 
 def _documents_of(branch: Branch, head: Entity, loaded: Loaded) -> list[str]:
