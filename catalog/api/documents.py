@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.request import parse_http_list
@@ -84,9 +84,6 @@ def _represented(body: bytes, wanted: Representation) -> bytes:
 DOCUMENT_JSON = "application/cloudevents-registry+json"
 DOCUMENT_YAML = "application/cloudevents-registry+yaml"
 DOCUMENTS = (DOCUMENT_JSON, DOCUMENT_YAML)
-
-
-_PLAIN_JSON = "application/json"
 _MOST_RANGES = 50
 
 
@@ -122,12 +119,9 @@ def representation_for(accept: Iterable[str]) -> Representation | None:
     Args:
         accept: the values of the request's Accept headers.
     """
-    ranges = [
-        found
-        for item in parse_http_list(",".join(accept))[:_MOST_RANGES]
-        if (found := _read(item)) is not None
-    ]
-    best, quality = None, _quality(ranges, _PLAIN_JSON)
+    items = parse_http_list(",".join(accept))[:_MOST_RANGES]
+    ranges = [found for found in map(_read, items) if found is not None]
+    best, quality = None, _quality(ranges, "application/json")
     for media_type in DOCUMENTS:
         if (own := _quality(ranges, media_type)) > quality:
             best, quality = media_type, own
@@ -147,19 +141,13 @@ def _quality(ranges: list[_Range], media_type: str) -> float:
 def _read(item: str) -> _Range | None:
     """Parse a range; `None` if it is malformed or names an unknown edition."""
     found = parse_mimetype(item)
-    suffix = f"+{found.suffix}" if found.suffix else ""
-    edition = _edition(found.parameters)
+    name = f"{found.type}/{found.subtype}{'+' if found.suffix else ''}{found.suffix}".lower()
+    stated = found.parameters.get("specversion")
+    edition = NEWEST_EDITION if stated is None else stated_edition({"specversion": stated})
     try:
         quality = float(found.parameters.get("q", "1"))
     except ValueError:
         return None
     if edition is None or not 0 <= quality <= 1:
         return None
-    return _Range(
-        name=f"{found.type}/{found.subtype}{suffix}".lower(), quality=quality, edition=edition
-    )
-
-
-def _edition(parameters: Mapping[str, str]) -> str | None:
-    stated = parameters.get("specversion")
-    return NEWEST_EDITION if stated is None else stated_edition({"specversion": stated})
+    return _Range(name=name, quality=quality, edition=edition)

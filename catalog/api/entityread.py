@@ -28,8 +28,6 @@ from catalog.reading.visible import EVERYTHING, Visible
 from catalog.store import entities as store
 from catalog.store.database import Connection
 
-_READING = (hdrs.METH_GET, hdrs.METH_HEAD)
-
 
 async def answer_read(
     request: web.Request, context: Context, target: RequestTarget
@@ -154,12 +152,12 @@ def answer_document(
     Raises:
         TooLarge: the metadata does not fit into headers, and nothing was written.
     """
-    request, xid, kind = plan.request, plan.xid, plan.target.resource_type
+    xid, kind = plan.xid, plan.target.resource_type
     assert kind is not None, "only resource types have documents"
     version = version_shown(loaded, xid)
     body, renderer = loaded.document_of(version), plan.renderer(loaded)
     metadata = renderer.show(loaded.entities[str(xid)], {})
-    answer = headers_of(metadata, kind, request.path if request.method in _READING else None)
+    answer = headers_of(metadata, kind, plan.request.path if plan.is_read else None)
     if hdrs.CONTENT_TYPE not in answer:
         answer |= UNTYPED
     answer["Content-Disposition"] = xid.rid

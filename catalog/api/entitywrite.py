@@ -43,8 +43,7 @@ async def answer_write(
         await _read_document(request, target, interaction, configuration.model)
     else:
         forbid_metadata(request)
-        is_registry = target.kind == "registry"
-        body = await (read_registry if is_registry else read_object)(request)
+        body = await (read_registry if target.kind == "registry" else read_object)(request)
         if target.kind == "registry" and request.method != hdrs.METH_POST:
             body = {name: value for name, value in body.items() if name not in flags.ignore & _SET}
             patch = request.method == hdrs.METH_PATCH
@@ -53,11 +52,12 @@ async def answer_write(
                 context, configuration, body, base=base, patch=patch
             )
             body = {name: value for name, value in body.items() if name not in _SET}
-        if reconfiguration is not None:
-            after = reconfiguration.configuration
+            after = reconfiguration.configuration if reconfiguration else configuration
         _read(request, target, interaction, after.model, body)
     if flags.default is not None:
-        interaction.choose_default(flags.default, creates_one=_creates_one(request, target))
+        # Of one new version, the server may have to choose the id.
+        creates_one = request.method == hdrs.METH_POST and target.kind == "resource"
+        interaction.choose_default(flags.default, creates_one=creates_one)
     shape = read_answer_flags(request, target, configuration.capabilities, after.model)
     condition = condition_of(request, context, configuration, target)
     outcome = await context.writer.apply(
@@ -74,11 +74,6 @@ def _interaction(
 ) -> Interaction:
     is_collection = target.kind == "collection"
     return Interaction(at=target.xid, path=request.path, is_collection=is_collection, ignore=ignore)
-
-
-def _creates_one(request: web.Request, target: RequestTarget) -> bool:
-    """Whether the request creates one version, whose id the server may have to choose."""
-    return request.method == hdrs.METH_POST and target.kind == "resource"
 
 
 def _read(

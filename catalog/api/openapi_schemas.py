@@ -49,11 +49,14 @@ _SCALARS: Mapping[str, Json] = {
 
 def components(model: Model) -> dict[str, Json]:
     """A schema for each kind of entity of the model, by name, and one for errors."""
-    made = {"Problem": PROBLEM, "registry": _registry(model)}
+    groups = {plural: map_of(group.singular) for plural, group in model.groups.items()}
+    made = {"Problem": PROBLEM, "registry": _object(model.attributes, groups)}
     for group in model.groups.values():
-        made[group.singular] = _group(group)
-        for kind in group.resources.values():
-            made |= _resource(name_of(group, kind), kind)
+        names = {plural: name_of(group, kind) for plural, kind in group.resources.items()}
+        resources = {plural: map_of(name) for plural, name in names.items()}
+        made[group.singular] = _object(group.attributes, resources)
+        for plural, kind in group.resources.items():
+            made |= _resource(names[plural], kind)
     return made
 
 
@@ -73,47 +76,22 @@ def map_of(name: str) -> Json:
 
 def required_of(attributes: Mapping[str, Attribute]) -> list[str]:
     """The names of the attributes that a client has to give."""
-    return [
-        name
-        for name, attribute in attributes.items()
-        if attribute.required and attribute.default is None
-    ]
-
-
-def _registry(model: Model) -> Json:
-    shown = _object(model.attributes)
-    shown["properties"] |= {
-        plural: map_of(group.singular) for plural, group in model.groups.items()
-    }
-    return shown
-
-
-def _group(group: GroupType) -> Json:
-    shown = _object(group.attributes)
-    shown["properties"] |= {
-        plural: map_of(name_of(group, kind)) for plural, kind in group.resources.items()
-    }
-    return shown
+    return [name for name, a in attributes.items() if a.required and a.default is None]
 
 
 def _resource(name: str, kind: ResourceType) -> dict[str, Json]:
-    version = _object(kind.attributes)
-    shown = _object({**kind.attributes, **kind.resourceattributes})
-    shown["properties"] |= {
-        "meta": reference(f"{name}.meta"),
-        "versions": map_of(f"{name}.version"),
-    }
-    return {name: shown, f"{name}.meta": _object(kind.metaattributes), f"{name}.version": version}
-
-
-def _object(attributes: Mapping[str, Attribute]) -> Json:
-    """An object with these attributes, without the siblings that `ifvalues` may add."""
+    below = {"meta": reference(f"{name}.meta"), "versions": map_of(f"{name}.version")}
     return {
-        "type": "object",
-        "properties": {
-            name: _value(attribute) for name, attribute in attributes.items() if name != "*"
-        },
+        name: _object({**kind.attributes, **kind.resourceattributes}, below),
+        f"{name}.meta": _object(kind.metaattributes),
+        f"{name}.version": _object(kind.attributes),
     }
+
+
+def _object(attributes: Mapping[str, Attribute], below: Mapping[str, Json] | None = None) -> Json:
+    """An object with these attributes, without the siblings that `ifvalues` may add."""
+    own = {name: _value(attribute) for name, attribute in attributes.items() if name != "*"}
+    return {"type": "object", "properties": {**own, **(below or {})}}
 
 
 def _value(attribute: Attribute) -> Json:

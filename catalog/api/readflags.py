@@ -60,9 +60,7 @@ def read_flags(
         return NO_FLAGS if default is None else ReadFlags(inline=default)
     flags = Flags(request, configuration.capabilities)
     return replace(
-        _read_shape(flags, target, configuration.model, default or {}),
-        filters=_read_filters(flags, configuration.model, target),
-        sort=_read_sort(flags, configuration.model, target),
+        _read(flags, target, configuration.model, default or {}),
         limit=_read_limit(request, flags) if target.kind == "collection" else None,
         after=read_after(request),
     )
@@ -85,15 +83,10 @@ def read_answer_flags(
     """
     if not request.query_string:
         return NO_FLAGS
-    flags = Flags(request, able)
-    return replace(
-        _read_shape(flags, target, model, {}),
-        filters=_read_filters(flags, model, target),
-        sort=_read_sort(flags, model, target),
-    )
+    return _read(Flags(request, able), target, model, {})
 
 
-def _read_shape(flags: Flags, target: RequestTarget, model: Model, default: Inline) -> ReadFlags:
+def _read(flags: Flags, target: RequestTarget, model: Model, default: Inline) -> ReadFlags:
     inline = parse_inline(flags, model, target)
     collections = flags.is_set("collections")
     if collections and target.kind not in ("registry", "group"):
@@ -103,6 +96,8 @@ def _read_shape(flags: Flags, target: RequestTarget, model: Model, default: Inli
         doc=flags.is_set("doc"),
         binary=flags.is_set("binary"),
         collections=collections,
+        filters=_read_filters(flags, model, target),
+        sort=_read_sort(flags, model, target),
     )
 
 

@@ -63,7 +63,7 @@ class ReadPlan:
         return self.target.is_document and not self.flags.doc
 
     @property
-    def _is_read(self) -> bool:
+    def is_read(self) -> bool:
         return self.request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
 
     def renderer(self, loaded: Loaded, visible: Visible = EVERYTHING) -> EntityRenderer:
@@ -98,12 +98,12 @@ class ReadPlan:
         if filters is None:
             return EVERYTHING
         # A write is done by now, however long it takes to find the part of it to show.
-        bound = in_search_time(self.request) if self._is_read else contextlib.nullcontext()
+        bound = in_search_time(self.request) if self.is_read else contextlib.nullcontext()
         async with bound:
             visible = await find_visible(
                 connection, self.xid, filters, self.target.plural, only=page
             )
-        if visible.is_empty and self.target.kind != "collection" and self._is_read:
+        if visible.is_empty and self.target.kind != "collection" and self.is_read:
             raise NotFound(self.target.path)
         return visible
 
@@ -117,7 +117,7 @@ class ReadPlan:
         status: int = 200,
     ) -> web.StreamResponse:
         """Answer with the pieces of `writer`, unless the client has the answer of this state."""
-        if not self._is_read:
+        if not self.is_read:
             return await send(self.request, pieces, headers, status=status)
         etag = self._tag(snapshot)
         if names_tag(self.request, etag):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -99,9 +100,8 @@ async def reconfiguration_in(
         if name not in configuration.capabilities.available:
             raise NotAvailable(name)
         if not configuration.capabilities.is_mutable(name):
-            raise InvalidAttribute(
-                "/", name=name, error_detail="this registry does not let clients change it"
-            )
+            fault = "this registry does not let clients change it"
+            raise InvalidAttribute("/", name=name, error_detail=fault)
     if not given:
         return None
     return await read_reconfiguration(context, configuration, base=base, patch=patch, **given)
@@ -132,33 +132,19 @@ async def reconfigure(request: web.Request, **wanted: Any) -> tuple[Configuratio
 async def _resolve(
     settings: Settings, source: Mapping[str, Any], *, base: str
 ) -> Mapping[str, Any] | None:
-    """Resolve the `$include`s of a source (core/model.md, "Includes in ... Model Data").
+    """Resolve the `$include`s of a source, if any (core/model.md, "Includes in ... Model Data").
 
-    Args:
-        base: the URL of the source, to which references are relative.
-
-    Returns:
-        the resolved source; `None` if it has no `$include`.
-
-    Raises:
-        ModelError: an include cannot be fetched, is too large, or takes too long.
+    References are relative to `base`, the URL of the source.
     """
-    if not _includes(source):
+    if b'"$include' not in orjson.dumps(source):
         return None
     async with open_session(settings, total_seconds=_INCLUDE_SECONDS) as session:
-
-        async def fetch(url: str) -> Any:
-            return await _fetch(session, settings, url)
-
+        fetch = functools.partial(_fetch, session, settings)
         try:
             async with asyncio.timeout(_INCLUDES_SECONDS):
                 return await resolve_includes(source, fetch, base=base)
         except TimeoutError as error:
             raise ModelError("/model", error_detail="its includes took too long") from error
-
-
-def _includes(source: Mapping[str, Any]) -> bool:
-    return b'"$include' in orjson.dumps(source)
 
 
 async def _fetch(session: aiohttp.ClientSession, settings: Settings, url: str) -> Any:

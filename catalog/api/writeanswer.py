@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +46,9 @@ async def answer_written(
         return await answer_owner(plan, CIMultiDict(headers), status=status)
     loaded = await _load_written(plan, outcome)
     if plan.shows_document:
-        return await _answer_document(plan, loaded, status, headers)
+        async with plan.context.database.pool.acquire() as connection:
+            await entities.load_documents(connection, loaded, [version_shown(loaded, plan.xid)])
+        return answer_document(plan, loaded, status=status, headers=headers)
     body = shown(plan.renderer(loaded, await _scope_of_one(plan)), plan)
     return json_response(body, status=status, headers=headers)
 
@@ -56,15 +59,6 @@ async def _scope_of_one(plan: ReadPlan) -> Visible:
         return EVERYTHING
     async with plan.context.database.pool.acquire() as connection:
         return await plan.visible(connection)
-
-
-async def _answer_document(
-    plan: ReadPlan, loaded: Loaded, status: int, headers: dict[str, str]
-) -> web.Response:
-    version = version_shown(loaded, plan.xid)
-    async with plan.context.database.pool.acquire() as connection:
-        await entities.load_documents(connection, loaded, [version])
-    return answer_document(plan, loaded, status=status, headers=headers)
 
 
 async def _answer_processed(
@@ -101,7 +95,9 @@ async def _asked_for(
     connection: Connection, plan: ReadPlan, written: Sequence[Xid]
 ) -> tuple[dict[str, list[str]], Visible]:
     """The written entities that the answer shows, by collection and in order."""
-    target, flags, listed = plan.target, plan.flags, _by_collection(written)
+    target, flags, listed = plan.target, plan.flags, defaultdict[str, list[str]](list)
+    for xid in written:
+        listed[collection_of(xid)].append(str(xid))
     if flags.sort is not None:
         for xids in listed.values():
             xids[:] = await put_in_order(connection, plan.xid, target.plural, xids, flags.sort)
@@ -115,13 +111,6 @@ async def _asked_for(
     for xids in listed.values():
         xids[:] = [xid for xid in xids if visible.shows(xid)]
     return listed, visible
-
-
-def _by_collection(written: Iterable[Xid]) -> dict[str, list[str]]:
-    collections: dict[str, list[str]] = {}
-    for xid in written:
-        collections.setdefault(collection_of(xid), []).append(str(xid))
-    return collections
 
 
 def answer_deleted(outcome: Outcome) -> web.Response:
@@ -143,9 +132,8 @@ def _places(base: str, target: RequestTarget, outcome: Outcome, status: int) -> 
 
 def _new_version(xid: Xid, outcome: Outcome) -> str | None:
     """The version that a request created; of several, preferably the default one."""
-    new = [
-        each for each in outcome.after if "/versions/" in each and outcome.is_new(Xid.parse(each))
-    ]
+    versions = (each for each in outcome.after if "/versions/" in each)
+    new = [each for each in versions if outcome.is_new(Xid.parse(each))]
     resource = outcome.after.get(str(xid.resource))
     if isinstance(resource, Entity):
         default = f"{resource.xid}/versions/{resource.attributes.get('defaultversionid')}"
@@ -169,7 +157,9 @@ def _entity_written(
 async def _load_written(plan: ReadPlan, outcome: Outcome) -> Loaded:
     """Load the entities that a GET would show; for one resource the outcome has them."""
     xid, inline = plan.xid, plan.flags.inline
-    if xid.rid and not inline and not _is_reference(xid, outcome):
+    resource = outcome.after.get(str(xid.resource))
+    is_reference = isinstance(resource, Entity) and "xref" in resource.attributes
+    if xid.rid and not inline and not is_reference:
         states = {**outcome.before, **outcome.after}
         return Loaded.of(state for state in states.values() if isinstance(state, Entity))
     async with plan.context.database.pool.acquire() as connection:
@@ -177,11 +167,6 @@ async def _load_written(plan: ReadPlan, outcome: Outcome) -> Loaded:
             return await load(connection, plan)
         loaded = await entities.read_entities(connection, plan.model, [xid], follows=plan.follows)
         return _with_own_writes(loaded, outcome)
-
-
-def _is_reference(xid: Xid, outcome: Outcome) -> bool:
-    resource = outcome.after.get(str(xid.resource))
-    return isinstance(resource, Entity) and "xref" in resource.attributes
 
 
 def _with_own_writes(loaded: Loaded, outcome: Outcome) -> Loaded:

@@ -15,7 +15,6 @@ from catalog.model.interaction import NEWEST, THE_NEW_ONE
 from catalog.model.xid import is_valid_id
 
 _DEFAULT = "setdefaultversionid"
-_WORDS = (NEWEST, THE_NEW_ONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +30,6 @@ class WriteFlags:
     default: str | None = None
 
 
-_NONE = WriteFlags()
-
-
 def read_write_flags(
     request: web.Request, target: RequestTarget, capabilities: Capabilities
 ) -> WriteFlags:
@@ -44,7 +40,7 @@ def read_write_flags(
         BadIgnore, BadDefaultVersionId: the value of a flag is invalid.
     """
     if not request.query_string:
-        return _NONE
+        return WriteFlags()
     flags = Flags(request, capabilities)
     return WriteFlags(
         epoch=_read_epoch(request, target, flags.values("epoch")),
@@ -58,15 +54,12 @@ def _read_epoch(request: web.Request, target: RequestTarget, given: Sequence[str
     if not given:
         return None
     if request.method != hdrs.METH_DELETE or target.kind == "collection" or len(given) > 1:
-        raise BadFlag(
-            request.path, flag="epoch", detail="It goes with the DELETE of one entity, once."
-        )
-    text = given[0]
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise BadFlag(
-            request.path, flag="epoch", detail="The epoch needs to be an unsigned integer."
-        )
-    return int(text)
+        fault = "It goes with the DELETE of one entity, once."
+    elif not (given[0].isascii() and given[0].isdigit() and len(given[0]) < 19):
+        fault = "The epoch needs to be an unsigned integer."
+    else:
+        return int(given[0])
+    raise BadFlag(request.path, flag="epoch", detail=fault)
 
 
 def _read_ignore(
@@ -74,18 +67,14 @@ def _read_ignore(
 ) -> frozenset[str]:
     """core/spec.md, "Ignore Flag"; core/http.md, "?ignore Flag"."""
     known, ignored = frozenset(offered), set[str]()
-    for text in given:
-        for value in text.split(","):
-            if value in ("", "*"):
-                ignored |= known
-            elif value.lower() in known:
-                ignored.add(value.lower())
-            else:
-                raise BadIgnore(
-                    request.path,
-                    value=value,
-                    error_detail=f"these can be ignored: {', '.join(sorted(known))}",
-                )
+    for value in (value for text in given for value in text.split(",")):
+        if value in ("", "*"):
+            ignored |= known
+        elif value.lower() in known:
+            ignored.add(value.lower())
+        else:
+            fault = f"these can be ignored: {', '.join(sorted(known))}"
+            raise BadIgnore(request.path, value=value, error_detail=fault)
     return frozenset(ignored)
 
 
@@ -97,7 +86,7 @@ def _read_default(request: web.Request, target: RequestTarget, given: Sequence[s
         raise BadFlag(request.path, flag=_DEFAULT)
     if len(given) > 1:
         fault = "there can be one default version only"
-    elif not (given[0] in _WORDS or is_valid_id(given[0])):
+    elif not (given[0] in (NEWEST, THE_NEW_ONE) or is_valid_id(given[0])):
         fault = "it is no id of a version"
     elif request.method == hdrs.METH_DELETE and target.kind == "resource":
         fault = "no version is left"

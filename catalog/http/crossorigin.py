@@ -52,10 +52,5 @@ def _answer_preflight(request: web.Request, response: web.StreamResponse) -> Non
 
 
 def _exposed(response: web.StreamResponse) -> list[str]:
-    return sorted(
-        {
-            name
-            for name in response.headers
-            if name.lower() in _EXPOSED or name.lower().startswith(_PREFIX)
-        }
-    )
+    names = {*response.headers}
+    return sorted(n for n in names if n.lower() in _EXPOSED or n.lower().startswith(_PREFIX))

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from types import TracebackType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from aiohttp import web
 
@@ -49,12 +48,7 @@ class Deadline:
         await self._timeout.__aenter__()
         self._request[DEADLINE] = self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as timeout:
