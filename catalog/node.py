@@ -8,7 +8,8 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -30,7 +31,7 @@ _GRACE_SECONDS = 3
 # Requests create few reference cycles; collect rarely.
 _ALLOCATIONS_BEFORE_COLLECTION = 20_000
 
-Loop = Callable[[Context], Awaitable[None]]
+Loop = Callable[[Context], Coroutine[Any, Any, None]]
 
 
 class AddressInUse(Exception):
@@ -62,16 +63,14 @@ async def run_node(
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     async with asyncio.TaskGroup() as tasks:
-        node = tasks.create_task(
-            _run_until_cancelled(settings, routes, event_dialects, loops, ready)
-        )
+        node = tasks.create_task(_run(settings, routes, event_dialects, loops, ready))
         waiting = tasks.create_task(stop.wait())
         await asyncio.wait((node, waiting), return_when=asyncio.FIRST_COMPLETED)
         node.cancel()
         waiting.cancel()
 
 
-async def _run_until_cancelled(
+async def _run(
     settings: Settings,
     routes: Iterable[web.AbstractRouteDef],
     event_dialects: Sequence[EventDialect],
@@ -93,10 +92,9 @@ async def _run_until_cancelled(
         )
         async with serve(create_app(context, routes), settings) as bound:
             context.public_base = settings.public_url or bound
-            running = [tasks.create_task(Watch(database, revive).run())]
-            running.append(tasks.create_task(follow_configuration(context)))
-            running.append(tasks.create_task(Statistics(database).run()))
-            running += [tasks.create_task(_run(body, context)) for body in loops]
+            own = (Watch(database, revive).run(), Statistics(database).run())
+            bodies = (body(context) for body in (follow_configuration, *loops))
+            running = [tasks.create_task(body) for body in (*own, *bodies)]
             _collect_seldom()
             if settings.public_url is None:
                 _log.info(
@@ -116,10 +114,6 @@ def _collect_seldom() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS_BEFORE_COLLECTION)
-
-
-async def _run(body: Loop, context: Context) -> None:
-    await body(context)
 
 
 async def follow_configuration(context: Context) -> None:
@@ -174,9 +168,7 @@ async def serve(app: web.Application, settings: Settings) -> AsyncIterator[str]:
     Raises:
         AddressInUse
     """
-    runner = web.AppRunner(
-        app, access_log=None, handle_signals=False, shutdown_timeout=_GRACE_SECONDS
-    )
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_GRACE_SECONDS)
     await runner.setup()
     try:
         site = web.TCPSite(runner, settings.host, settings.port)

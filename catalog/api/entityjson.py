@@ -179,10 +179,8 @@ class EntityRenderer:
     def version(self, entity: Entity, inline: Inline) -> JsonObject:
         path = _path(entity.xid)
         kind = self._kind(path)
-        resource = self.loaded.entities.get(entity.xid.rpartition("/versions/")[0])
-        is_default = (
-            resource is not None and resource.attributes.get("defaultversionid") == path.vid
-        )
+        owner = self.loaded.entities.get(entity.xid.rpartition("/versions/")[0])
+        is_default = owner is not None and owner.attributes.get("defaultversionid") == path.vid
         shown: JsonObject = {
             f"{kind.singular}id": path.rid,
             "versionid": path.vid,

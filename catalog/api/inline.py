@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from catalog.api.requesttarget import RequestTarget
 from catalog.http.flags import Flags
@@ -43,19 +43,16 @@ def parse_inline(flags: Flags, model: Model, target: RequestTarget) -> Inline:
     if len(paths) > _MOST_PATHS:
         raise BadInline(flags.path, value="…", error_detail=f"more than {_MOST_PATHS} paths")
     inlineable = _inlineable(model, target)
-    tree: dict[str, Inline] = {}
+    tree: dict[str, Any] = {}
     for path in paths:
         _check_path(flags.path, path, inlineable, _attributes(model, target))
-        _add(tree, path.split("."))
+        branch = tree
+        for name in path.split("."):
+            branch = branch.setdefault(name, {})
     for name in _CONFIGURATION:
         if name in tree and name not in flags.capabilities.available:
             raise NotAvailable(name)
     return tree
-
-
-def _add(tree: dict[str, Inline], names: list[str]) -> None:
-    for name in names:
-        tree = tree.setdefault(name, {})  # type: ignore[assignment]  # built here, shown read-only
 
 
 def _check_path(

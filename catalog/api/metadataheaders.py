@@ -108,7 +108,11 @@ def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
             raise ExtraXregistryHeader(request.path, name=PREFIX + name, error_detail=place)
         if name in found or (attribute in found if dot else name in maps):
             raise HeaderError(request.path, name=PREFIX + name, error_detail="it is given twice")
-        found[name] = None if text.strip() == _NULL else _decode(request, name, text)
+        try:
+            found[name] = None if text.strip() == _NULL else decode_header(text)
+        except ValueError as error:
+            fault = "it is not UTF-8 once decoded"
+            raise HeaderError(request.path, name=PREFIX + name, error_detail=fault) from error
         if dot:
             maps.add(attribute)
     given = request.headers.get("Content-Type", _NULL)
@@ -131,24 +135,14 @@ def forbid_metadata(request: web.Request) -> None:
         ExtraXregistryHeader
     """
     for name, _ in _xregistry_headers(request):
-        raise ExtraXregistryHeader(
-            request.path, name=PREFIX + name, error_detail="metadata is in the body here"
-        )
+        fault = "metadata is in the body here"
+        raise ExtraXregistryHeader(request.path, name=PREFIX + name, error_detail=fault)
 
 
 def _xregistry_headers(request: web.Request) -> Iterator[tuple[str, str]]:
     for name, text in request.headers.items():
         if name.lower().startswith(PREFIX.lower()):
             yield name[len(PREFIX) :].lower(), text
-
-
-def _decode(request: web.Request, name: str, text: str) -> str:
-    try:
-        return decode_header(text)
-    except ValueError as error:
-        raise HeaderError(
-            request.path, name=PREFIX + name, error_detail="it is not UTF-8 once decoded"
-        ) from error
 
 
 _INTEGER = re.compile(r"-?\d{1,16}", re.ASCII)

@@ -85,11 +85,8 @@ async def find_notes(
 
 def notes_as_json(found: Sequence[Note]) -> dict[str, Any]:
     """The first notes as an array, and the number of all."""
-    notes = [
-        {"rule": fault.rule.name, "subject": str(xid)}
-        | {"pointer": fault.pointer, "detail": _detail(fault)}
-        for xid, fault in found[:_MOST_LISTED]
-    ]
+    listed = found[:_MOST_LISTED]
+    notes = [{"rule": fault.rule.name, **_parameters(xid, fault)} for xid, fault in listed]
     return {"notes": notes, "notescount": len(found)}
 
 
@@ -98,7 +95,7 @@ def _written(found: Sequence[Note]) -> str:
     shown: list[str] = []
     room = _LARGEST_VALUE
     for xid, fault in found[:_MOST_NOTES]:
-        note = _note(xid, fault)
+        note = write_item(fault.rule.name, _parameters(xid, fault))
         if len(note) <= room:
             shown.append(note)
             room -= len(note)
@@ -118,14 +115,11 @@ def _subjects(interaction: Interaction, outcome: Outcome) -> Iterator[Subject]:
             yield _subject(state)
 
 
-def _note(xid: Xid, fault: Fault) -> str:
-    parameters = {"subject": str(xid), "pointer": fault.pointer, "detail": _detail(fault)}
-    return write_item(fault.rule.name, parameters)
-
-
-def _detail(fault: Fault) -> str:
+def _parameters(xid: Xid, fault: Fault) -> dict[str, str]:
     detail = fault.message
-    return detail if len(detail) <= _LONGEST_DETAIL else f"{detail[: _LONGEST_DETAIL - 1]}…"
+    if len(detail) > _LONGEST_DETAIL:
+        detail = f"{detail[: _LONGEST_DETAIL - 1]}…"
+    return {"subject": str(xid), "pointer": fault.pointer, "detail": detail}
 
 
 def _subject(entity: Entity) -> Subject:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from aiohttp import web
 
+from catalog.api import openapi_schemas as schemas
 from catalog.api.allowedmethods import methods_of, methods_of_route
 from catalog.api.openapi_operations import (
     JSON_BODY,
@@ -17,15 +18,7 @@ from catalog.api.openapi_operations import (
     operation_on,
     refusals,
 )
-from catalog.api.openapi_schemas import (
-    ID,
-    Json,
-    components,
-    map_of,
-    name_of,
-    reference,
-    required_of,
-)
+from catalog.api.openapi_schemas import Json, map_of, reference
 from catalog.api.requesttarget import RequestTarget, TargetKind
 from catalog.context import CONTEXT
 from catalog.http.responses import json_response
@@ -67,7 +60,7 @@ def describe(configuration: Configuration, router: web.UrlDispatcher, base: str)
         "servers": [{"url": base}],
         "paths": paths,
         "components": {
-            "schemas": components(configuration.model),
+            "schemas": schemas.components(configuration.model),
             "responses": {
                 "Refused": {
                     "description": "Refused; the error document says why.",
@@ -99,7 +92,7 @@ def _fixed_operation(path: str, route: web.AbstractRoute) -> Json:
         done["content"] = {**content(JSON_BODY, {"type": "object"}), **documents}
     operation: Json = {"summary": about, "responses": {"2XX": done, **refusals()}}
     if route.method in ("PUT", "PATCH", "POST"):
-        operation["requestBody"] = {"content": {JSON_BODY: {"schema": {}}}}
+        operation["requestBody"] = {"content": content(JSON_BODY, {})}
     return operation
 
 
@@ -119,7 +112,7 @@ def _entity_paths(configuration: Configuration) -> Iterator[tuple[str, Json]]:
 def _resource_paths(
     able: Capabilities, collection: str, group: GroupType, kind: ResourceType
 ) -> Iterator[tuple[str, Json]]:
-    name = name_of(group, kind)
+    name = schemas.name_of(group, kind)
     one = f"{collection}/{{{kind.singular}id}}"
     versions = RequestTarget("collection", _ANY, plural="versions")
     yield _entry(able, collection, RequestTarget("collection", _ANY), map_of(name))
@@ -155,7 +148,7 @@ def _entry(
         answer = {"type": "object"} if is_map_of_maps else shown
         taken = answer
         if method == "PUT" and settable:
-            taken = {"allOf": [shown, {"required": required_of(settable)}]}
+            taken = {"allOf": [shown, {"required": schemas.required_of(settable)}]}
         operations[method.lower()] = operation_on(
             able,
             target,
@@ -182,5 +175,5 @@ def _methods(target: RequestTarget, able: Capabilities) -> Iterator[str]:
 
 def _path(path: str, operations: Json) -> Json:
     names = _PLACEHOLDER.findall(path)
-    parameters = [{"name": n, "in": "path", "required": True, "schema": ID} for n in names]
+    parameters = [{"name": n, "in": "path", "required": True, "schema": schemas.ID} for n in names]
     return {**({"parameters": parameters} if parameters else {}), **operations}

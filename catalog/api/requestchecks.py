@@ -45,7 +45,7 @@ async def checking_middleware(request: web.Request, handler: Handler) -> web.Str
 def _check_capabilities(request: web.Request, context: Context) -> None:
     able = context.capabilities
     if request.query_string:
-        check_specversion(request, able)
+        _check_specversion(request, able)
     kind = KINDS.get(request.path)
     if kind is None or request.method == hdrs.METH_OPTIONS:
         return
@@ -56,11 +56,7 @@ def _check_capabilities(request: web.Request, context: Context) -> None:
 
 
 def _check_segments(path: str) -> None:
-    """Refuse paths with a segment that no entity can be called.
-
-    Raises:
-        MalformedId: a segment is empty, or holds a slash.
-    """
+    """Refuse paths with an empty segment, or with a slash in one."""
     if "//" not in path and _ENCODED_SLASH not in path.lower():
         return
     for segment in segments_of(path):
@@ -70,22 +66,15 @@ def _check_segments(path: str) -> None:
             raise MalformedId(unquote(path), id=id, error_detail=fault)
 
 
-def check_specversion(request: web.Request, capabilities: Capabilities) -> None:
-    """The `specversion` flag (core/spec.md, "SpecVersion Flag").
-
-    Raises:
-        BadFlag: it is given more than once.
-        UnsupportedSpecVersion
-    """
+def _check_specversion(request: web.Request, capabilities: Capabilities) -> None:
+    """Check the `specversion` flag (core/spec.md, "SpecVersion Flag")."""
     given = Flags(request, capabilities).value("specversion")
     if given is None:
         return
-    known = {_comparable(version) for version in capabilities.specversions}
+    known = capabilities.specversions
     version = _comparable(given)
-    if version is None or version not in known:
-        raise UnsupportedSpecVersion(
-            request.path, specversion=given, list=",".join(capabilities.specversions)
-        )
+    if version is None or version not in map(_comparable, known):
+        raise UnsupportedSpecVersion(request.path, specversion=given, list=",".join(known))
 
 
 def _comparable(version: str) -> tuple[int, int, str] | None:

@@ -132,10 +132,6 @@ def _target(segments: list[str], model: Model, subject: str, details: bool) -> R
 
 def _id(segment: str, subject: str) -> str:
     if not is_valid_id(segment):
-        raise MalformedId(
-            subject,
-            id=segment,
-            error_detail="it needs 1 to 128 of A-Z a-z 0-9 - . _ ~ : @ and a letter, digit or _ "
-            "at its start",
-        )
+        characters = "A-Z a-z 0-9 - . _ ~ : @ and a letter, digit or _ at its start"
+        raise MalformedId(subject, id=segment, error_detail=f"it needs 1 to 128 of {characters}")
     return segment

@@ -116,17 +116,15 @@ class SubtreeWriter:
         Args:
             with_own: show its own attributes beside its collections.
         """
-        text, renderer = self._text, self._renderer
-        is_group = entity.kind == "group"
-        types = renderer.model.groups[entity.path.groups].resources if is_group else None
+        text, renderer, groups = self._text, self._renderer, self._renderer.model.groups
+        if entity.kind == "group":
+            own, plurals = renderer.group_alone(entity), [*groups[entity.path.groups].resources]
+        else:
+            own, plurals = renderer.registry_alone(entity, inline), [*groups]
         text.open()
         if with_own:
-            text.members(
-                renderer.group_alone(entity)
-                if is_group
-                else renderer.registry_alone(entity, inline)
-            )
-        for plural in renderer.model.groups if types is None else types:
+            text.members(own)
+        for plural in plurals:
             path = f"{entity.xid.rstrip('/')}/{plural}"
             inner = inlines(inline, plural)
             if inner is None:

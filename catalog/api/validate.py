@@ -122,10 +122,9 @@ async def _check_payload(
 
 def _implied(definition: MessageDefinition, content: Any) -> str:
     """The media type of a payload whose message does not name it."""
-    if definition.datacontenttype and not definition.datacontenttype.lower().startswith(
-        "application/cloudevents"
-    ):
-        return definition.datacontenttype
+    declared = definition.datacontenttype
+    if declared and not declared.lower().startswith("application/cloudevents"):
+        return declared
     return "" if isinstance(content, str | bytes) else "application/json"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 import orjson
 
@@ -32,7 +31,7 @@ def read_token(token: str, sort: Sort | None) -> SortKey:
         BadRequest: it is another text.
     """
     try:
-        key = _key_of(_content(token))
+        key = _key_of(token)
         if sort is not None and sort.key == "modifiedat" and key.text:
             parse_time(f"{key.text}Z")
     except (ValueError, InvalidOperation, binascii.Error) as error:
@@ -40,14 +39,10 @@ def read_token(token: str, sort: Sort | None) -> SortKey:
     return key
 
 
-def _content(token: str) -> Any:
+def _key_of(token: str) -> SortKey:
     if len(token) > _LONGEST or not token.isascii():
         raise ValueError("it is too long")
-    return orjson.loads(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-
-
-def _key_of(content: Any) -> SortKey:
-    match content:
+    match orjson.loads(urlsafe_b64decode(token + "=" * (-len(token) % 4))):
         case [int(rank), str(number), str(text), str(id)] if rank in (0, 1, 2):
             key = SortKey(rank=rank, number=Decimal(number), text=text, id=id)
         case _:
