@@ -59,11 +59,6 @@ async def post_apply(request: web.Request) -> web.Response:
 
 
 async def _read(request: web.Request, context: Context) -> Apply:
-    """Read the apply that a request asks for.
-
-    Raises:
-        BadFlag, BadRequest, MalformedXid, and the errors of `read_registry`.
-    """
     _check_flags(request)
     query = request.query
     body = await read_registry(request)
@@ -94,8 +89,7 @@ def _check_flags(request: web.Request) -> None:
         if name in _SWITCHES and value:
             _refuse(request, name, "It takes no value.")
         if name not in _SWITCHES | _VALUES:
-            known = ", ".join(sorted(_SWITCHES | _VALUES))
-            _refuse(request, name, f"There are {known}.")
+            _refuse(request, name, f"There are {', '.join(sorted(_SWITCHES | _VALUES))}.")
     names = request.query.getall("set", [])
     if len(names) > 1 or not all(is_valid_id(name) for name in names):
         _refuse(request, "set", "It needs to be one name that an id could have.")

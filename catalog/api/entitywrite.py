@@ -157,11 +157,7 @@ async def answer_delete(
 
 
 async def _owner(context: Context, target: RequestTarget) -> Entity:
-    """The entity that a collection belongs to.
-
-    Raises:
-        NotFound: as for a GET of the collection.
-    """
+    """The entity that a collection belongs to; if it is absent, so is the collection."""
     xid = str(target.xid)
     async with context.database.pool.acquire() as connection:
         owner = (await store.load(connection, [xid])).get(xid)

@@ -74,7 +74,7 @@ def _is_map(kind: ResourceType, name: str, shown: Mapping[str, Any]) -> bool:
     definition = kind.attributes.get(name)
     if definition is None:
         texts = {each: _text(value) for each, value in shown.items() if _is_scalar(value)}
-        known = known_definitions(texts, kind.attributes)
+        known = _known_definitions(texts, kind.attributes)
         definition = known.get(name, known.get("*"))
     return definition is None or definition.type != "object"
 
@@ -117,11 +117,11 @@ def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
             maps.add(attribute)
     given = request.headers.get("Content-Type", _NULL)
     contenttype = None if given.strip() == _NULL else given
-    return {"contenttype": contenttype, **typed_metadata(found, kind.attributes)}
+    return {"contenttype": contenttype, **_typed_metadata(found, kind.attributes)}
 
 
 def _elsewhere(attribute: str, kind: ResourceType) -> str:
-    """The place of an attribute that has no header of its own; empty for all others."""
+    """The right place of an attribute that has no header; empty for all others."""
     if attribute == "contenttype":
         return "the media type belongs in Content-Type"
     is_document = attribute in (kind.singular, f"{kind.singular}base64")
@@ -149,14 +149,14 @@ _INTEGER = re.compile(r"-?\d{1,16}", re.ASCII)
 _DECIMAL = re.compile(r"-?\d{1,20}(\.\d{1,20})?([Ee][+-]?\d{1,3})?", re.ASCII)
 
 
-def typed_metadata(
+def _typed_metadata(
     texts: Mapping[str, str | None], definitions: Mapping[str, Attribute]
 ) -> dict[str, Any]:
     """Attributes from headers by name; a name with a dot is a map's, with a key behind it.
 
     A value without a definition stays a text; `None` deletes.
     """
-    known = known_definitions(texts, definitions)
+    known = _known_definitions(texts, definitions)
     body: dict[str, Any] = {}
     for name, text in texts.items():
         attribute, dot, key = name.partition(".")
@@ -169,14 +169,10 @@ def typed_metadata(
     return body
 
 
-def known_definitions(
+def _known_definitions(
     texts: Mapping[str, str | None], definitions: Mapping[str, Attribute]
 ) -> Mapping[str, Attribute]:
-    """The definitions, with the sibling attributes that the given or unknown values add.
-
-    Args:
-        texts: values as headers have them, by the names of their attributes.
-    """
+    """The definitions, with the sibling attributes that the given or unknown values add."""
     waiting = [one for one in definitions.values() if one.siblings]
     if not waiting:
         return definitions

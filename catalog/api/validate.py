@@ -62,12 +62,6 @@ async def post_message(request: web.Request) -> web.Response:
 
 
 def _target(request: web.Request, model: Model) -> Xid:
-    """The definition's xid.
-
-    Raises:
-        NotFound: the model has no such type.
-        MalformedId
-    """
     groups, resources = request.path.split("/")[2:5:2]
     if model.resource_type(groups, resources) is None:
         raise NotFound(request.path)
@@ -75,13 +69,7 @@ def _target(request: web.Request, model: Model) -> Xid:
 
 
 def _read_message(request: web.Request, body: bytes, definition: MessageDefinition) -> Message:
-    """Read a message: the whole request (binary mode), or its body (JSON).
-
-    Raises:
-        MissingBody
-        ParsingData: it is no message.
-        UnsupportedMediaType
-    """
+    """Read a message: the whole request (binary mode), or its body (JSON)."""
     media_type = request.content_type.lower()
     if media_type != _EVENT and is_binary_event(request.headers):
         return read_binary_event(request.headers.items(), body)

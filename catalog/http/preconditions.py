@@ -58,10 +58,9 @@ def check_tag(request: web.Request, tag: str | None, subject: str = "") -> None:
     Raises:
         PreconditionFailed
     """
-    if hdrs.IF_MATCH in request.headers and not _matches(request, hdrs.IF_MATCH, tag):
-        raise PreconditionFailed(subject or request.path, detail=_READ_AGAIN)
-    if hdrs.IF_NONE_MATCH in request.headers and _matches(request, hdrs.IF_NONE_MATCH, tag):
-        raise PreconditionFailed(subject or request.path, detail=_READ_AGAIN)
+    for header, must_match in ((hdrs.IF_MATCH, True), (hdrs.IF_NONE_MATCH, False)):
+        if header in request.headers and _matches(request, header, tag) != must_match:
+            raise PreconditionFailed(subject or request.path, detail=_READ_AGAIN)
 
 
 def _matches(request: web.Request, header: str, tag: str | None) -> bool:
