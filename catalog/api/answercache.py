@@ -142,7 +142,10 @@ class AnswerCache:
             self._end_at(place)
         for one in written:
             if one.kind == "group" and one.action == "deleted":
-                self._end_below(one.xid)
+                # The answers below it, too: its children may have no changes of their own.
+                for place in [p for p in self._places if p.startswith(f"{one.xid}/")]:
+                    self._end_at(place)
+                self._floor = self._writes
         while len(self._written) > _MOST_ENDINGS:
             _, self._floor = self._written.popitem(last=False)
 
@@ -151,12 +154,6 @@ class AnswerCache:
         self._written.move_to_end(place)
         for key in self._places.pop(place, ()):
             del self._answers[key]
-
-    def _end_below(self, group: str) -> None:
-        """Remove the answers below a deleted group; its children may have no own changes."""
-        for place in [place for place in self._places if place.startswith(f"{group}/")]:
-            self._end_at(place)
-        self._floor = self._writes
 
     def _forget(self, key: Key) -> None:
         answer = self._answers.pop(key, None)

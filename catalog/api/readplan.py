@@ -119,7 +119,15 @@ class ReadPlan:
         """Answer with the pieces of `writer`, unless the client has the answer of this state."""
         if not self.is_read:
             return await send(self.request, pieces, headers, status=status)
-        etag = self._tag(snapshot)
+        parts = (
+            snapshot.name,
+            self.context.database.node.instance,
+            self.configuration.revision,
+            self.context.base_url(self.request),
+            self.request.raw_path,
+            self.request.get(WHOLE, ""),
+        )
+        etag = weak_tag(parts)
         if names_tag(self.request, etag):
             return not_modified(CIMultiDict(headers, **{hdrs.ETAG: etag}))
         response = await send(self.request, pieces, headers, status=status, tag=etag)
@@ -145,16 +153,3 @@ class ReadPlan:
         key = (base, self.request.raw_path, self.configuration.revision)
         self.request.app[ANSWERS].put(key, answer, self.ticket)
         return response
-
-    def _tag(self, snapshot: Snapshot) -> str:
-        """The tag of the answer to this request from a snapshot."""
-        return weak_tag(
-            (
-                snapshot.name,
-                self.context.database.node.instance,
-                self.configuration.revision,
-                self.context.base_url(self.request),
-                self.request.raw_path,
-                self.request.get(WHOLE, ""),
-            )
-        )

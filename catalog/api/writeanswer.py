@@ -49,16 +49,12 @@ async def answer_written(
         async with plan.context.database.pool.acquire() as connection:
             await entities.load_documents(connection, loaded, [version_shown(loaded, plan.xid)])
         return answer_document(plan, loaded, status=status, headers=headers)
-    body = shown(plan.renderer(loaded, await _scope_of_one(plan)), plan)
+    visible = EVERYTHING
+    if plan.flags.filters is not None and plan.target.kind not in ("version", "meta"):
+        async with plan.context.database.pool.acquire() as connection:
+            visible = await plan.visible(connection)
+    body = shown(plan.renderer(loaded, visible), plan)
     return json_response(body, status=status, headers=headers)
-
-
-async def _scope_of_one(plan: ReadPlan) -> Visible:
-    """The entities below a written one that the filters leave over."""
-    if plan.flags.filters is None or plan.target.kind in ("version", "meta"):
-        return EVERYTHING
-    async with plan.context.database.pool.acquire() as connection:
-        return await plan.visible(connection)
 
 
 async def _answer_processed(
