@@ -56,10 +56,7 @@ async def get_handshake(request: web.Request) -> web.Response:
             "base": request.app[CONTEXT].public_base,
             "software": f"concord/{_version()}",
             "digestversion": DIGEST_VERSION,
-            "log": {
-                "dropped": str(head.dropped),
-                "now": str(head.now),
-            },
+            "log": {"dropped": str(head.dropped), "now": str(head.now)},
             "offers": _OFFERS,
             **counted,
         }

@@ -257,11 +257,7 @@ class LinkRunner:
         await timing.sleep(self._backoff.delay(failures, timing.random, at_least=at_least))
 
     async def _report(
-        self,
-        state: links.State,
-        *,
-        error: str | None = None,
-        currentat: datetime | None = None,
+        self, state: links.State, *, error: str | None = None, currentat: datetime | None = None
     ) -> None:
         async with self._database.pool.acquire(timeout=30) as connection:
             await links.save_state(

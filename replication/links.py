@@ -116,8 +116,7 @@ async def post_repair(request: web.Request) -> web.Response:
 
 def _checked(context: Context, definition: LinkDefinition, subject: str) -> LinkDefinition:
     refusal = why_refused(
-        definition.source,
-        allows_private_addresses=context.settings.allows_private_addresses,
+        definition.source, allows_private_addresses=context.settings.allows_private_addresses
     )
     if definition.source in (context.public_base, context.settings.public_url):
         refusal = "it is this node itself"

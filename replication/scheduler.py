@@ -38,10 +38,7 @@ async def run_links(context: Context, *, timing: LoopTiming | None = None) -> No
 async def _serve(context: Context, connection: Connection, timing: LoopTiming) -> None:
     async with open_session(context.settings) as session, asyncio.TaskGroup() as group:
         resources = LinkResources(
-            context=context,
-            session=session,
-            gate=asyncio.Semaphore(_MOST_AT_ONCE),
-            timing=timing,
+            context=context, session=session, gate=asyncio.Semaphore(_MOST_AT_ONCE), timing=timing
         )
         scheduler = LinkScheduler(resources, group)
         group.create_task(run_heartbeat(connection))

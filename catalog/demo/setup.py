@@ -58,12 +58,7 @@ async def link_nodes(demo: Demo, sink: str) -> None:
         await hub.add_link({"id": name, "source": source, "mode": "events"})
         demo.screen.done(f"hub follows {name}, woken by its events")
     await edge.add_link(
-        {
-            "id": "hub",
-            "source": demo.federation["hub"].url,
-            "mode": "events",
-            "authorities": ["*"],
-        }
+        {"id": "hub", "source": demo.federation["hub"].url, "mode": "events", "authorities": ["*"]}
     )
     demo.screen.done("edge follows hub, which relays for eu and us")
     subscription = await hub.subscribe(
