@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from functools import partial
 
 import structlog
 
@@ -28,14 +29,10 @@ _MOST_AT_ONCE = 3
 async def run_links(context: Context, *, timing: LoopTiming | None = None) -> None:
     """Run every link of this node, for ever."""
     timing = timing or LoopTiming()
-
-    async def serve(connection: Connection) -> None:
-        await _serve(context, connection, timing)
-
-    await run_as_leader(context.database, "links", serve, timing=timing)
+    await run_as_leader(context.database, "links", partial(_serve, context, timing), timing=timing)
 
 
-async def _serve(context: Context, connection: Connection, timing: LoopTiming) -> None:
+async def _serve(context: Context, timing: LoopTiming, connection: Connection) -> None:
     async with open_session(context.settings) as session, asyncio.TaskGroup() as group:
         resources = LinkResources(
             context=context, session=session, gate=asyncio.Semaphore(_MOST_AT_ONCE), timing=timing

@@ -9,8 +9,15 @@ from catalog.client.client import Client
 from catalog.client.connection import Answer, JsonObject, Params
 from catalog.client.documentcalls import Document
 from catalog.client.entities import is_replica
-from catalog.client.errors import BadAnswer, ClientError, CursorExpired, Refused, Unreachable
-from catalog.client.problem import Problem, Violation
+from catalog.client.errors import (
+    BadAnswer,
+    ClientError,
+    CursorExpired,
+    Problem,
+    Refused,
+    Unreachable,
+    Violation,
+)
 from catalog.client.replication import Changes, DigestRow
 from catalog.client.retry import ONCE, Retry
 from catalog.client.subscriptions import Events

@@ -19,12 +19,12 @@ from catalog.client.errors import (
     AddressRefused,
     BadAnswer,
     ClientError,
+    CursorExpired,
+    Problem,
     Refused,
     ResponseTooLarge,
     Unreachable,
-    refusal,
 )
-from catalog.client.problem import Problem
 from catalog.client.retry import Retry
 from catalog.model.backoff import parse_retry_after
 
@@ -36,7 +36,6 @@ _LARGEST_ANSWER = 256 * 1024 * 1024
 _LARGEST_PROBLEM = 4 * 1024 * 1024
 _LONGEST_LINE = 32 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
-_MISSING = 404
 _REDIRECTS = frozenset({301, 302, 307, 308})
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 _GUARDS = frozenset({hdrs.IF_MATCH, hdrs.IF_NONE_MATCH})
@@ -273,9 +272,16 @@ class Connection:
         failures, was_doubtful = 0, False
         while True:
             try:
-                return await self._send(call, largest)
+                async with self._respond(call) as response:
+                    return Answer(
+                        status=response.status,
+                        headers=response.headers,
+                        body=await read_limited(response, largest),
+                        next_page=self._next_page(response),
+                    )
             except ClientError as error:
-                if was_doubtful and call.method == "DELETE" and _is_missing(error):
+                is_missing = isinstance(error, Refused) and error.problem.status == 404
+                if was_doubtful and call.method == "DELETE" and is_missing:
                     return Answer(status=204, headers=CIMultiDictProxy(CIMultiDict()))
                 failures += 1
                 was_doubtful |= error.is_doubtful
@@ -285,15 +291,6 @@ class Connection:
                 if is_hopeless or is_too_late or (error.is_doubtful and not is_repeatable):
                     raise
             await self._retry.sleep(pause)
-
-    async def _send(self, call: _Call, largest: int) -> Answer:
-        async with self._respond(call) as response:
-            return Answer(
-                status=response.status,
-                headers=response.headers,
-                body=await read_limited(response, largest),
-                next_page=self._next_page(response),
-            )
 
     @contextlib.asynccontextmanager
     async def _respond(
@@ -325,7 +322,8 @@ class Connection:
         body = await read_limited(response, min(_LARGEST_PROBLEM, self._largest))
         problem = Problem.read(response.status, body, response.reason or "")
         retry_after = response.headers.get(hdrs.RETRY_AFTER)
-        return refusal(problem, parse_retry_after(retry_after, self._retry.clock()))
+        kind = CursorExpired if problem.status == 410 else Refused
+        return kind(problem, retry_after=parse_retry_after(retry_after, self._retry.clock()))
 
     def _next_page(self, response: aiohttp.ClientResponse) -> str:
         """The target of the link `next` (pagination/spec.md), always at this node's own URL.
@@ -384,7 +382,3 @@ def _does_no_harm(method: str, body: Any, headers: Mapping[str, str]) -> bool:
     """Whether a request may be sent twice: it is idempotent, or a guard refuses the second one."""
     is_guarded = isinstance(body, dict) and body.get("epoch") is not None
     return method in _IDEMPOTENT or is_guarded or not _GUARDS.isdisjoint(headers)
-
-
-def _is_missing(error: ClientError) -> bool:
-    return isinstance(error, Refused) and error.problem.status == _MISSING

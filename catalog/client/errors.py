@@ -1,4 +1,4 @@
-"""Errors of requests to a node.
+"""Errors of requests to a node, and their problem documents (core/http.md, "Error Processing").
 
 ClientError
 ├── Unreachable         no answer, not in time, or not a whole one
@@ -9,13 +9,19 @@ ClientError
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 import aiohttp
+import orjson
 
-from catalog.client.problem import Problem
-
-_GONE = 410
 _TOO_MANY_REQUESTS = 429
 _LATER = frozenset({_TOO_MANY_REQUESTS, 502, 503, 504})
+_LONGEST_TEXT = 500
+_BEFORE_NAME = re.compile(r".*[#:]", re.DOTALL)
 
 
 class ClientError(Exception):
@@ -70,14 +76,76 @@ class CursorExpired(Refused):
     """The node's change log does not reach back to the cursor, or is another one."""
 
 
-def refusal(problem: Problem, retry_after: float) -> Refused:
-    kind = CursorExpired if problem.status == _GONE else Refused
-    return kind(problem, retry_after=retry_after)
-
-
 class AddressRefused(OSError):
     """A session does not connect to an address, since that is not a public one."""
 
 
 class ResponseTooLarge(aiohttp.ClientError):
     """A response has more bytes than its reader accepts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One rule that a request breaks, with the xid of the entity and the reason.
+
+    `args` are the values in its title, such as the `name` of an attribute.
+    """
+
+    subject: str
+    title: str
+    type: str = ""
+    detail: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The last part of the type, such as `mismatched_epoch`."""
+        return _BEFORE_NAME.sub("", self.type)
+
+    @classmethod
+    def parse(cls, source: Mapping[str, Any]) -> Violation:
+        args = source.get("args")
+        return cls(**_texts(source), args=args if isinstance(args, dict) else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem(Violation):
+    """The problem document with which a node refuses a request.
+
+    `violations` is never empty: a single violation is the problem itself.
+    """
+
+    status: int
+    violations: tuple[Violation, ...]
+
+    @property
+    def others(self) -> list[Violation]:
+        """The violations other than the problem's own one."""
+        own = (self.type, self.subject, self.title)
+        return [v for v in self.violations if (v.type, v.subject, v.title) != own]
+
+    @classmethod
+    def read(cls, status: int, body: bytes, reason: str) -> Problem:
+        """Read a problem document, or make one of any other body."""
+        with contextlib.suppress(orjson.JSONDecodeError):
+            source = orjson.loads(body)
+            if isinstance(source, dict) and "title" in source:
+                return cls._of(status, source)
+        text = body.decode(errors="replace").strip()
+        title = f"The answer was {status} {reason}."
+        return cls._of(status, {"title": title, "detail": text[:_LONGEST_TEXT]})
+
+    @classmethod
+    def _of(cls, status: int, source: Mapping[str, Any]) -> Problem:
+        found = source.get("violations")
+        listed = [
+            Violation.parse(item)
+            for item in (found if isinstance(found, list) else ())
+            if isinstance(item, dict)
+        ]
+        violations = tuple(listed) or (Violation.parse(source),)
+        return cls(**_texts(source), status=status, violations=violations)
+
+
+def _texts(source: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: str(source.get(name, "")) for name in ("subject", "title", "type", "detail")}

@@ -225,11 +225,7 @@ def _requests(
         yield batch
 
 
-def _collections(group: Mapping[str, Any]) -> list[str]:
-    return [name for name in group if f"{name}url" in group and f"{name}count" in group]
-
-
 def _without_collections(group: JsonObject) -> JsonObject:
-    plurals = _collections(group)
-    names = {*plurals, *(f"{each}url" for each in plurals), *(f"{each}count" for each in plurals)}
+    plurals = [name for name in group if f"{name}url" in group and f"{name}count" in group]
+    names = {name + suffix for name in plurals for suffix in ("", "url", "count")}
     return {name: value for name, value in group.items() if name not in names}

@@ -138,7 +138,17 @@ class ReplicationCalls(Connection):
     async def digest_rows(self) -> list[DigestRow]:
         """The state of every origin at the node, deleted ones too, as of one moment."""
         answer = await self.request("GET", "/replication/digests", params={"format": "csv"})
-        return _digest_rows(answer.body.decode())
+        return [
+            DigestRow(
+                authority=row["authority"],
+                origin=row["origin"],
+                xid=row["xid"],
+                epoch=int(row["epoch"]),
+                is_deleted=row["deleted"].lower() in ("1", "t", "true"),
+                digest=row["digest"],
+            )
+            for row in csv.DictReader(answer.body.decode().splitlines())
+        ]
 
     async def is_ready(self) -> bool:
         """Whether the node answers within two seconds."""
@@ -151,21 +161,4 @@ class ReplicationCalls(Connection):
 
     async def _members(self, path: str, name: str) -> list[JsonObject]:
         """All pages of a list that is the member `name` of an object."""
-        found: list[JsonObject] = []
-        async for page in self.pages(path):
-            found += page[name]
-        return found
-
-
-def _digest_rows(text: str) -> list[DigestRow]:
-    return [
-        DigestRow(
-            authority=row["authority"],
-            origin=row["origin"],
-            xid=row["xid"],
-            epoch=int(row["epoch"]),
-            is_deleted=row["deleted"].lower() in ("1", "t", "true"),
-            digest=row["digest"],
-        )
-        for row in csv.DictReader(text.splitlines())
-    ]
+        return [each async for page in self.pages(path) for each in page[name]]

@@ -6,16 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from random import Random
 
 from catalog.client.errors import ClientError
 from catalog.model.backoff import Backoff
 
 _BACKOFF = Backoff(initial=0.1, factor=2, cap=10, jitter=0.5)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+_NOW = partial(datetime.now, UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +31,7 @@ class Retry:
 
     attempts: int = 4
     backoff: Backoff = _BACKOFF
-    clock: Callable[[], datetime] = _now
+    clock: Callable[[], datetime] = _NOW
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Random = field(default_factory=Random)
 

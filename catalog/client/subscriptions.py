@@ -1,16 +1,20 @@
-"""Subscriptions, and the events of a temporary one as an async iterator."""
+"""Subscriptions, and an HTTP sink on this machine that takes the events of one."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+
+import orjson
+from aiohttp import web
 
 from catalog.client.connection import Connection, JsonObject
 from catalog.client.errors import ClientError
-from catalog.client.sink import Event, open_sink
+
+Event = Mapping[str, Any]
 
 _QUEUE_SIZE = 1000
 
@@ -40,10 +44,7 @@ class SubscriptionCalls(Connection):
     """The CloudEvents Subscriptions API."""
 
     async def subscriptions(self) -> list[JsonObject]:
-        found: list[JsonObject] = []
-        async for page in self.pages("/subscriptions"):
-            found += page
-        return found
+        return [each async for page in self.pages("/subscriptions") for each in page]
 
     async def subscription(self, id: str) -> JsonObject:
         return await self.get(f"/subscriptions/{quote(id, safe='')}")
@@ -95,3 +96,55 @@ class SubscriptionCalls(Connection):
             finally:
                 with contextlib.suppress(ClientError):
                     await self.unsubscribe(events.subscription["id"])
+
+
+@contextlib.asynccontextmanager
+async def open_sink(
+    receive: Callable[[Event], Awaitable[None] | None], *, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[str]:
+    """Listen, and pass every event to `receive`, in both content modes of HTTP.
+
+    The value is the sink's URL. Validation requests are granted (http-webhook.md 4). The sender of
+    an event waits as long as `receive` does.
+
+    Raises:
+        OSError: the port is in use.
+    """
+    app = web.Application()
+
+    async def take(request: web.Request) -> web.Response:
+        received = receive(event_of(request.headers, await request.read()))
+        if received is not None:
+            await received
+        return web.Response(status=204)
+
+    app.add_routes([web.post("/", take), web.options("/", _grant)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        await site.start()
+        yield f"http://{host}:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
+
+
+async def _grant(request: web.Request) -> web.Response:
+    return web.Response(
+        headers={"Allow": "POST", "WebHook-Allowed-Origin": "*", "WebHook-Allowed-Rate": "*"}
+    )
+
+
+def event_of(headers: Mapping[str, str], body: bytes) -> Event:
+    """Read an event in structured or binary content mode (http-protocol-binding.md 3)."""
+    if headers.get("Content-Type", "").startswith("application/cloudevents+json"):
+        event: Event = orjson.loads(body)
+        return event
+    attributes: dict[str, Any] = {
+        name.lower().removeprefix("ce-"): unquote(value)
+        for name, value in headers.items()
+        if name.lower().startswith("ce-")
+    }
+    if body:
+        attributes["data"] = orjson.loads(body)
+    return attributes

@@ -114,13 +114,11 @@ async def expected_holdings(federation: Federation) -> Holdings:
 def differences(expected: Holdings, held: Holdings) -> list[tuple[str, str]]:
     """The origins whose state differs."""
     origins = expected.keys() | held.keys()
-    return sorted(origin for origin in origins if not _same(expected.get(origin), held.get(origin)))
+    return sorted(o for o in origins if _state(expected.get(o)) != _state(held.get(o)))
 
 
-def _same(one: DigestRow | None, other: DigestRow | None) -> bool:
-    if one is None or other is None:
-        return False
-    return (one.epoch, one.is_deleted, one.digest) == (other.epoch, other.is_deleted, other.digest)
+def _state(row: DigestRow | None) -> tuple[int, bool, str] | None:
+    return row and (row.epoch, row.is_deleted, row.digest)
 
 
 async def wait_until_equal(federation: Federation, *names: str) -> tuple[Holdings, float]:

@@ -32,7 +32,9 @@ async def survive_outage(demo: Demo) -> None:
     await _expect_gone(demo, _CLOSURES, _AVRO)
     deleted = sum(row.is_deleted for row in held.values())
     demo.screen.done(f"deletions arrived, too: {deleted} entities are gone from all four nodes")
-    await _expect_present(demo, _TIDES, _ALL_CLEAR)
+    for name in FOLLOWERS:
+        for xid in (_TIDES, _ALL_CLEAR):
+            await federation.client(name).entity(xid)
     changed = {row.xid for origin, row in held.items() if before.get(origin) != row}
     count = await demo.subscriber.wait_for(changed, after=received)
     demo.screen.done(f"the subscriber missed nothing: {count} more events for what changed")
@@ -64,9 +66,3 @@ async def _expect_gone(demo: Demo, *xids: str) -> None:
                     continue
                 raise
             raise Unexpected(f"{xid} to be gone from {name}", "it is there")
-
-
-async def _expect_present(demo: Demo, *xids: str) -> None:
-    for name in FOLLOWERS:
-        for xid in xids:
-            await demo.federation.client(name).entity(xid)

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from catalog.client import ClientError
-from catalog.client.sink import open_sink
+from catalog.client.subscriptions import open_sink
 from catalog.demo.convergence import show_convergence, show_counts
 from catalog.demo.damage import reconcile_damage
 from catalog.demo.federation import NAMES, Federation, NodeFailed, open_federation
@@ -44,22 +44,18 @@ async def _run(screen: Screen, report: Path, *, stay: bool) -> int:
         asyncio.get_running_loop().add_signal_handler(name, task.cancel)
     try:
         async with open_federation() as federation:
-            return await _run_steps(Demo(federation=federation, screen=screen, report=report), stay)
+            try:
+                await _run_steps(Demo(federation=federation, screen=screen, report=report), stay)
+            except (Unexpected, NodeFailed, ClientError) as failure:
+                _show_failure(screen, federation, failure)
+                return 1
     except (EmbeddedPostgresError, NodeFailed) as error:
         screen.console.print(f"[bold red]The demo could not begin.[/] {error}")
-        return 1
-
-
-async def _run_steps(demo: Demo, stay: bool) -> int:
-    try:
-        await _steps(demo, stay)
-    except (Unexpected, NodeFailed, ClientError) as failure:
-        _show_failure(demo.screen, demo.federation, failure)
         return 1
     return 0
 
 
-async def _steps(demo: Demo, stay: bool) -> None:
+async def _run_steps(demo: Demo, stay: bool) -> None:
     await start_nodes(demo)
     async with open_sink(demo.subscriber.receive) as sink:
         await link_nodes(demo, sink)

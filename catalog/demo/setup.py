@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from catalog.client.subscriptions import Event
 from catalog.commands.documentfile import read_document
 from catalog.commands.import_.importing import import_document
 from catalog.demo.federation import NAMES, Federation
-from catalog.demo.output import Screen, expect
-from catalog.demo.subscriber import Subscriber
+from catalog.demo.output import Screen, Unexpected, expect
 
 FOLLOWERS = ("hub", "edge")
 ALERT = "/messagegroups/DE.DWD.Weather/messages/DE.DWD.Weather.Alert"
@@ -21,7 +23,46 @@ SCHEMA = "/schemagroups/DE.DWD.CDC.jstruct/schemas/DE.DWD.CDC.StationMetadata"
 
 _DATA = Path(__file__).parent / "data"
 REGIONS = ("eu", "us")
+_WAIT_SECONDS = 60
 _KINDS = ("endpoints", "messages", "schemas")
+
+
+@dataclass(slots=True)
+class Subscriber:
+    """Keeps the events that it receives, in the order of their arrival."""
+
+    events: list[Event] = field(default_factory=list)
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def receive(self, event: Event) -> None:
+        self.events.append(event)
+        self._arrived.set()
+
+    async def wait_for(self, subjects: Collection[str], *, after: int = 0) -> int:
+        """Wait until an event about each of `subjects` has arrived.
+
+        Args:
+            subjects: the xids of entities.
+            after: the number of first events that do not count.
+
+        Returns:
+            the number of events after those.
+
+        Raises:
+            Unexpected: an event has not arrived within a minute.
+        """
+        lacking = set(subjects)
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                while lacking := lacking - {e.get("subject") for e in self.events[after:]}:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        except TimeoutError:
+            raise Unexpected(
+                f"an event at the subscriber for each of {len(subjects)} entities",
+                f"none for {len(lacking)} of them, such as {min(lacking)}",
+            ) from None
+        return len(self.events) - after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

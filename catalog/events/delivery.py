@@ -137,8 +137,7 @@ class Delivery:
         return seen
 
     async def _advance(self) -> int:
-        limit = 1 if self._failures else _BATCH
-        entries = await self.tail.after(self.cursor, limit)
+        entries = await self.tail.after(self.cursor, 1 if self._failures else _BATCH)
         for entry in entries:
             if not await self._deliver(entry):
                 break
@@ -209,7 +208,9 @@ class Delivery:
             case SinkRefused():
                 await self._refused(answer)
             case SinkGone():
-                await self._gone(answer)
+                self._has_ended = True
+                _log.info("subscription ended", subscription=self.id, reason=answer.reason)
+                await self._record(state="ended", error=answer.reason)
             case _:
                 assert_never(answer)
         return isinstance(answer, Delivered)
@@ -222,11 +223,6 @@ class Delivery:
         if self._failures == 1:
             _log.warning("subscriber blocked", subscription=self.id, reason=answer.reason)
         await self._record(error=answer.reason)
-
-    async def _gone(self, answer: SinkGone) -> None:
-        self._has_ended = True
-        _log.info("subscription ended", subscription=self.id, reason=answer.reason)
-        await self._record(state="ended", error=answer.reason)
 
     async def _record(self, *, state: State = "active", error: str | None = None) -> None:
         progress = self._progress(state=state, error=error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from catalog.context import Context
 from catalog.events.delivery import Delivery, DeliveryResources, DeliverySlots
@@ -24,14 +25,11 @@ _WINDOW = 10_000
 async def run_deliveries(context: Context, *, timing: LoopTiming | None = None) -> None:
     """Deliver to every subscription of this node, for ever."""
     timing = timing or LoopTiming()
-
-    async def serve(connection: Connection) -> None:
-        await _serve(context, connection, timing)
-
+    serve = partial(_serve, context, timing)
     await run_as_leader(context.database, "deliveries", serve, timing=timing)
 
 
-async def _serve(context: Context, connection: Connection, timing: LoopTiming) -> None:
+async def _serve(context: Context, timing: LoopTiming, connection: Connection) -> None:
     database, settings = context.database, context.settings
     await pull_back(connection)
     head = await read_head(connection)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from random import Random
 from typing import Generic, Protocol, TypeVar
 
@@ -22,17 +23,14 @@ _log = structlog.get_logger(__name__)
 _TAKE_OVER_SECONDS = 2.0
 _COMPARE_SECONDS = 5.0
 _STOP_SECONDS = 10.0
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+_NOW = partial(datetime.now, UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopTiming:
     """The clock, the sleep and the random numbers of loops; tests replace them."""
 
-    now: Callable[[], datetime] = _now
+    now: Callable[[], datetime] = _NOW
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Random = field(default_factory=Random)
 

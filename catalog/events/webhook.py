@@ -56,18 +56,18 @@ async def post(
 
     A failure to reach the sink is returned as `SinkRefused`. Redirects are not followed.
     """
-    if (
-        credential is not None
-        and credential.expiresat is not None
-        and credential.expiresat <= now()
-    ):
+    headers = {**definition.headers, **message.headers}
+    if credential is not None:
+        headers["Authorization"] = credential.authorization
+    expiresat = credential.expiresat if credential else None
+    if expiresat is not None and expiresat <= now():
         return SinkRefused(reason="the access token of the sink credential has expired")
     try:
         async with session.request(
             definition.method,
             definition.sink,
             data=message.body,
-            headers=_headers(definition, credential, message),
+            headers=headers,
             allow_redirects=False,
         ) as response:
             await read_limited(response, _READ_LIMIT)
@@ -81,24 +81,14 @@ def encode(event: CloudEvent, contentmode: ContentMode) -> HTTPMessage:
     return (to_binary if contentmode == "binary" else to_structured)(event, _FORMAT)
 
 
-def _headers(
-    definition: SubscriptionDefinition, credential: Credential | None, message: HTTPMessage
-) -> dict[str, str]:
-    headers = {**definition.headers, **message.headers}
-    if credential is not None:
-        headers["Authorization"] = credential.authorization
-    return headers
-
-
 def _answer(status: int, headers: Mapping[str, str], now: datetime) -> SinkAnswer:
     if 200 <= status < 300:
         return Delivered()
     reason = f"the sink answered {status}"
     if status == _GONE:
         return SinkGone(reason=reason)
-    return SinkRefused(
-        reason=reason, retry_after=parse_retry_after(headers.get("Retry-After"), now)
-    )
+    retry_after = parse_retry_after(headers.get("Retry-After"), now)
+    return SinkRefused(reason=reason, retry_after=retry_after)
 
 
 def _describe(error: Exception) -> str:

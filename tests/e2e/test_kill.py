@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.client import Client, ClientError
-from catalog.client.sink import open_sink
+from catalog.client.subscriptions import open_sink
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 
 KILLS = 4

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from catalog.client import Client, ClientError
-from catalog.client.sink import open_sink
+from catalog.client.subscriptions import open_sink
 from catalog.store.embedded import start_embedded
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 from tests.postmaster import kill_server, send_to_server
