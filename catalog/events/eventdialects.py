@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from catalog.context import EventDialect
-from catalog.events.logtail import LogEntry, Tail
+from catalog.events.logtail import Tail
 from catalog.events.nativeevents import EventNames, native_dialect
-from catalog.store.changes import LoggedChange, Position
-from catalog.store.database import Connection, Database
+from catalog.store.changes import Position
+from catalog.store.database import Database
 from catalog.store.subscriptions import SubscriptionDefinition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DialectEvents:
-    """The events of a dialect, from one source."""
-
-    dialect: EventDialect
-    source: str
-
-    async def entries(
-        self, connection: Connection, changes: Sequence[LoggedChange]
-    ) -> list[LogEntry]:
-        render = await self.dialect.renderer(connection, changes, self.source)
-        return [LogEntry(one.position, partial(render, one)) for one in changes]
 
 
 class Tails:
@@ -51,8 +35,7 @@ class Tails:
         self._dialects = dialects
 
         def tail(dialect: EventDialect, source: str) -> Tail:
-            events = DialectEvents(dialect=dialect, source=source)
-            return Tail(database, terms=events, start=start, size=size)
+            return Tail(database, dialect=dialect, source=source, start=start, size=size)
 
         self._native = tail(native_dialect(names), base)
         self._others = {

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from typing import Protocol
+from functools import cached_property, partial
 
 from cloudevents.core.bindings.http import HTTPMessage
 from cloudevents.core.v1.event import CloudEvent
 
+from catalog.context import EventDialect
 from catalog.events.nativeevents import texts_of
 from catalog.events.webhook import encode
 from catalog.model.errors import ServerBusy
-from catalog.store.changes import LoggedChange, Position, read_changes, read_head
-from catalog.store.database import Connection, Database, wait_for
+from catalog.store.changes import Position, read_changes, read_head
+from catalog.store.database import Database, wait_for
 from catalog.store.subscriptions import ContentMode
 
 _READ_LIMIT = 1000
@@ -55,14 +55,6 @@ class LogEntry:
         return tuple(Rendered(event) for event in self._render())
 
 
-class Terms(Protocol):
-    """Renders changes as the events of one published API."""
-
-    async def entries(
-        self, connection: Connection, changes: Sequence[LoggedChange]
-    ) -> list[LogEntry]: ...
-
-
 Concerns = Callable[[Sequence[LogEntry]], bool]
 """Whether any of these changes concerns a subscriber."""
 
@@ -72,15 +64,24 @@ class Tail:
 
     Args:
         database: the log is read there.
-        terms: render the events.
+        dialect: renders the events, from `source`.
         start: the window begins after this position.
         size: the least number of changes in the window, once there were that many.
     """
 
-    def __init__(self, database: Database, *, terms: Terms, start: Position, size: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        dialect: EventDialect,
+        source: str,
+        start: Position,
+        size: int,
+    ) -> None:
         self._wanted = asyncio.Event()
         self._database = database
-        self._terms = terms
+        self._dialect = dialect
+        self._source = source
         self._size = size
         self._entries: list[LogEntry] = []
         self._begin = start
@@ -165,7 +166,8 @@ class Tail:
     async def _read(self, position: Position, limit: int) -> list[LogEntry]:
         async with self._database.pool.acquire(timeout=30) as connection:
             changes = await read_changes(connection, position, limit)
-            return await self._terms.entries(connection, changes)
+            render = await self._dialect.renderer(connection, changes, self._source)
+            return [LogEntry(each.position, partial(render, each)) for each in changes]
 
     def _trim(self) -> None:
         surplus = len(self._entries) - self._size
