@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TypeAlias
 
 from catalog.context import Context
 from catalog.model.change import Change
@@ -35,8 +34,6 @@ from replication.incoming import Incoming, MalformedCopy, check_copies
 
 _MOST_LOCKS = 200
 _MOST_ATTEMPTS = 3
-
-Held: TypeAlias = tuple[dict[str, Entity], dict[Origin, Tombstone]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +121,7 @@ async def _apply_once(
 
 
 def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
-    groups = {_group(copy.xid) for copy in copies}
+    groups = {"/".join(copy.xid.split("/", 3)[:3]) for copy in copies}
     if batch.is_bulk or len(groups) > _MOST_LOCKS:
         return Touched(catalog_exclusive=True)
     return Touched(
@@ -136,11 +133,9 @@ def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
     )
 
 
-def _group(xid: str) -> str:
-    return "/".join(xid.split("/", 3)[:3])
-
-
-async def _load(connection: Connection, copies: Sequence[Copy]) -> Held:
+async def _load(
+    connection: Connection, copies: Sequence[Copy]
+) -> tuple[dict[str, Entity], dict[Origin, Tombstone]]:
     """The entities at the copies' xids, of their origins, their parents, and below deleted ones."""
     origins = [origin_of(copy) for copy in copies]
     xids = {copy.xid for copy in copies}
@@ -205,6 +200,7 @@ async def _write(
     root = before.get("/")
     registry = None if root is None else raised_registry(root, decision, before, now)
     changes = changes_of(decision, before, registry, model)
+    documented = {xid for xid, entity in before.items() if entity.document_sha256 is not None}
     if decision.dropped:
         await stored_copies.drop(connection, decision.dropped)
     await write(
@@ -216,18 +212,12 @@ async def _write(
             tombstones=[*decision.deleted, *decision.remembered],
             changes=changes,
             dropped_documents=[
-                e.xid
-                for e in decision.written
-                if e.document is None and _had_document(before, e.xid)
+                e.xid for e in decision.written if e.document is None and e.xid in documented
             ],
             revived=decision.revived,
         ),
     )
     return changes
-
-
-def _had_document(before: Mapping[str, Entity], xid: str) -> bool:
-    return xid in before and before[xid].document_sha256 is not None
 
 
 async def _record(
@@ -246,18 +236,16 @@ async def _record(
         applied=decision.verdicts[Verdict.APPLY],
         at=now,
     )
-    if decision.conflicts:
-        await links.add_conflicts(
-            connection, batch.link.id, [_conflict(finding, now) for finding in decision.conflicts]
+    conflicts = [
+        LinkConflict(
+            origin=finding.origin,
+            xid=finding.xid,
+            epoch=finding.epoch,
+            verdict=finding.verdict.value,
+            detail=finding.detail,
+            at=now,
         )
-
-
-def _conflict(finding: CopyFinding, now: datetime) -> LinkConflict:
-    return LinkConflict(
-        origin=finding.origin,
-        xid=finding.xid,
-        epoch=finding.epoch,
-        verdict=finding.verdict.value,
-        detail=finding.detail,
-        at=now,
-    )
+        for finding in decision.conflicts
+    ]
+    if conflicts:
+        await links.add_conflicts(connection, batch.link.id, conflicts)

@@ -183,9 +183,7 @@ def origin_of(copy: Copy) -> Origin:
 
 def _parent(xid: str) -> str:
     """The parent's path. `xid` is valid, so it needs no parsing."""
-    if xid == "/":
-        return ""
-    return xid.rsplit("/", 2)[0] or "/"
+    return "" if xid == "/" else xid.rsplit("/", 2)[0] or "/"
 
 
 def _order(copy: Incoming) -> tuple[int, int, str, int]:
@@ -203,7 +201,11 @@ def _find(copy: Incoming, held: HeldEntities, policy: Policy) -> CopyFinding:
         verdict, detail = Verdict.INVALID, copy.reason
     else:
         local = held.local_state(copy)
-        verdict = _decide(local, copy, policy)
+        try:
+            verdict = decide(local, copy, policy)
+        # Numbers and text that have no canonical form have no digest either.
+        except ValueError:
+            verdict = Verdict.INVALID
         detail = _explain(verdict, local, copy) if verdict in CONFLICTS else ""
     return CopyFinding(
         origin=Origin(copy.authority, copy.origin),
@@ -212,14 +214,6 @@ def _find(copy: Incoming, held: HeldEntities, policy: Policy) -> CopyFinding:
         verdict=verdict,
         detail=detail,
     )
-
-
-def _decide(local: LocalState, copy: Copy, policy: Policy) -> Verdict:
-    try:
-        return decide(local, copy, policy)
-    except ValueError:
-        # Numbers and text that have no canonical form have no digest either.
-        return Verdict.INVALID
 
 
 def _explain(verdict: Verdict, local: LocalState, copy: Copy) -> str:

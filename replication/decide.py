@@ -45,29 +45,38 @@ CONFLICTS = frozenset({Verdict.DIVERGED, Verdict.COLLIDED, Verdict.INVALID})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """The copies that are admitted, and those that win at equal epochs.
+class CopyFilter:
+    """The copies that are admitted.
+
+    Args:
+        authorities: those whose entities are admitted; `None` admits all.
+        scope: xids that are admitted with all below and above them; an empty one admits all.
+    """
+
+    authorities: frozenset[str] | None = None
+    scope: tuple[str, ...] = ()
+
+    def admits(self, copy: Copy | Origin) -> bool:
+        by_authority = self.authorities is None or copy.authority in self.authorities
+        return by_authority and is_in_scope(copy.xid, self.scope)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy(CopyFilter):
+    """The copies that a node admits, and those that win at equal epochs.
 
     Args:
         own: the authority of this node.
         sender: the authority of the catalog that sends; at equal epochs, its copies of its own
             entities win.
-        authorities: those whose entities are admitted; `None` admits all.
-        scope: xids that are admitted with all below and above them; an empty one admits all.
         is_trusted: at equal epochs, all copies of the sender win (a repair).
         is_recovering: this node takes its own entities back from its peers.
     """
 
     own: str
     sender: str = ""
-    authorities: frozenset[str] | None = None
-    scope: tuple[str, ...] = ()
     is_trusted: bool = False
     is_recovering: bool = False
-
-    def admits(self, copy: Copy | Origin) -> bool:
-        by_authority = self.authorities is None or copy.authority in self.authorities
-        return by_authority and is_in_scope(copy.xid, self.scope)
 
     def has_precedence(self, copy: Copy) -> bool:
         return self.is_trusted or copy.authority == self.sender

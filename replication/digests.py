@@ -15,7 +15,6 @@ from catalog.model.errors import BadRequest
 from catalog.store import digests
 from catalog.store.changes import read_head
 from catalog.store.database import Connection
-from catalog.store.digests import StoredDigest
 from replication.feed import cursor_at, limited_streams, read_number, write_chunks
 
 _COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
@@ -76,20 +75,8 @@ async def _send_rows(request: web.Request, context: Context) -> web.StreamRespon
 
 async def _computed_lines(connection: Connection, start: int, stop: int) -> AsyncIterator[bytes]:
     async for row in digests.stream_computed(connection, start, stop):
-        yield _csv_line(row)
-
-
-def _csv_line(row: StoredDigest) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(
-        (
-            row.authority,
-            row.origin,
-            row.xid,
-            row.epoch,
-            "true" if row.deleted else "false",
-            row.digest.hex(),
-            row.bucket,
-        )
-    )
-    return text.getvalue().encode()
+        flag, digest = "true" if row.deleted else "false", row.digest.hex()
+        values = (row.authority, row.origin, row.xid, row.epoch, flag, digest, row.bucket)
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(values)
+        yield text.getvalue().encode()

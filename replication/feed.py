@@ -7,13 +7,13 @@ import re
 import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_json
-from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.entity import Entity, Origin
 from catalog.model.errors import BadRequest, ServerBusy, XRegistryError
 from catalog.model.ownerrors import CONCORD
 from catalog.model.xid import Xid, depth
@@ -21,8 +21,8 @@ from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store.changes import Position, read_changes, read_head
 from catalog.store.database import Connection, Database, wait_for
-from replication.decide import Copy, is_in_scope
-from replication.feedlines import MEDIA_TYPE, write_end, write_entity, write_tombstone
+from replication.decide import Copy, CopyFilter
+from replication.feedlines import MEDIA_TYPE, write_copy, write_end
 from replication.wire import OriginsBody, is_scope, read_as
 
 _MOST_CHANGES = 1000
@@ -50,18 +50,6 @@ class CursorGone(XRegistryError):
     template = "<subject> can't go on from this cursor: <error_detail>."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedFilter:
-    """The copies that a reader asks for; without authorities or a scope, all of them."""
-
-    authorities: frozenset[str] | None = None
-    scope: tuple[str, ...] = ()
-
-    def passes(self, copy: Copy) -> bool:
-        by_authority = self.authorities is None or copy.authority in self.authorities
-        return by_authority and is_in_scope(copy.xid, self.scope)
-
-
 def cursor_at(context: Context, position: Position) -> str:
     """The cursor of a position: opaque to readers, and valid for the log of this instance only."""
     return f"{context.database.node.instance.hex[:8]}.{position}"
@@ -81,27 +69,20 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
     deadline, pause = loop.time() + wait, _LAST_PAUSE
     while True:
         ticket = context.database.signal.ticket()
-        page = await _read_page(request, context, position, limit, wanted)
+        copies, end = await _read_page(request, context, position, limit, wanted)
         left = deadline - loop.time()
-        if page.copies or left <= 0:
-            return await _send_page(request, context, page)
-        if page.position == position:
+        if copies or left <= 0:
+            return await _send_page(request, context, copies, end)
+        if end == position:
             was_woken = await wait_for(ticket, min(left, pause))
             pause = _FIRST_PAUSE if was_woken else min(_LAST_PAUSE, pause * 2)
-        position = page.position
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedPage:
-    """Copies without documents, and the position after which the next page begins."""
-
-    copies: Sequence[Copy]
-    position: Position
+        position = end
 
 
 async def _read_page(
-    request: web.Request, context: Context, after: Position, limit: int, wanted: FeedFilter
-) -> FeedPage:
+    request: web.Request, context: Context, after: Position, limit: int, wanted: CopyFilter
+) -> tuple[list[Copy], Position]:
+    """Copies without documents, and the position after which the next page begins."""
     async with context.database.snapshot() as connection:
         if not (await read_head(connection)).reaches(after):
             raise CursorGone(
@@ -116,11 +97,11 @@ async def _read_page(
             if entry.change.kind != "registry"
         }
         copies = await _load_copies(connection, origins, wanted)
-    return FeedPage(copies=copies, position=logged[-1].position if logged else after)
+    return copies, logged[-1].position if logged else after
 
 
 async def _load_copies(
-    connection: Connection, origins: Iterable[Origin], wanted: FeedFilter
+    connection: Connection, origins: Iterable[Origin], wanted: CopyFilter
 ) -> list[Copy]:
     """The entities and tombstones of these origins, with the ancestors of the entities."""
     origins = set(origins)
@@ -128,25 +109,22 @@ async def _load_copies(
         return []
     live = await store.load_by_origin(connection, origins)
     deleted = await store.load_tombstones(connection, origins - live.keys())
-    copies = {e.xid: e for e in live.values() if e.kind != "registry" and wanted.passes(e)}
+    copies = {e.xid: e for e in live.values() if e.kind != "registry" and wanted.admits(e)}
     ancestors = {xid for entity in copies.values() for xid in _ancestors(entity.xid)}
     copies |= await store.load(connection, ancestors - copies.keys())
-    tombstones: list[Copy] = [t for t in deleted.values() if wanted.passes(t)]
+    tombstones: list[Copy] = [t for t in deleted.values() if wanted.admits(t)]
     return sorted([*tombstones, *copies.values()], key=lambda copy: (depth(copy.xid), copy.xid))
 
 
 def _ancestors(text: str) -> list[str]:
     xid = Xid.parse(text)
-    match xid.kind:
-        case "version":
-            return [str(xid.group), str(xid.resource)]
-        case "resource":
-            return [str(xid.group)]
-        case _:
-            return []
+    found = {"version": [xid.group, xid.resource], "resource": [xid.group]}.get(xid.kind, [])
+    return [str(ancestor) for ancestor in found]
 
 
-async def _send_page(request: web.Request, context: Context, page: FeedPage) -> web.StreamResponse:
+async def _send_page(
+    request: web.Request, context: Context, copies: Sequence[Copy], position: Position
+) -> web.StreamResponse:
     """Send a page; documents are read while it is sent, so that large ones take little memory.
 
     Entities that changed since the page was read are sent in their new state, and once more in a
@@ -154,11 +132,11 @@ async def _send_page(request: web.Request, context: Context, page: FeedPage) -> 
     """
 
     async def lines() -> AsyncIterator[bytes]:
-        for start in range(0, len(page.copies), _DOCUMENTS_AT_ONCE):
-            chunk = page.copies[start : start + _DOCUMENTS_AT_ONCE]
+        for start in range(0, len(copies), _DOCUMENTS_AT_ONCE):
+            chunk = copies[start : start + _DOCUMENTS_AT_ONCE]
             for copy in await _read_again(context, chunk):
-                yield _line(copy)
-        yield write_end(cursor_at(context, page.position))
+                yield write_copy(copy)
+        yield write_end(cursor_at(context, position))
 
     return await _send(request, lines())
 
@@ -184,10 +162,6 @@ async def _with_documents(connection: Connection, chunk: Sequence[Copy]) -> list
     ]
 
 
-def _line(copy: Copy) -> bytes:
-    return write_tombstone(copy) if isinstance(copy, Tombstone) else write_entity(copy)
-
-
 async def get_snapshot(request: web.Request) -> web.StreamResponse:
     """`GET /replication/snapshot`: all copies at one time, and the cursor of that time."""
     context, wanted = request.app[CONTEXT], read_filter(request)
@@ -196,17 +170,17 @@ async def get_snapshot(request: web.Request) -> web.StreamResponse:
 
         async def lines() -> AsyncIterator[bytes]:
             async for copy in _all_copies(connection, wanted):
-                yield _line(copy)
+                yield write_copy(copy)
             yield write_end(cursor_at(context, head.now))
 
         return await _send(request, lines())
 
 
-async def _all_copies(connection: Connection, wanted: FeedFilter) -> AsyncIterator[Copy]:
+async def _all_copies(connection: Connection, wanted: CopyFilter) -> AsyncIterator[Copy]:
     authorities = None if wanted.authorities is None else sorted(wanted.authorities)
     chunk: list[Copy] = []
     async for entity in stored_copies.stream_entities(connection, authorities):
-        if wanted.passes(entity):
+        if wanted.admits(entity):
             chunk.append(entity)
         if len(chunk) == _DOCUMENTS_AT_ONCE:
             for copy in await _with_documents(connection, chunk):
@@ -215,7 +189,7 @@ async def _all_copies(connection: Connection, wanted: FeedFilter) -> AsyncIterat
     for copy in await _with_documents(connection, chunk):
         yield copy
     async for tombstone in stored_copies.stream_tombstones(connection, authorities):
-        if wanted.passes(tombstone):
+        if wanted.admits(tombstone):
             yield tombstone
 
 
@@ -225,8 +199,8 @@ async def post_fetch(request: web.Request) -> web.StreamResponse:
     body = read_as(OriginsBody, await read_json(request), request.path)
     async with context.database.snapshot() as connection:
         head = await read_head(connection)
-        copies = await _load_copies(connection, body.to_origins(), FeedFilter())
-    return await _send_page(request, context, FeedPage(copies=copies, position=head.now))
+        copies = await _load_copies(connection, body.to_origins(), CopyFilter())
+    return await _send_page(request, context, copies, head.now)
 
 
 @asynccontextmanager
@@ -271,12 +245,8 @@ async def write_chunks(response: web.StreamResponse, lines: AsyncIterable[bytes]
         await response.write(bytes(chunk))
 
 
-def read_filter(request: web.Request) -> FeedFilter:
-    """The parameters `authority` and `scope`, both of which may be repeated.
-
-    Raises:
-        BadRequest
-    """
+def read_filter(request: web.Request) -> CopyFilter:
+    """The parameters `authority` and `scope`, both of which may be repeated."""
     authorities = request.query.getall("authority", [])
     scope = request.query.getall("scope", [])
     if len(authorities) > _MOST_NAMED or len(scope) > _MOST_NAMED:
@@ -290,15 +260,11 @@ def read_filter(request: web.Request) -> FeedFilter:
             raise BadRequest(
                 request.path, error_detail='"scope" needs to be the path of an entity or collection'
             )
-    return FeedFilter(authorities=frozenset(authorities) or None, scope=tuple(scope))
+    return CopyFilter(authorities=frozenset(authorities) or None, scope=tuple(scope))
 
 
 def read_number(request: web.Request, name: str, default: int) -> int:
-    """A parameter that is an unsigned integer.
-
-    Raises:
-        BadRequest
-    """
+    """A parameter that is an unsigned integer."""
     text = request.query.get(name)
     if text is None:
         return default

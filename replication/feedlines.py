@@ -12,10 +12,12 @@ import orjson
 
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.timestamps import format_time, parse_time
+from replication.decide import Copy
 from replication.incoming import Incoming, MalformedCopy
 
 MEDIA_TYPE = "application/x-ndjson"
 _MOST_DEPTH = 100
+_IDENTITY = ("xid", "kind", "authority", "origin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +27,18 @@ class FeedEnd:
     cursor: str
 
 
-def write_entity(entity: Entity) -> bytes:
-    """An entity as a line. Its document has to be loaded."""
-    line: dict[str, Any] = {
-        "xid": entity.xid,
-        "kind": entity.kind,
-        "authority": entity.authority,
-        "origin": entity.origin,
-        "epoch": entity.epoch,
-        "createdat": format_time(entity.createdat),
-        "modifiedat": format_time(entity.modifiedat),
-        "attributes": entity.attributes,
-        "digest": entity.digest.hex(),
-    }
-    if entity.document is not None:
-        line["document"] = base64.b64encode(entity.document).decode()
-    return orjson.dumps(line) + b"\n"
-
-
-def write_tombstone(tombstone: Tombstone) -> bytes:
-    line = {
-        "xid": tombstone.xid,
-        "kind": tombstone.kind,
-        "authority": tombstone.authority,
-        "origin": tombstone.origin,
-        "epoch": tombstone.epoch,
-        "deleted": True,
-        "deletedat": format_time(tombstone.deletedat),
-        "digest": tombstone.digest.hex(),
-    }
+def write_copy(copy: Copy) -> bytes:
+    """An entity or a tombstone as a line. The document of an entity has to be loaded."""
+    line = {name: getattr(copy, name) for name in (*_IDENTITY, "epoch")}
+    if isinstance(copy, Tombstone):
+        line |= {"deleted": True, "deletedat": format_time(copy.deletedat)}
+    else:
+        line["createdat"] = format_time(copy.createdat)
+        line["modifiedat"] = format_time(copy.modifiedat)
+        line["attributes"] = copy.attributes
+    line["digest"] = copy.digest.hex()
+    if isinstance(copy, Entity) and copy.document is not None:
+        line["document"] = base64.b64encode(copy.document).decode()
     return orjson.dumps(line) + b"\n"
 
 
@@ -109,10 +94,7 @@ def _read_tombstone(data: dict[str, Any]) -> Tombstone:
 def _identity(data: dict[str, Any]) -> dict[str, Any]:
     if type(data["epoch"]) is not int:
         raise TypeError("epoch")
-    return {
-        "epoch": data["epoch"],
-        **{name: _text(data[name]) for name in ("xid", "kind", "authority", "origin")},
-    }
+    return {"epoch": data["epoch"], **{name: _text(data[name]) for name in _IDENTITY}}
 
 
 def _text(value: Any) -> str:
@@ -137,11 +119,8 @@ def _check_storable(value: Any, level: int) -> None:
     elif kind is dict or kind is list:
         if level > _MOST_DEPTH:
             raise ValueError("it is nested too deep")
-        for item in value:
+        for item in (*value, *value.values()) if kind is dict else value:
             _check_storable(item, level + 1)
-        if kind is dict:
-            for item in value.values():
-                _check_storable(item, level + 1)
 
 
 def _malformed(data: dict[str, Any], reason: str) -> MalformedCopy:

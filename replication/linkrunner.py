@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import structlog
@@ -21,7 +21,7 @@ from catalog.store.database import wait_for
 from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
 from replication.handshake import describe, may_pass, peer_at, shake_hands, why_own
 from replication.notifications import HINT_SECONDS, ensure_subscription
-from replication.pull import Flow, bootstrap, pull_once, retry_conflicts
+from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
 
 _log = structlog.get_logger(__name__)
 
@@ -33,38 +33,19 @@ _REPORT_SECONDS = 1.0
 # A source that ignores the wait must not be asked in a tight loop.
 _SHORTEST_POLL_SECONDS = 0.5
 
-_Result = TypeVar("_Result")
 
-
-class Wakeup:
-    """Wakes a runner that waits, or that is about to."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def set(self) -> None:
-        self._event.set()
-
-    def clear(self) -> None:
-        """Forget earlier calls of `set`: the runner is about to read the feed anyway."""
-        self._event.clear()
-
-    async def wait(self, timeout_seconds: float) -> bool:
-        """Whether `set` is called within that time, or was since `clear`."""
-        return await wait_for(self._event, timeout_seconds)
-
-    async def interrupt(self, work: Coroutine[Any, Any, _Result]) -> _Result | None:
-        """Return the result of `work`, or cancel it and return `None` when `set` is called."""
-        working, waiting = asyncio.create_task(work), asyncio.create_task(self._event.wait())
-        try:
-            await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            is_done = working.done()
-            for task in (working, waiting):
-                task.cancel()
-            await asyncio.wait((working, waiting))
-        self._event.clear()
-        return working.result() if is_done else None
+async def _until_woken(pull: Coroutine[Any, Any, Brought], wakeup: asyncio.Event) -> Brought | None:
+    """Return the result of `pull`, or cancel it and return `None` when `wakeup` is set."""
+    working, waiting = asyncio.create_task(pull), asyncio.create_task(wakeup.wait())
+    try:
+        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        is_done = working.done()
+        for task in (working, waiting):
+            task.cancel()
+        await asyncio.wait((working, waiting))
+    wakeup.clear()
+    return working.result() if is_done else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +69,15 @@ class _SnapshotNeeded(ClientError):
 class LinkRunner:
     """Follows one revision of a link until it is cancelled or the link is replaced.
 
-    `subscription` is the id of the subscription at the source that wakes the link, if any.
+    `wakeup` lets it read the feed at once. `subscription` is the id of the subscription at the
+    source that wakes the link, if any.
     """
 
     def __init__(self, link: Link, resources: LinkResources) -> None:
         self.id = link.id
         self.revision = link.revision
         self.link = link
-        self.wakeup = Wakeup()
+        self.wakeup = asyncio.Event()
         self.subscription = link.subscription
         self._resources = resources
         self._database = resources.context.database
@@ -135,7 +117,11 @@ class LinkRunner:
         flow, cursor = await self._shake_hands()
         try:
             if cursor is None:
-                cursor = await self._copy(flow)
+                await self._report("copying")
+                brought = await bootstrap(flow)
+                detail = f"{brought.copies} copies, {brought.changes} changes"
+                await self._remember("copied", detail)
+                cursor = brought.cursor
             while True:
                 cursor = await self._advance(flow, cursor)
         except (CursorExpired, _SnapshotNeeded) as error:
@@ -175,34 +161,23 @@ class LinkRunner:
         )
         return flow, cursor
 
-    async def _copy(self, flow: Flow) -> str:
-        await self._report("copying")
-        brought = await bootstrap(flow)
-        await self._remember("copied", f"{brought.copies} copies, {brought.changes} changes")
-        return brought.cursor
-
     async def _advance(self, flow: Flow, cursor: str) -> str:
         """Catch up, then wait for changes; return the cursor to go on from."""
         self.wakeup.clear()
         if flow.link.definition.mode == "events":
             self.subscription = await ensure_subscription(flow, self.subscription)
-        cursor = await self._catch_up(flow, cursor)
+        before = ""
+        while cursor != before:
+            before, cursor = cursor, (await pull_once(flow, cursor, wait_seconds=0)).cursor
         await self._retry_conflicts(flow)
         self._failures = 0
         await self._report("current", currentat=datetime.now(UTC))
         seconds = self._resources.context.settings.pull_interval_seconds
         if flow.link.definition.mode == "events":
-            if self._is_awake or await self.wakeup.wait(seconds):
+            if self._is_awake or await wait_for(self.wakeup, seconds):
                 cursor = await self._stay_awake(flow, cursor)
             return cursor
         return await self._poll(flow, cursor, min(seconds, _LONG_POLL_SECONDS))
-
-    async def _catch_up(self, flow: Flow, cursor: str) -> str:
-        while True:
-            brought = await pull_once(flow, cursor, wait_seconds=0)
-            if brought.cursor == cursor:
-                return cursor
-            cursor = brought.cursor
 
     async def _stay_awake(self, flow: Flow, cursor: str) -> str:
         """Read the feed as it grows, until nothing came for a while or a retry is due."""
@@ -221,7 +196,7 @@ class LinkRunner:
     async def _poll(self, flow: Flow, cursor: str, seconds: float) -> str:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        brought = await self.wakeup.interrupt(pull_once(flow, cursor, wait_seconds=seconds))
+        brought = await _until_woken(pull_once(flow, cursor, wait_seconds=seconds), self.wakeup)
         if brought is None:
             return cursor
         if not brought.copies and loop.time() - began < _SHORTEST_POLL_SECONDS:

@@ -30,10 +30,7 @@ async def list_links(request: web.Request) -> web.Response:
     after, limit = read_page(request)
     async with context.database.pool.acquire(timeout=30) as connection:
         found = await links.page(connection, after, limit + 1)
-    headers = {}
-    if len(found) > limit:
-        query = f"limit={limit}&after={quote(found[limit - 1].id)}"
-        headers["Link"] = f"<{context.base_url(request)}/replication/links?{query}>;rel=next"
+    headers = _next_page(request, limit, found[limit - 1].id) if len(found) > limit else {}
     return json_response({"links": [_show(link) for link in found[:limit]]}, headers=headers)
 
 
@@ -92,9 +89,7 @@ async def list_conflicts(request: web.Request) -> web.Response:
     headers = {}
     if len(found) > limit:
         last = found[limit - 1].origin
-        after = quote(f"{last.authority}\n{last.xid}", safe="")
-        query = f"limit={limit}&after={after}"
-        headers["Link"] = f"<{context.base_url(request)}{request.path}?{query}>;rel=next"
+        headers = _next_page(request, limit, f"{last.authority}\n{last.xid}")
     shown = [_show_conflict(conflict) for conflict in found[:limit]]
     return json_response({"conflicts": shown}, headers=headers)
 
@@ -125,6 +120,11 @@ def _checked(context: Context, definition: LinkDefinition, subject: str) -> Link
     return definition
 
 
+def _next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
+    url = f"{request.app[CONTEXT].base_url(request)}{request.path}"
+    return {"Link": f"<{url}?limit={limit}&after={quote(after, safe='')}>;rel=next"}
+
+
 def _answer(request: web.Request, link: Link | None) -> web.Response:
     if link is None:
         raise NotFound(request.path)
@@ -151,9 +151,9 @@ def _show(link: Link) -> dict[str, Any]:
         "cursor": link.cursor,
         "lag": 0.0 if link.state == "current" else _seconds_since(link.currentat),
         "confirmed": _seconds_since(link.currentat),
-        "currentat": _time(link.currentat),
+        "currentat": link.currentat and format_time(link.currentat),
         "applied": link.applied,
-        "appliedat": _time(link.appliedat),
+        "appliedat": link.appliedat and format_time(link.appliedat),
         "conflicts": link.conflicts,
         "failures": link.failures,
         "error": link.error,
@@ -172,10 +172,6 @@ def _show_conflict(conflict: LinkConflict) -> dict[str, Any]:
         "detail": conflict.detail,
         "at": format_time(conflict.at),
     }
-
-
-def _time(time: datetime | None) -> str | None:
-    return None if time is None else format_time(time)
 
 
 def _seconds_since(time: datetime | None) -> float | None:

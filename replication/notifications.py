@@ -50,13 +50,8 @@ async def post_notification(request: web.Request) -> web.Response:
 async def grant_notifications(request: web.Request) -> web.Response:
     """`OPTIONS /notifications`: any catalog may wake a link (http-webhook.md 4.2)."""
     origin = request.headers.get("WebHook-Request-Origin", "*")
-    return web.Response(
-        headers={
-            "Allow": "POST,OPTIONS",
-            "WebHook-Allowed-Origin": origin,
-            "WebHook-Allowed-Rate": "*",
-        }
-    )
+    allowed = {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": "*"}
+    return web.Response(headers={"Allow": "POST,OPTIONS", **allowed})
 
 
 async def ensure_subscription(flow: Flow, subscription: str | None) -> str:
@@ -68,9 +63,6 @@ async def ensure_subscription(flow: Flow, subscription: str | None) -> str:
 
     Returns:
         the id of the subscription, which is saved with the link.
-
-    Raises:
-        ClientError
     """
     context, link, peer = flow.context, flow.link, flow.peer
     wanted = _definition(context, link)
@@ -87,11 +79,7 @@ async def ensure_subscription(flow: Flow, subscription: str | None) -> str:
 
 
 async def forget_subscription(peer: Client, id: str) -> None:
-    """Remove a subscription at the source, if it is there.
-
-    Raises:
-        ClientError
-    """
+    """Remove a subscription at the source, if it is there."""
     try:
         await peer.unsubscribe(id)
     except Refused as error:

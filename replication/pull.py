@@ -82,13 +82,16 @@ class Brought:
     copies: int = 0
     changes: int = 0
 
+    def add(self, applied: AppliedBatch) -> None:
+        self.copies += len(applied.findings)
+        self.changes += applied.changes
+
 
 async def pull_once(flow: Flow, cursor: str, *, wait_seconds: float) -> Brought:
     """Apply one page of the source's feed, and save its cursor in the same transaction.
 
     Raises:
         ClientError: after `CursorExpired`, a bootstrap is needed.
-        LinkReplaced
     """
     lines = flow.peer.change_lines(
         cursor, limit=_PAGE, wait_seconds=wait_seconds, filters=flow.filters
@@ -101,10 +104,6 @@ async def bootstrap(flow: Flow) -> Brought:
 
     The cursor is saved with the last batch, so a snapshot that breaks off begins again; copies
     that were applied before are current then.
-
-    Raises:
-        ClientError
-        LinkReplaced
     """
     return await _bring(flow, flow.peer.snapshot_lines(flow.filters), is_bulk=True, current=None)
 
@@ -119,12 +118,7 @@ async def _bring(
 
 
 async def retry_conflicts(flow: Flow) -> int:
-    """Fetch all conflicts of a link again and apply them; return how many there were.
-
-    Raises:
-        ClientError
-        LinkReplaced
-    """
+    """Fetch all conflicts of a link again and apply them; return how many there were."""
     number = 0
     batch = [Origin("", "")]
     while batch:
@@ -179,15 +173,10 @@ async def apply_lines(
             copies.append(read)
             size += len(line)
             if len(copies) >= _MOST_COPIES or size >= _MOST_BYTES:
-                _add(brought, await apply(copies, None))
+                brought.add(await apply(copies, None))
                 copies, size = [], 0
     if not brought.cursor:
         return None
     if copies or brought.cursor != current:
-        _add(brought, await apply(copies, brought.cursor))
+        brought.add(await apply(copies, brought.cursor))
     return brought
-
-
-def _add(brought: Brought, applied: AppliedBatch) -> None:
-    brought.copies += len(applied.findings)
-    brought.changes += applied.changes

@@ -50,9 +50,8 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
     """
     async with context.database.pool.acquire(timeout=30) as connection:
         by_id = await links.page(connection, "", _MOST_LINKS)
-    repaired = Repaired(
-        unresolved=dict.fromkeys(origins, "no link of this node brings this authority")
-    )
+    reason = "no link of this node brings this authority"
+    repaired = Repaired(unresolved=dict.fromkeys(origins, reason))
     async with open_session(context.settings) as session:
         for is_relayed in (False, True):
             for link in by_id:
@@ -86,8 +85,7 @@ async def _repair_from(
         if finding.verdict in _REPAIRED:
             del repaired.unresolved[origin]
         else:
-            reason = _REASONS.get(finding.verdict) or finding.detail
-            repaired.unresolved[origin] = reason
+            repaired.unresolved[origin] = _REASONS.get(finding.verdict) or finding.detail
 
 
 async def _fetch(

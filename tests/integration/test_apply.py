@@ -17,7 +17,7 @@ from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.decide import Policy, Verdict
-from replication.feedlines import read_line, write_entity
+from replication.feedlines import read_line, write_copy
 from replication.incoming import Incoming, why_invalid
 from tests.integration.conftest import Node
 from tests.integration.federation import digest_rows, execute, start_member
@@ -146,7 +146,7 @@ async def test_what_is_hostile_is_set_aside_and_the_rest_flows(member: Node) -> 
         entity("/messagegroups/spoof", epoch=1, xid="/messagegroups/other"),
         entity("/messagegroups/name", **{"Self Made": 1}),
     ]
-    as_line = write_entity(entity("/messagegroups/nul", name="x"))
+    as_line = write_copy(entity("/messagegroups/nul", name="x"))
     hostile += [
         copy
         for line in (
