@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import NamedTuple
 
 from catalog.model.digest import BUCKETS
@@ -72,10 +73,7 @@ def plan_of(catalogs: Sequence[SurveyedCatalog], *, verify: bool) -> BucketPlan:
 def differing(fingerprints: Sequence[Fingerprints]) -> list[int]:
     """The buckets on which not all catalogs agree, in order."""
     used = set().union(*fingerprints)
-    empty = (0, 0)
-    return sorted(
-        bucket for bucket in used if len({each.get(bucket, empty) for each in fingerprints}) > 1
-    )
+    return sorted(b for b in used if len({each.get(b, (0, 0)) for each in fingerprints}) > 1)
 
 
 def cover(buckets: Iterable[int], fingerprints: Fingerprints, slack: int) -> list[BucketRange]:
@@ -90,12 +88,8 @@ def cover(buckets: Iterable[int], fingerprints: Fingerprints, slack: int) -> lis
 
 
 def _is_small_gap(start: int, stop: int, fingerprints: Fingerprints, slack: int) -> bool:
-    total = 0
-    for bucket in range(start, stop):
-        total += fingerprints.get(bucket, (0, 0))[0]
-        if total > slack:
-            return False
-    return True
+    counts = (fingerprints.get(bucket, (0, 0))[0] for bucket in range(start, stop))
+    return all(total <= slack for total in accumulate(counts))
 
 
 def split(
@@ -117,8 +111,6 @@ def split(
 
 def _largest(catalogs: Sequence[SurveyedCatalog]) -> Fingerprints:
     """The fingerprint with the greatest count of each bucket: it decides on the cost."""
-    largest: dict[int, tuple[int, int]] = {}
-    for catalog in catalogs:
-        for bucket, fingerprint in catalog.fingerprints.items():
-            largest[bucket] = max(fingerprint, largest.get(bucket, (0, 0)))
-    return largest
+    found = [catalog.fingerprints for catalog in catalogs]
+    buckets = set().union(*found)
+    return {bucket: max(each.get(bucket, (0, 0)) for each in found) for bucket in buckets}

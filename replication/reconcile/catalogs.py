@@ -69,7 +69,13 @@ def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog:
     try:
         handshake, links, digests = remote.call(_ask)
         buckets = orjson.loads(digests.body)
-        _check_version(remote.name, handshake["digestversion"], buckets["digestversion"])
+        for version in (handshake["digestversion"], buckets["digestversion"]):
+            if version != DIGEST_VERSION:
+                raise ReconcileError(
+                    f"Catalog {remote.name} computes digests of version {version}, "
+                    f"this job compares version {DIGEST_VERSION}.",
+                    "Bring both to the same version of Concord first.",
+                )
         return SurveyedCatalog(
             remote=remote,
             authority=handshake["authority"],
@@ -106,20 +112,8 @@ def _check_given(remotes: Sequence[RemoteCatalog]) -> None:
             f"Two catalogs have the same name: {', '.join(names)}.", "Give each its own name."
         )
     if not 2 <= len(remotes) <= MOST_CATALOGS:
-        raise ReconcileError(
-            f"{len(remotes)} catalogs were given.",
-            f"Give at least two and at most {MOST_CATALOGS}.",
-        )
-
-
-def _check_version(name: str, *versions: int) -> None:
-    for version in versions:
-        if version != DIGEST_VERSION:
-            raise ReconcileError(
-                f"Catalog {name} computes digests of version {version}, "
-                f"this job compares version {DIGEST_VERSION}.",
-                "Bring both to the same version of Concord first.",
-            )
+        hint = f"Give at least two and at most {MOST_CATALOGS}."
+        raise ReconcileError(f"{len(remotes)} catalogs were given.", hint)
 
 
 def _check_identities(catalogs: Sequence[SurveyedCatalog]) -> None:

@@ -124,10 +124,8 @@ class FindingsFrame:
     frame: DataFrame
 
     def counts(self) -> Counts:
-        return _counts(
-            (row["finding"], row["catalog"], row["count"])
-            for row in self.frame.groupBy("finding", "catalog").count().collect()
-        )
+        rows = self.frame.groupBy("finding", "catalog").count().collect()
+        return _counts((row["finding"], row["catalog"], row["count"]) for row in rows)
 
     def samples(self, most: int) -> dict[FindingName, tuple[Difference, ...]]:
         return {
@@ -137,10 +135,8 @@ class FindingsFrame:
         }
 
     def _first(self, finding: FindingName, most: int) -> DataFrame:
-        ordered = self.frame.where(F.col("finding") == finding).orderBy(
-            "authority", "origin", "catalog"
-        )
-        return ordered.limit(most)
+        found = self.frame.where(F.col("finding") == finding)
+        return found.orderBy("authority", "origin", "catalog").limit(most)
 
     def authorities(self) -> dict[str, frozenset[str]]:
         pairs = self._repairable().select("catalog", "authority").distinct().collect()
@@ -181,9 +177,6 @@ def _by_catalog(pairs: Iterator[tuple[str, str]]) -> dict[str, frozenset[str]]:
 
 
 def _schema() -> pa.Schema:
-    def type_of(name: str) -> pa.DataType:
-        if name in _INTEGERS:
-            return pa.int64()
-        return pa.bool_() if name in _FLAGS else pa.string()
-
-    return pa.schema([(field.name, type_of(field.name)) for field in fields(Difference)])
+    types = dict.fromkeys(_INTEGERS, pa.int64()) | dict.fromkeys(_FLAGS, pa.bool_())
+    names = [field.name for field in fields(Difference)]
+    return pa.schema([(name, types.get(name, pa.string())) for name in names])

@@ -63,7 +63,13 @@ def run_reconcile(
         spark_errors(),
         _compared(session, plan, lambda: sleep(settle_seconds), stages) as compared,
     ):
-        outcomes = _repair(compared, plan, stages) if repair else None
+        outcomes = None
+        if repair:
+            with stages.stage("repair", "repairing"):
+                remotes = [catalog.remote for catalog in plan.catalogs]
+                outcomes = repair_catalogs(
+                    compared.findings, plan.topology, remotes, stages.progress
+                )
         summary = _summary(startedat, plan, compared, outcomes, report, stages)
         if report:
             write_report(report, summary, compared.findings)
@@ -94,14 +100,6 @@ def _compared(
         return
     with compare(spark, plan, settle, stages) as compared:
         yield compared
-
-
-def _repair(
-    compared: CatalogComparison, plan: BucketPlan, stages: Stages
-) -> tuple[RepairOutcome, ...]:
-    with stages.stage("repair", "repairing"):
-        remotes = [catalog.remote for catalog in plan.catalogs]
-        return repair_catalogs(compared.findings, plan.topology, remotes, stages.progress)
 
 
 def _summary(

@@ -18,8 +18,7 @@ CALL_SECONDS = 600.0
 RETRY = Retry(attempts=3, backoff=Backoff(initial=0.5, factor=2, cap=60, jitter=0.5))
 
 _HINTS = {
-    401: "Give a token for this catalog that has the role replicator.",
-    403: "Give a token for this catalog that has the role replicator.",
+    **dict.fromkeys((401, 403), "Give a token for this catalog that has the role replicator."),
     404: "Check that the URL is the base URL of a Concord node that offers replication.",
     410: "Start the job again: the catalog no longer keeps the requested state.",
 }

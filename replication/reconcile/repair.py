@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -28,9 +28,20 @@ class RepairOutcome:
     """
 
     catalog: str
-    requested: int
-    verdicts: Mapping[str, int]
-    unresolved: tuple[str, ...]
+    requested: int = 0
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    unresolved: tuple[str, ...] = ()
+
+    def plus(
+        self, requested: int, verdicts: Mapping[str, int], unresolved: Sequence[str]
+    ) -> RepairOutcome:
+        counts = Counter(self.verdicts) + Counter(verdicts)
+        return RepairOutcome(
+            catalog=self.catalog,
+            requested=self.requested + requested,
+            verdicts=dict(sorted(counts.items())),
+            unresolved=(*self.unresolved, *unresolved)[:MOST_UNRESOLVED],
+        )
 
 
 def repair(
@@ -47,12 +58,13 @@ def repair(
     Raises:
         ReconcileError: a catalog refuses, or can't be reached; earlier repairs stay.
     """
-    tallies = {remote.name: _Tally(Counter(), []) for remote in remotes}
+    outcomes = {remote.name: RepairOutcome(catalog=remote.name) for remote in remotes}
     for remote, origins in _in_order(findings, topology, remotes):
         while batch := list(islice(origins, MOST_PER_REQUEST)):
             progress(f"{remote.name} fetches {len(batch)} origins again")
-            tallies[remote.name].add(len(batch), *_request(remote, batch))
-    return tuple(tally.outcome(name) for name, tally in tallies.items() if tally.requested)
+            answer = _request(remote, batch)
+            outcomes[remote.name] = outcomes[remote.name].plus(len(batch), *answer)
+    return tuple(outcome for outcome in outcomes.values() if outcome.requested)
 
 
 def _in_order(
@@ -88,23 +100,3 @@ def _text(unresolved: Any) -> str:
     if isinstance(unresolved, Mapping):
         return f"{unresolved.get('authority')} {unresolved.get('origin')}"
     return str(unresolved)
-
-
-@dataclass(slots=True)
-class _Tally:
-    verdicts: Counter[str]
-    unresolved: list[str]
-    requested: int = 0
-
-    def add(self, requested: int, verdicts: Mapping[str, int], unresolved: list[str]) -> None:
-        self.requested += requested
-        self.verdicts.update(verdicts)
-        self.unresolved += unresolved
-
-    def outcome(self, name: str) -> RepairOutcome:
-        return RepairOutcome(
-            catalog=name,
-            requested=self.requested,
-            verdicts=dict(sorted(self.verdicts.items())),
-            unresolved=tuple(self.unresolved[:MOST_UNRESOLVED]),
-        )

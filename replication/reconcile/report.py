@@ -25,7 +25,6 @@ FINDINGS_FILE = "findings.parquet"
 SUMMARY_FILE = "summary.json"
 REPORT_FILE = "report.html"
 SUCCESS_FILE = "_SUCCESS"
-_SHORT = 12
 
 MEANINGS: Mapping[FindingName, str] = {
     "missing": "The authority has the entity, and a catalog that should carry it does not.",
@@ -154,10 +153,6 @@ def render(summary: ReconcileSummary) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["short"] = _short
+    environment.filters["short"] = lambda digest: f"{digest[:12]}…" if digest else ""
     template = environment.get_template("report.html.jinja")
     return template.render(summary=summary, meanings=MEANINGS, repairable=REPAIRABLE)
-
-
-def _short(digest: str | None) -> str:
-    return f"{digest[:_SHORT]}…" if digest else ""

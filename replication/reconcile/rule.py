@@ -26,6 +26,7 @@ from replication.reconcile.topology import Coverage, Topology
 CODES: dict[FindingName, int] = {name: code for code, name in enumerate(FINDINGS, 1)}
 NO_FINDING = 0
 NO_OWNER = -1
+Hint = Callable[[DataFrame], DataFrame]
 
 KEY = ["h1", "h2"]
 _COMPARED = ("epoch", "deleted", "fp")
@@ -178,10 +179,9 @@ def _owner(topology: Topology) -> Column:
 
 def _expected(topology: Topology) -> Column:
     """A mask of the catalogs that are supposed to hold the origin, one bit each."""
+    none = F.lit(0).cast("bigint")
     bits = (
-        F.when(_is_covered(coverage), F.lit(1 << position).cast("bigint")).otherwise(
-            F.lit(0).cast("bigint")
-        )
+        F.when(_is_covered(coverage), F.lit(1 << position).cast("bigint")).otherwise(none)
         for position, coverage in enumerate(topology.coverage)
     )
     return reduce(lambda mask, bit: mask.bitwiseOR(bit), bits)
@@ -207,12 +207,11 @@ def _reference(topology: Topology) -> Column:
 
 
 def _of_reference(name: str, topology: Topology) -> Column:
-    return F.coalesce(
-        *(
-            F.when(F.col("reference") == catalog, F.col(f"{name}_{catalog}"))
-            for catalog in range(len(topology.names))
-        )
+    copies = (
+        F.when(F.col("reference") == catalog, F.col(f"{name}_{catalog}"))
+        for catalog in range(len(topology.names))
     )
+    return F.coalesce(*copies)
 
 
 def described(rows: DataFrame, found: DataFrame, topology: Topology, *, is_few: bool) -> DataFrame:
@@ -220,7 +219,7 @@ def described(rows: DataFrame, found: DataFrame, topology: Topology, *, is_few: 
 
     If they are few, every worker gets all of them, so that no row has to move.
     """
-    hint = F.broadcast if is_few else _unchanged
+    hint: Hint = F.broadcast if is_few else lambda frame: frame
     copies = rows.join(hint(found.select(*KEY).distinct()), KEY, "left_semi")
     reference = copies.select(
         *KEY,
@@ -237,13 +236,7 @@ def described(rows: DataFrame, found: DataFrame, topology: Topology, *, is_few: 
     return _with_names(_with_rivals(full, rows, hint), topology)
 
 
-def _unchanged(frame: DataFrame) -> DataFrame:
-    return frame
-
-
-def _with_rivals(
-    full: DataFrame, rows: DataFrame, hint: Callable[[DataFrame], DataFrame]
-) -> DataFrame:
+def _with_rivals(full: DataFrame, rows: DataFrame, hint: Hint) -> DataFrame:
     """`full` with the first other authority that holds the xid of a missing or collided copy.
 
     A missing copy with a rival is collided.

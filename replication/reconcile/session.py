@@ -108,8 +108,7 @@ def spark_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        cause = error_in(str(error))
-        if cause is not None:
+        if cause := error_in(str(error)):
             raise cause from error
         raise ReconcileError(
             f"Spark failed: {str(error).strip().splitlines()[0]}",
@@ -121,10 +120,8 @@ def _start(master: str, rows: int) -> SparkSession:
     builder = SparkSession.builder.appName("concord reconcile")
     if master:
         builder = builder.master(master)
-    for name, value in settings(master, rows).items():
-        builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        return builder.config(map={**settings(master, rows)}).getOrCreate()
     except PySparkException as error:
         raise ReconcileError(
             f"Spark does not start: {error}.",
@@ -171,15 +168,14 @@ def java_home(directory: Path) -> Path:
     Raises:
         ReconcileError: neither is installed in a version that Spark runs on.
     """
-    packaged = _packaged_java()
-    if packaged is not None and _java_version(packaged / "bin" / "java") in SUPPORTED_JAVA:
+    packaged, system = _packaged_java(), _system_java()
+    if packaged is not None and _is_supported(packaged / "bin" / "java"):
         launcher = directory / "bin" / "java"
         launcher.parent.mkdir(parents=True)
         launcher.write_text(_LAUNCHER.format(java=packaged / "bin" / "java"))
         launcher.chmod(0o755)
         return directory
-    system = _system_java()
-    if system is not None and _java_version(system / "bin" / "java") in SUPPORTED_JAVA:
+    if system is not None and _is_supported(system / "bin" / "java"):
         return system
     raise ReconcileError(
         "Spark needs Java 17, 21 or 25, and none was found.",
@@ -201,12 +197,12 @@ def _system_java() -> Path | None:
     return Path(java).resolve().parents[1] if java else None
 
 
-def _java_version(java: Path) -> int | None:
+def _is_supported(java: Path) -> bool:
     try:
         shown = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
         )
     except OSError:
-        return None
+        return False
     found = re.search(r'version "(?:1\.)?(\d+)', shown.stderr)
-    return int(found[1]) if found else None
+    return found is not None and int(found[1]) in SUPPORTED_JAVA
