@@ -131,11 +131,7 @@ class LinkRunner:
             await self._pause(1, None)
 
     async def _shake_hands(self) -> tuple[Flow, str | None]:
-        """Ask the source for its identity; a cursor is valid only for the instance that gave it.
-
-        Raises:
-            ClientError: among other reasons, the source is this node, or claims its authority.
-        """
+        """Ask the source for its identity; a cursor is valid only for the instance that gave it."""
         source = await shake_hands(self._peer)
         if why_own(self._resources.context, source):
             raise ClientError(
@@ -204,11 +200,7 @@ class LinkRunner:
         return brought.cursor
 
     async def _retry_conflicts(self, flow: Flow) -> None:
-        """Retry conflicts: their causes may be gone.
-
-        Raises:
-            _SnapshotNeeded: there may be more conflicts than were recorded, and a reason to retry.
-        """
+        """Retry conflicts, whose causes may be gone, or all copies if not all were recorded."""
         now, requested = asyncio.get_running_loop().time(), self._requested
         interval = self._resources.context.settings.pull_interval_seconds
         if requested == self._retried and now - self._retried_at < interval:

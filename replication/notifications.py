@@ -58,7 +58,6 @@ async def ensure_subscription(flow: Flow, subscription: str | None) -> str:
     """Make sure that the source has an active subscription that wakes this link.
 
     Args:
-        flow: the link and its source.
         subscription: the id of the one so far, if there was one.
 
     Returns:

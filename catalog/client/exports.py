@@ -147,20 +147,15 @@ class ExportCalls(EntityCalls):
         """The parts to export, and the parts to read for that.
 
         A type is read as a whole if most of its groups are this node's, else group by group.
-
-        Raises:
-            ClientError: a named part is of another authority.
         """
         wanted: list[ExportPart] = []
         asked: list[ExportPart] = []
         for part in parts:
             if len(part.names) == 1:
-                found = [
-                    (ExportPart((part.plural, id)), g) async for id, g in self.items(part.path)
-                ]
-                own = [each for each, group in found if not is_replica(group)]
+                groups = [item async for item in self.items(part.path)]
+                own = [ExportPart((part.plural, id)) for id, g in groups if not is_replica(g)]
                 wanted += own
-                asked += [part] if 2 * len(own) > len(found) else own
+                asked += [part] if 2 * len(own) > len(groups) else own
                 continue
             group = await self.get("/" + "/".join(part.names[:2]))
             if is_replica(group):

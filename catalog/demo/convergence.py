@@ -90,7 +90,6 @@ async def _show_arrival(demo: Demo) -> None:
 
 
 async def _show_events(demo: Demo, held: Holdings) -> None:
-    """Expect an event at the subscriber for every entity at the hub."""
     count = await demo.subscriber.wait_for({row.xid for row in held.values()})
     demo.screen.done(f"the subscriber received {count:,} events; the last of them:")
     for event in demo.subscriber.events[-3:]:
@@ -105,7 +104,7 @@ async def holdings(client: Client) -> Holdings:
 async def expected_holdings(federation: Federation) -> Holdings:
     """The rows that every follower should have: all that eu and us control."""
     found: dict[tuple[str, str], DigestRow] = {}
-    for name in ("eu", "us"):
+    for name in REGIONS:
         held = await holdings(federation.client(name))
         found |= {origin: row for origin, row in held.items() if origin[0] == federation[name].url}
     return found

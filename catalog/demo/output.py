@@ -17,8 +17,6 @@ class Unexpected(Exception):
 
     def __init__(self, expected: str, seen: str) -> None:
         super().__init__(f"Expected {expected}; seen: {seen}.")
-        self.expected = expected
-        self.seen = seen
 
 
 def expect(holds: bool, expected: str, seen: str) -> None:

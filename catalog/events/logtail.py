@@ -126,7 +126,10 @@ class Tail:
         if entries and end == self._end:
             self._entries += entries
             self._end = entries[-1].position
-            self._trim()
+            surplus = len(self._entries) - self._size
+            if surplus > self._size:
+                self._begin = self._entries[surplus - 1].position
+                del self._entries[:surplus]
             await self._wake(entries)
         return len(entries)
 
@@ -168,12 +171,6 @@ class Tail:
             changes = await read_changes(connection, position, limit)
             render = await self._dialect.renderer(connection, changes, self._source)
             return [LogEntry(each.position, partial(render, each)) for each in changes]
-
-    def _trim(self) -> None:
-        surplus = len(self._entries) - self._size
-        if surplus > self._size:
-            self._begin = self._entries[surplus - 1].position
-            del self._entries[:surplus]
 
 
 def _is_concerned(concerns: Concerns, entries: Sequence[LogEntry]) -> bool:

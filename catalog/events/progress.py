@@ -95,15 +95,12 @@ class ProgressWriter:
                     async with self._database.pool.acquire() as connection:
                         await save_progress(connection, due)
             except BaseException:
-                self._put_back(due)
+                for progress in due:
+                    later = self._unsaved.get(progress.id)
+                    self._unsaved[progress.id] = _merged(progress, later) if later else progress
                 raise
             self._saved.set()
             return len(due)
-
-    def _put_back(self, due: Iterable[Progress]) -> None:
-        for progress in due:
-            later = self._unsaved.get(progress.id)
-            self._unsaved[progress.id] = progress if later is None else _merged(progress, later)
 
 
 def _merged(earlier: Progress, later: Progress) -> Progress:

@@ -83,12 +83,13 @@ def _follow(
     if target is None:
         return False
     before = dict(coverage[target])
+    scope = frozenset(path.rstrip("/") for path in link.scope) or WHOLE_CATALOG
     for authority, offered in _offered(link, positions, catalogs, coverage).items():
         if authority == catalogs[target].authority:
             continue
         hops = offered.hops + 1
         held = coverage[target].get(authority, Coverage(frozenset(), hops))
-        carried = held.subtrees | _intersection(offered.subtrees, _scope(link))
+        carried = held.subtrees | _intersection(offered.subtrees, scope)
         coverage[target][authority] = Coverage(carried, min(held.hops, hops))
     return coverage[target] != before
 
@@ -113,10 +114,6 @@ def _offered(
     compared = [catalog.authority for catalog in catalogs]
     named: Iterable[str] = compared if "*" in admitted else admitted
     return dict.fromkeys(named, Coverage(WHOLE_CATALOG, 1))
-
-
-def _scope(link: ReportedLink) -> Subtrees:
-    return frozenset(path.rstrip("/") for path in link.scope) or WHOLE_CATALOG
 
 
 def _intersection(some: Subtrees, others: Subtrees) -> Subtrees:
