@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from catalog.rules.domainrules import DomainRules
-from catalog.rules.fault import EntityLookup, Fault, Rule, Subject
-from catalog.rules.referencerules import DomainReference, references_of
+from catalog.rules.fault import Fault, Subject
+from catalog.rules.referencerules import references_of
 
-__all__ = [
-    "DomainReference",
-    "DomainRules",
-    "EntityLookup",
-    "Fault",
-    "Rule",
-    "Subject",
-    "references_of",
-]
+__all__ = ["DomainRules", "Fault", "Subject", "references_of"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from catalog.model.schema import Attribute, Model
+from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.rules.endpointrules import check_endpoint
 from catalog.rules.fault import EntityLookup, Fault, Subject
-from catalog.rules.messagerules import check_message, check_messagegroup
+from catalog.rules.messagerules import check_message, check_selectors
 from catalog.rules.referencerules import check_bases, check_format, check_references
 
 _Check = Callable[[Subject, EntityLookup], Iterator[Fault]]
@@ -17,7 +17,7 @@ _Check = Callable[[Subject, EntityLookup], Iterator[Fault]]
 # A type of a model belongs to a domain if it has these attributes; it may have others.
 _GROUPS: Mapping[str, tuple[frozenset[str], _Check]] = {
     "endpoints": (frozenset({"usage", "protocol"}), check_endpoint),
-    "messagegroups": (frozenset({"envelope", "protocol"}), check_messagegroup),
+    "messagegroups": (frozenset({"envelope", "protocol"}), check_selectors),
 }
 _MESSAGE = frozenset({"envelope", "protocol", "dataschemauri"})
 
@@ -35,7 +35,7 @@ class DomainRules:
             return [*check_message(subject, lookup), *check_bases(subject, lookup)]
         names, check = _GROUPS.get(xid.groups, (frozenset(), None))
         kind = self.model.group_type(xid.groups) if xid.kind == "group" else None
-        if check is None or kind is None or not _has(kind.attributes, names):
+        if check is None or kind is None or not names <= kind.attributes.keys():
             return []
         return [*check(subject, lookup)]
 
@@ -48,8 +48,4 @@ class DomainRules:
         if xid.resources != "messages" or xid.kind != "version":
             return False
         kind = self.model.resource_type(xid.groups, xid.resources)
-        return kind is not None and _has(kind.attributes, _MESSAGE)
-
-
-def _has(attributes: Mapping[str, Attribute], names: frozenset[str]) -> bool:
-    return names <= attributes.keys()
+        return kind is not None and kind.attributes.keys() >= _MESSAGE

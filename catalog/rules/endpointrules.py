@@ -46,7 +46,6 @@ CONSUMERGROUP_MISSING = Rule("consumergroup_missing", ACKS_RANGE.source)
 CONSUMERGROUP_MISPLACED = Rule("consumergroup_misplaced", ACKS_RANGE.source)
 CONSUMPTION_MISPLACED = Rule("consumption_misplaced", ACKS_RANGE.source)
 
-_BOTH = frozenset({"subscriber", "consumer"})
 _WITH_BOTH = frozenset({"amqp", "mqtt", "nats"})
 _SCHEMES = {
     "http": ("http", "https"),
@@ -62,32 +61,23 @@ _NATS_WILDCARD = re.compile(r"(?:^|\.)[*>](?:\.|$)")
 def check_endpoint(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
     """Check all rules of an endpoint, but those of its references."""
     protocol = family(subject.text("protocol"))
-    yield from _usage(subject, protocol)
+    usage = subject.attributes.get("usage")
+    given = usage if isinstance(usage, list) else []
+    roles = frozenset(each for each in given if isinstance(each, str))
+    if usage == []:
+        yield USAGE_EMPTY.broken("/usage", "It is empty; name subscriber, consumer or producer.")
+    if len(roles) > 1 and not (roles == {"subscriber", "consumer"} and protocol in _WITH_BOTH):
+        yield USAGE_COMBINATION.broken(
+            "/usage",
+            "Make an endpoint for each role, with one channel: subscriber and consumer go "
+            "together over MQTT, AMQP and NATS only.",
+        )
     yield from _description(subject)
     options = subject.attributes.get(OPTIONS)
     if isinstance(options, dict):
         yield from _addresses(protocol, options)
         yield from _authorization(options)
-        yield from _options(protocol, _roles(subject), options)
-
-
-def _roles(subject: Subject) -> frozenset[str]:
-    usage = subject.attributes.get("usage")
-    given = usage if isinstance(usage, list) else []
-    return frozenset(each for each in given if isinstance(each, str))
-
-
-def _usage(subject: Subject, protocol: str) -> Iterator[Fault]:
-    usage = subject.attributes.get("usage")
-    if usage == []:
-        yield USAGE_EMPTY.broken("/usage", "It is empty; name subscriber, consumer or producer.")
-    roles = _roles(subject)
-    if len(roles) < 2 or (roles == _BOTH and protocol in _WITH_BOTH):
-        return
-    hint = "subscriber and consumer go together over MQTT, AMQP and NATS only"
-    yield USAGE_COMBINATION.broken(
-        "/usage", f"Make an endpoint for each role, with one channel: {hint}."
-    )
+        yield from _options(protocol, roles, options)
 
 
 def _description(subject: Subject) -> Iterator[Fault]:
@@ -170,7 +160,11 @@ def _options(protocol: str, roles: frozenset[str], options: Mapping[str, Any]) -
             yield from check_headers("headers", options.get("headers"), is_http=True)
         case "mqtt":
             yield from _filtered(options, "topic", "sharedsubscriptiongroup", _MQTT_WILDCARD)
-            yield from _shared_group(text(options.get("sharedsubscriptiongroup")))
+            if "/" in text(options.get("sharedsubscriptiongroup")):
+                yield SHARED_GROUP_MALFORMED.broken(
+                    pointer(OPTIONS, "sharedsubscriptiongroup"),
+                    "Give the name alone, without $share and slashes.",
+                )
         case "nats":
             yield from _filtered(options, "subject", "queuegroup", _NATS_WILDCARD)
         case "kafka":
@@ -196,14 +190,6 @@ def _filtered(
         yield GROUP_WITHOUT_FILTER.broken(
             pointer(OPTIONS, group),
             f"A group subscribes to a {filter}; add one, or leave the group out.",
-        )
-
-
-def _shared_group(name: str) -> Iterator[Fault]:
-    if "/" in name:
-        yield SHARED_GROUP_MALFORMED.broken(
-            pointer(OPTIONS, "sharedsubscriptiongroup"),
-            "Give the name alone, without $share and slashes.",
         )
 
 

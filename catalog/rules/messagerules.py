@@ -49,20 +49,19 @@ _TOPICS = ("topic", "topic_name", "subject", "response_topic", "reply-to")
 
 def check_message(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
     """Check all rules of a version of a message definition, but those of its references."""
+    group = lookup.find(subject.xid.group) or Subject(xid=subject.xid.group, attributes={})
     yield from _payload(subject)
-    yield from _group(subject, lookup)
+    yield from check_selectors(subject, lookup)
+    yield from _group(subject, group)
     if subject.text("envelope").lower() == CLOUDEVENTS_ENVELOPE:
         yield from _cloudevent(subject)
     options = subject.attributes.get(OPTIONS)
     if isinstance(options, dict):
-        yield from _options(_protocol(subject, lookup), options)
+        yield from _options(subject.text("protocol") or group.text("protocol"), options)
 
 
-def check_messagegroup(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
-    yield from _selectors(subject)
-
-
-def _selectors(subject: Subject) -> Iterator[Fault]:
+def check_selectors(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
+    """Check the attributes of a message group or message that select its other attributes."""
     envelope = subject.attributes.get("envelope")
     if isinstance(envelope, str) and not _NAME_AND_VERSION.fullmatch(envelope):
         yield ENVELOPE_MALFORMED.broken(
@@ -79,7 +78,7 @@ def _payload(subject: Subject) -> Iterator[Fault]:
             "/dataschema", "There is a dataschemauri, too; keep one of both."
         )
     format = subject.attributes.get("dataschemaformat")
-    if given and format is None and not _has_base(subject):
+    if given and format is None and not any(map(subject.text, BASES)):
         yield DATASCHEMAFORMAT_MISSING.broken(
             pointer(given[0]),
             "The format of the schema is unknown; name it as dataschemaformat.",
@@ -96,18 +95,11 @@ def _payload(subject: Subject) -> Iterator[Fault]:
         )
 
 
-def _has_base(subject: Subject) -> bool:
-    return any(subject.text(name) for name in BASES)
-
-
-def _group(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
+def _group(subject: Subject, group: Subject) -> Iterator[Fault]:
     """Check that a message has the envelope and protocol of its group, if the group has any."""
-    yield from _selectors(subject)
-    group = lookup.find(subject.xid.group)
-    if group is None:
-        return
     own, wanted = subject.text("envelope"), group.text("envelope")
-    if own and wanted and not _is_within(own.lower(), wanted.lower()):
+    # It may be more precise than the group's (endpoint/spec.md, "envelope").
+    if own and wanted and not f"{own}/".lower().startswith(f"{wanted}/".lower()):
         yield ENVELOPE_DIFFERS.broken(
             "/envelope", f'All messages here have the envelope of their group, "{wanted}".'
         )
@@ -116,11 +108,6 @@ def _group(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
         yield PROTOCOL_DIFFERS.broken(
             "/protocol", f'All messages here have the protocol of their group, "{wanted}".'
         )
-
-
-def _is_within(name: str, wanted: str) -> bool:
-    """Whether an envelope is the group's, or more precise (endpoint/spec.md, "envelope")."""
-    return name == wanted or name.startswith(f"{wanted}/")
 
 
 def _cloudevent(subject: Subject) -> Iterator[Fault]:
@@ -154,11 +141,6 @@ def _differ(subject: Subject, own: str, stated: str) -> bool:
     return own.partition(";")[0].strip().lower() != stated.partition(";")[0].strip().lower()
 
 
-def _protocol(subject: Subject, lookup: EntityLookup) -> str:
-    group = lookup.find(subject.xid.group)
-    return subject.text("protocol") or (group.text("protocol") if group else "")
-
-
 def _options(name: str, given: Mapping[str, Any]) -> Iterator[Fault]:
     protocol = protocol_of(name)
     if protocol is None:
@@ -180,7 +162,10 @@ def _options(name: str, given: Mapping[str, Any]) -> Iterator[Fault]:
         case "kafka":
             yield from _kafka(given)
         case "mqtt":
-            yield from _mqtt(given)
+            qos = given.get("qos")
+            if isinstance(qos, int) and qos not in (0, 1, 2):
+                message = f"{qos} is no quality of service; it is 0, 1 or 2."
+                yield QOS_INVALID.broken(pointer(OPTIONS, "qos"), message)
 
 
 def _http(options: Mapping[str, Any]) -> Iterator[Fault]:
@@ -216,11 +201,3 @@ def _is_base64(value: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return True
-
-
-def _mqtt(options: Mapping[str, Any]) -> Iterator[Fault]:
-    qos = options.get("qos")
-    if isinstance(qos, int) and qos not in (0, 1, 2):
-        yield QOS_INVALID.broken(
-            pointer(OPTIONS, "qos"), f"{qos} is no quality of service; it is 0, 1 or 2."
-        )

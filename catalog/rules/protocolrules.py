@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from catalog.messages.message import pointer
-from catalog.rules.fault import Fault, Rule, has_placeholder, is_blank, text
+from catalog.rules.fault import Fault, Rule, as_object, has_placeholder, is_blank, text
 
 OPTIONS = "protocoloptions"
 
@@ -21,7 +21,7 @@ _DEFAULTS = {"amqp": "amqp/1.0", "mqtt": "mqtt/5.0"}
 
 
 def family(protocol: str) -> str:
-    """The name of a protocol without its version, in lower case."""
+    """The name of a protocol or format without its version, in lower case."""
     return protocol.partition("/")[0].strip().lower()
 
 
@@ -33,22 +33,19 @@ def normal_protocol(protocol: str) -> str:
     return _DEFAULTS.get(protocol.strip().lower(), protocol.strip().lower())
 
 
-def named_entries(section: Any) -> Iterator[tuple[str | int, Any]]:
-    """The place and the name of each header, in a map or an array."""
-    if isinstance(section, dict):
-        yield from ((name, name) for name in section)
-    elif isinstance(section, list):
-        for place, entry in enumerate(section):
-            yield place, entry.get("name") if isinstance(entry, dict) else None
-
-
 def check_headers(name: str, section: Any, *, is_http: bool = False) -> Iterator[Fault]:
     """Check that header names are not empty, and that those of HTTP are tokens.
 
     Args:
         name: the name of the section in the protocol's options.
+        section: a map by the names, or an array of objects with names.
     """
-    for place, header in named_entries(section):
+    headers: dict[Any, Any] = {}
+    if isinstance(section, dict):
+        headers = {header: header for header in section}
+    elif isinstance(section, list):
+        headers = {place: as_object(entry).get("name") for place, entry in enumerate(section)}
+    for place, header in headers.items():
         at = pointer(OPTIONS, name, place)
         if not isinstance(header, str):
             continue

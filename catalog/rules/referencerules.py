@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from catalog.messages.definition import BASES
 from catalog.messages.message import pointer
 from catalog.messages.referencetargets import reference_targets
 from catalog.model.xid import Xid
 from catalog.rules.fault import EntityLookup, Fault, Rule, Subject, text
-from catalog.rules.protocolrules import OPTIONS
+from catalog.rules.protocolrules import OPTIONS, family
 
 BASEMESSAGE_CIRCULAR = Rule("basemessage_circular", 'message/spec.md, "basemessage"')
 REFERENCE_DANGLING = Rule(
@@ -98,17 +97,13 @@ def check_bases(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
     if base is not None and base.xid == subject.xid:
         shown = ", ".join(str(xid.resource) for xid in (*chain[1:], subject.xid))
         yield BASEMESSAGE_CIRCULAR.broken(
-            pointer(_name_of_base(subject)),
+            pointer(next(filter(subject.text, BASES))),
             f"It is among its own bases: {shown}. Remove one of them.",
         )
 
 
-def _name_of_base(subject: Subject) -> str:
-    return next(name for name in BASES if subject.text(name))
-
-
 def _base_of(subject: Subject, lookup: EntityLookup) -> Subject | None:
-    value = next((subject.text(name) for name in BASES if subject.text(name)), "")
+    value = next(filter(None, map(subject.text, BASES)), "")
     found = (lookup.find(target.xid) for target in reference_targets(value, lookup.bases))
     return next((base for base in found if base is not None and base.xid.vid), None)
 
@@ -117,18 +112,11 @@ def check_format(subject: Subject, lookup: EntityLookup) -> Iterator[Fault]:
     """Check that `dataschemaformat` is the format of the schema that is referred to."""
     own = subject.text("dataschemaformat")
     for name in ("dataschemauri", "dataschemaxid"):
-        found = (
-            lookup.find(target.xid)
-            for target in reference_targets(subject.text(name), lookup.bases)
-        )
-        schema = next((each for each in found if each is not None), None)
-        wanted: Any = schema.text("format") if schema is not None else ""
-        if own and wanted and _name(own) != _name(wanted):
+        targets = reference_targets(subject.text(name), lookup.bases)
+        schema = next(filter(None, (lookup.find(target.xid) for target in targets)), None)
+        wanted = schema.text("format") if schema is not None else ""
+        if own and wanted and family(own) != family(wanted):
             yield FORMAT_DIFFERS.broken(
                 "/dataschemaformat", f'It says "{own}" where the schema itself says "{wanted}".'
             )
             return
-
-
-def _name(format: str) -> str:
-    return format.partition("/")[0].strip().lower()
