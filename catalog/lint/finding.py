@@ -10,7 +10,7 @@ Severity = Literal["error", "warning", "note"]
 _MEMBERS = ("file", "line", "pointer", "subject", "severity", "rule", "message", "source")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A finding about a document; an error would be refused by a catalog, or break readers.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.lint.declaredentities import DeclaredEntities
@@ -20,18 +20,13 @@ from catalog.model.xid import Xid
 from catalog.rules import DomainRules, Subject, references_of
 from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, DocumentChecker
 
-BASE_UNUSABLE = "base_unusable"
-DECLARED_TWICE = "declared_twice"
-NOT_CHECKED = "not_checked"
-REFERENCE_ELSEWHERE = "reference_elsewhere"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintBase:
     """The state that documents are compared with, such as a catalog or a git revision.
 
     Args:
-        name: its URL or revision.
+        name: its URL or revision; empty if there is nothing to compare with.
         documents: its entities.
         is_former: it is the former state of the documents, so entities that they lack are gone.
         absent: the xids of groups that certainly do not exist.
@@ -39,9 +34,9 @@ class LintBase:
         urls: of the catalog's root, without a trailing slash.
     """
 
-    name: str
-    documents: Sequence[DeclaredEntities]
-    is_former: bool
+    name: str = ""
+    documents: Sequence[DeclaredEntities] = ()
+    is_former: bool = False
     absent: frozenset[str] = frozenset()
     authorities: dict[str, str] = field(default_factory=dict)
     urls: tuple[str, ...] = ()
@@ -55,13 +50,13 @@ class Linter:
         documents: in the order of their import.
         configuration: the model, and the supported checks.
         checker: checks documents by their formats.
-        base: the state that they are compared with, if any.
+        base: the state that they are compared with.
     """
 
     documents: Sequence[DeclaredEntities]
     configuration: Configuration
     checker: DocumentChecker
-    base: LintBase | None = None
+    base: LintBase = field(default_factory=LintBase)
     _findings: list[Finding] = field(default_factory=list)
 
     async def run(self) -> list[Finding]:
@@ -81,63 +76,58 @@ class Linter:
             self._findings += self._unchecked(after.memory.entities[xid])
         self._findings += self._elsewhere(after, lookup)
         self._findings += self._twice()
-        if self.base is not None:
-            changes = PublishedChanges(
-                before=before.memory,
-                after=after.memory,
-                model=self.configuration.model,
-                capabilities=self.configuration.capabilities,
-                checker=self.checker,
-                gone=gone,
-            )
-            self._findings += [each async for each in self._changed(changes, after)]
+        changes = PublishedChanges(
+            before=before.memory,
+            after=after.memory,
+            model=self.configuration.model,
+            capabilities=self.configuration.capabilities,
+            checker=self.checker,
+            gone=gone,
+        )
+        async for finding in changes.find(self._declared() & after.memory.entities.keys()):
+            self._findings.append(self._place(finding))
         return self._findings
 
     async def _in_force(self) -> LintedCatalog:
         catalog = LintedCatalog(configuration=self.configuration)
-        for document in self.base.documents if self.base is not None else ():
+        for document in self.base.documents:
             for violation in await catalog.apply(document.groups, AcceptingChecker()):
-                assert self.base is not None
-                self._findings.append(
-                    Finding(
-                        severity="note",
-                        rule=BASE_UNUSABLE,
-                        subject=violation.subject,
-                        message=f"Nothing was compared with this in {self.base.name}, since "
-                        f"it is faulty there: {violation.title}",
-                    )
+                message = (
+                    f"Nothing was compared with this in {self.base.name}, since "
+                    f"it is faulty there: {violation.title}"
                 )
-        for xid, authority in self.base.authorities.items() if self.base is not None else ():
+                self._findings.append(
+                    Finding("note", "base_unusable", message, subject=violation.subject)
+                )
+        for xid, authority in self.base.authorities.items():
             if (entity := catalog.memory.entities.get(xid)) is not None:
                 catalog.memory.add(replace(entity, authority=authority))
         return catalog
 
     def _gone(self, after: LintedCatalog) -> frozenset[str]:
         """The xids of entities that only the former state of the documents had."""
-        if self.base is None or not self.base.is_former:
+        if not self.base.is_former:
             return frozenset()
-        here = self._declared()
         bodies = [body for document in self.documents for body in document.bodies.items()]
         # A resource without `versions` stands for its default one.
         plain = [Xid.parse(xid) for xid, body in bodies if not body.get("versions")]
         found = (after.memory.version(xid) for xid in plain if xid.kind == "resource")
         implied = {each.xid for each in found if each is not None}
         before = {xid for document in self.base.documents for xid in document.pointers}
-        return frozenset(before - here - implied)
+        return frozenset(before - self._declared() - implied)
 
     def _declared(self) -> set[str]:
         return {xid for document in self.documents for xid in document.pointers}
 
     def _lookup(self, after: LintedCatalog, gone: frozenset[str]) -> KnownEntities:
-        declared, base = self._declared(), self.base
+        declared = self._declared()
         here = declared | after.memory.entities.keys() - {"/"}
-        groups = {str(Xid.parse(xid).group) for xid in here}
         return KnownEntities(
             memory=after.memory,
             declared=declared,
-            groups=frozenset(groups).union(base.absent if base is not None else ()),
+            groups=self.base.absent.union(str(Xid.parse(xid).group) for xid in here),
             gone=gone,
-            bases=base.urls if base is not None else (),
+            bases=self.base.urls,
         )
 
     def _place(self, finding: Finding, *steps: str) -> Finding:
@@ -153,44 +143,33 @@ class Linter:
     def _broken(
         self, rules: DomainRules, subject: Subject, lookup: KnownEntities
     ) -> Iterator[Finding]:
-        found = rules.examine(subject, lookup) + rules.examine_references(subject, lookup)
-        for fault in found:
-            finding = Finding(
-                severity="warning",
-                rule=fault.rule.name,
-                subject=str(subject.xid),
-                message=fault.message,
-                source=fault.rule.source,
-            )
+        for fault in rules.examine(subject, lookup) + rules.examine_references(subject, lookup):
+            rule, xid = fault.rule, str(subject.xid)
+            finding = Finding("warning", rule.name, fault.message, subject=xid, source=rule.source)
             yield self._place(finding, fault.pointer)
 
     def _unchecked(self, entity: Entity) -> Iterator[Finding]:
         for name in (FORMAT, COMPATIBILITY):
             reason = entity.attributes.get(f"{name}reason")
             if entity.kind == "version" and entity.attributes.get(name) is False and reason:
-                finding = Finding(
-                    severity="note", rule=NOT_CHECKED, subject=entity.xid, message=f"{reason}."
-                )
-                yield self._place(finding)
+                yield self._place(Finding("note", "not_checked", f"{reason}.", subject=entity.xid))
 
     def _elsewhere(self, after: LintedCatalog, lookup: KnownEntities) -> Iterator[Finding]:
         """Count the references to groups that are unknown here, by file and group."""
         found: Counter[tuple[str, str]] = Counter()
         for xid in sorted(after.written - {"/"}):
             subject = _subject(after.memory.entities[xid])
-            place = self._place(Finding(severity="note", rule="", message="", subject=xid))
+            place = self._place(Finding("note", "", "", subject=xid))
             for reference in references_of(subject, lookup):
                 if lookup.groups.isdisjoint(str(target.group) for target in reference.targets):
                     found[place.file, str(reference.targets[0].group)] += 1
         for (file, group), count in found.items():
             what = "A reference leads" if count == 1 else f"{count} references lead"
-            yield Finding(
-                severity="note",
-                rule=REFERENCE_ELSEWHERE,
-                file=file,
-                message=f"{what} to {group}, which is in none of these documents; --against with "
-                "the URL of a catalog looks there.",
+            message = (
+                f"{what} to {group}, which is in none of these documents; --against with "
+                "the URL of a catalog looks there."
             )
+            yield Finding("note", "reference_elsewhere", message, file=file)
 
     def _twice(self) -> Iterator[Finding]:
         """Find entities that documents declare differently, since the last import would win."""
@@ -202,21 +181,11 @@ class Linter:
                     continue
                 model = self.configuration.model
                 if other.own_of(xid, model) != document.own_of(xid, model):
-                    yield Finding(
-                        severity="warning",
-                        rule=DECLARED_TWICE,
-                        file=document.file,
-                        subject=xid,
-                        pointer=at,
-                        message=f"{other.file} declares it differently; the order would decide. "
-                        "Declare it in one document.",
+                    message = (
+                        f"{other.file} declares it differently; the order would decide. "
+                        "Declare it in one document."
                     )
-
-    async def _changed(
-        self, changes: PublishedChanges, after: LintedCatalog
-    ) -> AsyncIterator[Finding]:
-        async for finding in changes.find(self._declared() & after.memory.entities.keys()):
-            yield self._place(finding)
+                    yield Finding("warning", "declared_twice", message, document.file, xid, at)
 
 
 def _subject(entity: Entity) -> Subject:
@@ -234,14 +203,8 @@ def _refused(document: DeclaredEntities, violation: XRegistryError) -> Finding:
     at = document.pointer_to(violation.subject)
     steps = _steps(violation.arguments.get("name", "")) if entity_of(violation) else []
     text = f"{violation.title} {violation.detail}".strip()
-    return Finding(
-        severity="error",
-        rule=violation.name,
-        file=document.file,
-        subject=violation.subject,
-        pointer=at + pointer(*steps),
-        message=text,
-    )
+    at += pointer(*steps)
+    return Finding("error", violation.name, text, document.file, violation.subject, at)
 
 
 def _steps(path: str) -> list[str | int]:
@@ -250,7 +213,4 @@ def _steps(path: str) -> list[str | int]:
         steps, _ = read_path(path)
     except ValueError:
         return []
-    found = (
-        s.name if isinstance(s, Key) else s.number for s in steps if isinstance(s, Key | Index)
-    )
-    return list(found)
+    return [s.name if isinstance(s, Key) else s.number for s in steps if isinstance(s, Key | Index)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from catalog.lint.finding import Finding
+from catalog.lint.finding import Finding, Severity
 from catalog.lint.memorycatalog import MemoryCatalog
 from catalog.model.capabilities import Capabilities
 from catalog.model.entity import Entity
@@ -19,8 +19,6 @@ from catalog.model.schema import Model, ResourceType
 from catalog.writing.compatibilitycheck import DIRECTIONS
 from catalog.writing.formatcheck import DocumentChecker
 
-VERSION_CHANGED = "version_changed"
-VERSION_REMOVED = "version_removed"
 _SOURCE = 'core/spec.md, "compatibility Attribute"'
 
 
@@ -57,25 +55,20 @@ class PublishedChanges:
     async def _compare(self, older: Entity, rule: str, kind: ResourceType) -> Finding | None:
         newer = self.after.entities[older.xid]
         if older.xid in self.gone:
-            return Finding(
-                severity="warning",
-                rule=VERSION_REMOVED,
-                subject=older.xid,
-                message=f'Versions of this {kind.singular} are to be compatible ("{rule}"), and '
-                "this one has readers: keep it beside those that follow it.",
-                source=_SOURCE,
+            message = (
+                f'Versions of this {kind.singular} are to be compatible ("{rule}"), and '
+                "this one has readers: keep it beside those that follow it."
             )
+            return Finding("warning", "version_removed", message, subject=older.xid, source=_SOURCE)
         if self._is_same(older, newer, kind):
             return None
         fault = await self._fault(older, newer, rule)
-        return Finding(
-            severity="error" if fault else "warning",
-            rule=VERSION_CHANGED,
-            subject=older.xid,
-            message=f"A published version is changed in place{fault or ''}: leave it as it was, "
-            f'and add a version after it ("{rule}").',
-            source=_SOURCE,
+        message = (
+            f"A published version is changed in place{fault}: leave it as it was, "
+            f'and add a version after it ("{rule}").'
         )
+        severity: Severity = "error" if fault else "warning"
+        return Finding(severity, "version_changed", message, subject=older.xid, source=_SOURCE)
 
     def _is_same(self, older: Entity, newer: Entity, kind: ResourceType) -> bool:
         names = ("format", f"{kind.singular}url")

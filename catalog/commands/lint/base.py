@@ -30,11 +30,6 @@ class LintBaseError(CommandError):
     """A catalog whose model this program does not understand."""
 
 
-def is_catalog(against: str) -> bool:
-    """Whether the value of --against is a catalog's URL, not a revision."""
-    return against.startswith(("http://", "https://"))
-
-
 def base_at(revision: str, arguments: Sequence[str], configuration: Configuration) -> LintBase:
     """The documents at a revision, without those that cannot be read.
 

@@ -83,13 +83,24 @@ async def _lint(
     arguments: list[str], against: str | None, model: str | None, *, migrate: bool
 ) -> list[Finding]:
     from catalog.client import Client
-    from catalog.commands.lint.base import base_at, base_in, configuration_of, is_catalog
+    from catalog.commands.documentpaths import document_paths
+    from catalog.commands.lint.base import base_at, base_in, configuration_of
+    from catalog.configuring.initialmodel import InitialModelUnusable, initial_model
+    from catalog.documents.serialization import STDIN
     from catalog.formats import Checker
+    from catalog.lint.lintedcatalog import CAPABILITIES
     from catalog.lint.linter import Linter
 
-    paths = _paths(arguments)
-    configuration = await _configuration(model)
-    if against is None or not is_catalog(against):
+    paths = document_paths(arguments)
+    for path in paths:
+        if path != STDIN and not path.exists():
+            raise CommandError(f"{path} does not exist.")
+    try:
+        configuration = await initial_model("default" if model is None else model)
+    except InitialModelUnusable as error:
+        raise CommandError(f"The model cannot be used: {error}") from error
+    configuration = replace(configuration, capabilities=CAPABILITIES)
+    if against is None or not against.startswith(("http://", "https://")):
         documents, findings = _read(paths, configuration, migrate=migrate)
         base = None if against is None else base_at(against, arguments, configuration)
     else:
@@ -99,32 +110,11 @@ async def _lint(
             documents, findings = _read(paths, configuration, migrate=migrate)
             base = await base_in(client, documents, configuration)
     async with Checker() as checker:
-        findings += await Linter(
-            documents=documents, configuration=configuration, checker=checker, base=base
-        ).run()
+        linter = Linter(documents=documents, configuration=configuration, checker=checker)
+        if base is not None:
+            linter.base = base
+        findings += await linter.run()
     return with_lines(findings, paths)
-
-
-def _paths(arguments: Sequence[str]) -> list[Path]:
-    from catalog.commands.documentpaths import document_paths
-    from catalog.documents.serialization import STDIN
-
-    paths = document_paths(arguments)
-    for path in paths:
-        if path != STDIN and not path.exists():
-            raise CommandError(f"{path} does not exist.")
-    return paths
-
-
-async def _configuration(model: str | None) -> Configuration:
-    from catalog.configuring.initialmodel import InitialModelUnusable, initial_model
-    from catalog.lint.lintedcatalog import CAPABILITIES
-
-    try:
-        configuration = await initial_model("default" if model is None else model)
-    except InitialModelUnusable as error:
-        raise CommandError(f"The model cannot be used: {error}") from error
-    return replace(configuration, capabilities=CAPABILITIES)
 
 
 def _read(
@@ -142,9 +132,7 @@ def _read(
             read = read_document(path, migrate=migrate)
         except SourceFileError as error:
             message = f"{error.message} {error.hint}".strip()
-            findings.append(
-                Finding(severity="error", rule="no_document", message=message, file=str(path))
-            )
+            findings.append(Finding("error", "no_document", message, file=str(path)))
             continue
         documents.append(DeclaredEntities.of(str(path), read.groups, configuration.model))
         findings += _find_older(str(path), read)
@@ -156,22 +144,14 @@ def _find_older(file: str, document: DocumentFile) -> Iterator[Finding]:
     from catalog.lint.finding import Finding
 
     for loss in document.losses:
-        yield Finding(
-            severity="error",
-            rule="lost",
-            message=f"A catalog would not keep this: {loss.reason}.",
-            file=file,
-            pointer=loss.pointer,
-        )
+        message = f"A catalog would not keep this: {loss.reason}."
+        yield Finding("error", "lost", message, file=file, pointer=loss.pointer)
     counts = Counter(rewrite.rule.text for rewrite in document.older)
     for rewrite in document.older:
         if count := counts.pop(rewrite.rule.text, 0):
             more = f" ({count} times)" if count > 1 else ""
-            yield Finding(
-                severity="warning",
-                rule="older_edition",
-                message=f"This is of an older edition{more}: {rewrite.rule.text}. `concord import "
-                "--migrate` rewrites it, and so does `concord lint --migrate`.",
-                file=file,
-                pointer=rewrite.pointer,
+            message = (
+                f"This is of an older edition{more}: {rewrite.rule.text}. `concord import "
+                "--migrate` rewrites it, and so does `concord lint --migrate`."
             )
+            yield Finding("warning", "older_edition", message, file=file, pointer=rewrite.pointer)
