@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
 from json import dumps
@@ -52,21 +51,15 @@ app = typer.Typer(
         f"clients of a node: the one at --url or CONCORD_URL. {EXIT_CODES}"
     ),
 )
-app.add_typer(import_app)
-app.add_typer(apply_app)
-app.add_typer(export.app)
-app.add_typer(get.app)
-app.add_typer(delete.app)
-app.add_typer(lint_app)
-app.add_typer(validate.app)
-app.add_typer(links.app, name="link", short_help="Follow other catalogs.")
-app.add_typer(model.model_app, name="model", short_help="Show and replace a model.")
-app.add_typer(
-    model.capabilities_app,
-    name="capabilities",
-    short_help="Show and change what a node can do.",
-)
-app.add_typer(subscriptions.app, name="subscription", short_help="Send changes as events.")
+for single in (import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app):
+    app.add_typer(single)
+for name, group, short_help in (
+    ("link", links.app, "Follow other catalogs."),
+    ("model", model.model_app, "Show and replace a model."),
+    ("capabilities", model.capabilities_app, "Show and change what a node can do."),
+    ("subscription", subscriptions.app, "Send changes as events."),
+):
+    app.add_typer(group, name=name, short_help=short_help)
 
 
 def main() -> None:
@@ -118,14 +111,7 @@ def serve(
 
     Example: concord serve --port 8081 --data-dir ./second
     """
-    flags = {
-        "host": host,
-        "port": port,
-        "data_dir": data_dir,
-        "database_url": database_url,
-        "public_url": public_url,
-    }
-    settings = _settings({name: value for name, value in flags.items() if value is not None})
+    settings = _settings({name: value for name, value in locals().items() if value is not None})
     _serve(settings)
 
 
@@ -170,7 +156,9 @@ def _explain(error: Exception, settings: Settings) -> None:
     from catalog.store.connections import DatabaseUnusable
     from catalog.store.server import EmbeddedPostgresError
 
-    cause = next(_leaves(error))
+    cause = error
+    while isinstance(cause, ExceptionGroup):
+        cause = cause.exceptions[0]
     if isinstance(cause, AddressInUse):
         reason = os.strerror(getattr(cause.__cause__, "errno", None) or errno.EADDRINUSE)
         fail(
@@ -187,14 +175,6 @@ def _explain(error: Exception, settings: Settings) -> None:
     if isinstance(cause, DatabaseUnusable):
         fail(f"The database cannot be used: {cause}.", "Check CONCORD_DATABASE_URL.")
     raise error
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error
 
 
 def _settings(values: dict[str, Any]) -> Settings:

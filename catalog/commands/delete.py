@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,9 +36,6 @@ class DeletionTarget:
 
     xid: Xid
     epoch: int | None
-
-    def covers(self, other: DeletionTarget) -> bool:
-        return f"{other.xid}/".startswith(f"{self.xid}/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +118,9 @@ def _parse_all(texts: Sequence[str], epoch: int | None) -> list[DeletionTarget]:
         if len(targets) > 1 or targets[0].epoch is not None:
             fail("--epoch goes with one XID.", "Give each its own like this: XID=EPOCH.")
         return [DeletionTarget(xid=targets[0].xid, epoch=epoch)]
-    for place, one in enumerate(targets):
-        for other in targets[place + 1 :]:
-            if one.covers(other) or other.covers(one):
-                fail(f"{one.xid} and {other.xid} overlap.", "Name each entity only once.")
+    for one, other in combinations(targets, 2):
+        if f"{other.xid}/".startswith(f"{one.xid}/") or f"{one.xid}/".startswith(f"{other.xid}/"):
+            fail(f"{one.xid} and {other.xid} overlap.", "Name each entity only once.")
     return targets
 
 
@@ -166,11 +163,6 @@ async def _delete_all(
 
 
 async def _find(client: Client, target: DeletionTarget) -> FoundTarget:
-    """Read the state of a target.
-
-    Raises:
-        Refused: it does not exist.
-    """
     xid = target.xid
     is_resource = xid.kind == "resource"
     shown = await client.entity(str(xid), inline=["meta"] if is_resource else [])

@@ -80,18 +80,13 @@ def add(
     link = on_node(url, lambda client: client.add_link(definition, force=force))
     if as_json:
         print_json(link)
-    else:
-        _print_added(link)
-
-
-def _print_added(link: dict[str, Any]) -> None:
-    id, source, found = cell(link["id"]), cell(link["source"]), link.get("found")
-    if found is None:
-        out.print(
-            f"Link [bold]{id}[/] is added to follow {source}; its source was not asked who it is."
-        )
         return
-    out.print(f"Link [bold]{id}[/] follows {source}.")
+    shown, found = f"Link [bold]{cell(link['id'])}[/]", link.get("found")
+    source = cell(link["source"])
+    if found is None:
+        out.print(f"{shown} is added to follow {source}; its source was not asked who it is.")
+        return
+    out.print(f"{shown} follows {source}.")
     entities = found.get("entities")
     counted = "" if entities is None else f", {entities} entities"
     versions = f"{found['software']}, digests of version {found['digestversion']}"

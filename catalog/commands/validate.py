@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_STANDARD_INPUT = "-"
-_WHOLE = "the message"
-
 
 @app.command()
 def validate(
@@ -75,7 +72,7 @@ def validate(
 
 def _read(file: Path) -> bytes:
     try:
-        text = sys.stdin.buffer.read() if str(file) == _STANDARD_INPUT else file.read_bytes()
+        text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         orjson.loads(text)
     except OSError as error:
         fail(f"{file} cannot be read: {error.strerror}.")
@@ -88,10 +85,8 @@ async def _ask(client: Client, body: bytes, message: str) -> Any:
     from catalog.client import Refused
 
     if not message.startswith("/"):
-        fail(
-            f"{message} is no xid.",
-            "It looks like this: /messagegroups/shop/messages/order.placed",
-        )
+        hint = "It looks like this: /messagegroups/shop/messages/order.placed"
+        fail(f"{message} is no xid.", hint)
     try:
         return await client.validate(message, body)
     except Refused as refused:
@@ -105,7 +100,8 @@ def _show(answer: Any) -> None:
     if answer["violations"]:
         shown = table("where", "rule", "detail")
         for one in answer["violations"]:
-            shown.add_row(cell(one["pointer"] or _WHOLE), cell(one["rule"]), cell(one["detail"]))
+            where = one["pointer"] or "the message"
+            shown.add_row(cell(where), cell(one["rule"]), cell(one["detail"]))
         out.print(shown)
     for one in answer["unchecked"]:
         uri = f" ({cell(one['uri'])})" if "uri" in one else ""

@@ -108,10 +108,26 @@ def apply(
     could not do its work. With --dry-run: 0 equal; 1 different; 2 the changes could not be found
     out.
     """
-    options = _options(prune, scopes, set_name, allow_empty, check_epochs)
+    from catalog.commands.apply.requests import ApplyOptions
+    from catalog.commands.documentfile import read_documents
+
+    if scopes and not prune:
+        fail("--scope limits what --prune deletes.", "Add --prune, or leave --scope out.")
+    if scopes and set_name:
+        fail("A set owns all entities that its applies wrote.", "Leave --scope out.")
+    options = ApplyOptions(
+        prune=prune,
+        scopes=tuple(scopes or ()),
+        set=set_name,
+        allow_empty=allow_empty,
+        check_epochs=check_epochs,
+    )
 
     async def applied(client: Client) -> ApplyResult:
-        documents = _read(paths, migrate, keep_unknown, allow_empty)
+        documents = read_documents(
+            paths, migrate=migrate, keep_unknown=keep_unknown, allow_empty=allow_empty
+        )
+        refuse_losses(documents)
         requests = await _requests(client, documents, options)
         if dry_run or (prune and not yes):
             preview = await _send(client, requests, dry_run=True)
@@ -154,51 +170,7 @@ def diff(
     Exit codes: 0 equal; 1 different; 2 the difference could not be found out, for instance since
     the documents break a rule.
     """
-    apply(
-        paths=paths,
-        prune=prune,
-        scopes=scopes,
-        set_name=set_name,
-        dry_run=True,
-        allow_empty=allow_empty,
-        migrate=migrate,
-        keep_unknown=keep_unknown,
-        check_epochs=check_epochs,
-        quiet=quiet,
-        verbose=verbose,
-        as_json=as_json,
-        url=url,
-    )
-
-
-def _options(
-    prune: bool, scopes: list[str] | None, set_name: str, allow_empty: bool, check_epochs: bool
-) -> ApplyOptions:
-    from catalog.commands.apply.requests import ApplyOptions
-
-    if scopes and not prune:
-        fail("--scope limits what --prune deletes.", "Add --prune, or leave --scope out.")
-    if scopes and set_name:
-        fail("A set owns all entities that its applies wrote.", "Leave --scope out.")
-    return ApplyOptions(
-        prune=prune,
-        scopes=tuple(scopes or ()),
-        set=set_name,
-        allow_empty=allow_empty,
-        check_epochs=check_epochs,
-    )
-
-
-def _read(
-    paths: list[str], migrate: bool, keep_unknown: bool, allow_empty: bool
-) -> list[DocumentFile]:
-    from catalog.commands.documentfile import read_documents
-
-    documents = read_documents(
-        paths, migrate=migrate, keep_unknown=keep_unknown, allow_empty=allow_empty
-    )
-    refuse_losses(documents)
-    return documents
+    apply(**locals(), dry_run=True)
 
 
 async def _requests(

@@ -28,7 +28,7 @@ class ImportState(StrEnum):
     UNSENT = "not sent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ImportResult:
     """The result of importing one document.
 
@@ -42,9 +42,8 @@ class ImportResult:
         is_interrupted: the import ended for a reason that is not in the document.
     """
 
-    file: str
-    state: ImportState
     document: DocumentFile
+    state: ImportState = ImportState.UNSENT
     counts: Mapping[str, int] = field(default_factory=dict)
     written: int = 0
     violations: tuple[Violation, ...] = ()
@@ -53,6 +52,10 @@ class ImportResult:
     set_aside: tuple[SetAside, ...] = ()
     notes: tuple[Mapping[str, str], ...] = ()
     is_interrupted: bool = False
+
+    @property
+    def file(self) -> str:
+        return str(self.document.path)
 
     @property
     def is_imported(self) -> bool:
@@ -90,9 +93,9 @@ class ImportResult:
             ],
             "setaside": members_of(self.set_aside, "pointer", "reason"),
             "violations": violations_as_json(self.violations),
-            "leftout": list(self.left_out),
-            "leftalone": list(self.left_alone),
-            "notes": list(self.notes),
+            "leftout": self.left_out,
+            "leftalone": self.left_alone,
+            "notes": self.notes,
         }
 
 
@@ -144,8 +147,7 @@ def _interrupted(documents: Sequence[DocumentFile], error: ClientError) -> Itera
     first = ImportState.DOUBTFUL if error.is_doubtful else ImportState.REFUSED
     states = chain([first], repeat(ImportState.UNSENT))
     for document, state in zip(documents, states, strict=False):
-        file = str(document.path)
-        yield ImportResult(file=file, state=state, document=document, is_interrupted=True)
+        yield ImportResult(document=document, state=state, is_interrupted=True)
 
 
 async def _owners(client: Client, result: ImportResult) -> dict[str, str]:
@@ -185,80 +187,41 @@ async def import_document(
         ClientError: the node cannot be reached, or refuses for a reason of its own.
     """
     groups = DocumentGroups(document.groups, model or await client.model())
-    attempt = _Attempt(document, groups, keep_going=keep_going and not document.losses)
-    while not attempt.is_over:
+    result = ImportResult(document=document)
+    while result.state is ImportState.UNSENT:
         try:
-            attempt.finish(
-                await client.import_groups(
-                    groups.members, overwrite=overwrite, dry_run=bool(document.losses)
-                )
+            answer = await client.import_groups(
+                groups.members, overwrite=overwrite, dry_run=bool(document.losses)
             )
         except Refused as refused:
-            attempt.reduce(refused)
-    return attempt.result()
+            if refused.problem.status != 400:
+                raise
+            found = refused.problem.violations
+            if not _reduce(result, groups, found, keep_going=keep_going and not document.losses):
+                result.state = ImportState.REFUSED
+        else:
+            result.notes = tuple(answer.get("notes", ()))
+            result.state = ImportState.REFUSED if document.losses else ImportState.IMPORTED
+    if result.is_imported:
+        result.counts = groups.counts()
+        result.written = answer.get("created", 0) + answer.get("updated", 0)
+    else:
+        result.left_out, result.left_alone, result.set_aside = (), (), ()
+    return result
 
 
-class _Attempt:
-    """The import of one document, and the parts that were removed since the node refused them."""
-
-    def __init__(self, document: DocumentFile, groups: DocumentGroups, *, keep_going: bool) -> None:
-        self._document = document
-        self._groups = groups
-        self._keep_going = keep_going
-        self._state = ImportState.UNSENT
-        self._violations: list[Violation] = []
-        self._left_out: list[str] = []
-        self._left_alone: list[str] = []
-        self._set_aside: list[SetAside] = []
-        self._written = 0
-        self._notes: list[Mapping[str, str]] = []
-
-    @property
-    def is_over(self) -> bool:
-        return self._state is not ImportState.UNSENT
-
-    def finish(self, answer: Mapping[str, Any]) -> None:
-        """Take the answer of a node that accepted the groups."""
-        self._state = ImportState.REFUSED if self._document.losses else ImportState.IMPORTED
-        self._written = int(answer.get("created", 0)) + int(answer.get("updated", 0))
-        self._notes = answer.get("notes", [])
-
-    def reduce(self, refused: Refused) -> None:
-        """Remove the parts that the node refused, or end the attempt.
-
-        Raises:
-            Refused: for a reason that is not in the document.
-        """
-        if refused.problem.status != 400:
-            raise refused
-        violations = refused.problem.violations
-        replicas = [each for each in violations if self._is_replica_in_both(each)]
-        if left_alone := self._groups.remove(replicas):
-            self._left_alone += left_alone
-            return
-        if self._document.keeps_unknown and (moved := self._groups.set_aside(violations)):
-            self._set_aside += moved
-            return
-        self._violations += violations
-        removed = self._groups.remove(violations) if self._keep_going else []
-        self._left_out += removed
-        if not removed:
-            self._state = ImportState.REFUSED
-
-    def _is_replica_in_both(self, violation: Violation) -> bool:
-        return violation.name == "readonly" and self._groups.are_replicas(violation.subject)
-
-    def result(self) -> ImportResult:
-        is_imported = self._state is ImportState.IMPORTED
-        return ImportResult(
-            file=str(self._document.path),
-            state=self._state,
-            document=self._document,
-            counts=self._groups.counts() if is_imported else {},
-            written=self._written if is_imported else 0,
-            violations=tuple(dict.fromkeys(self._violations)),
-            left_out=tuple(self._left_out) if is_imported else (),
-            left_alone=tuple(self._left_alone) if is_imported else (),
-            set_aside=tuple(self._set_aside) if is_imported else (),
-            notes=tuple(self._notes),
-        )
+def _reduce(
+    result: ImportResult, groups: DocumentGroups, found: Sequence[Violation], *, keep_going: bool
+) -> bool:
+    """Remove the parts of a document that the node refused; whether there are any."""
+    replicas = [v for v in found if v.name == "readonly" and groups.are_replicas(v.subject)]
+    if left_alone := groups.remove(replicas):
+        result.left_alone += tuple(left_alone)
+        return True
+    if result.document.keeps_unknown and (moved := groups.set_aside(found)):
+        result.set_aside += tuple(moved)
+        return True
+    result.violations = tuple(dict.fromkeys((*result.violations, *found)))
+    removed = tuple(groups.remove(found) if keep_going else ())
+    result.left_out += removed
+    return bool(removed)
