@@ -88,14 +88,22 @@ def own_attributes(entity: Mapping[str, Any]) -> Members:
 def _resource(plural: str, key: str, resource: Members, edition: str) -> Members:
     own = own_attributes({name: value for name, value in resource.items() if name != "versions"})
     versions = resource.get("versions")
-    if not isinstance(versions, dict):
-        return _itself(plural, key, own, own, edition)
-    shown = _default_attributes(plural, own, versions) if edition in ("0.4", "0.5") else {}
-    written = _itself(plural, key, own, shown | own, edition)
-    written["versions"] = {
-        id: _version(plural, id, own_attributes(version), edition)
-        for id, version in versions.items()
-    }
+    repeated: Members = {}
+    if isinstance(versions, dict) and edition in ("0.4", "0.5"):
+        repeated = _default_attributes(plural, own, versions)
+    rewrite = rewrite_message if plural == "messages" else rewrite_schema
+    written = _older(plural, repeated | own, plural.removesuffix("s"), edition)
+    part = _part(written)
+    rewrite(part, key)
+    _keep_differing(written, part.members, own)
+    if isinstance(versions, dict):
+        written["versions"] = {}
+        for id, version in versions.items():
+            own = own_attributes(version)
+            written["versions"][id] = older = _older(plural, own, "version", edition)
+            part = _part({"versions": {id: older}})
+            rewrite(part, "")
+            _keep_differing(older, part.members["versions"][id], own)
     return written
 
 
@@ -106,23 +114,6 @@ def _default_attributes(plural: str, own: Members, versions: Members) -> Members
     default = own_attributes(versions[id]) if isinstance(id, str) and id in versions else {}
     hidden = _OF_VERSIONS | (DOCUMENT_ATTRIBUTES if plural == "schemas" else frozenset())
     return {name: value for name, value in default.items() if name not in hidden}
-
-
-def _itself(plural: str, key: str, own: Members, shown: Members, edition: str) -> Members:
-    """A resource without its versions."""
-    written = _older(plural, shown, plural.removesuffix("s"), edition)
-    part = _part(written)
-    (rewrite_message if plural == "messages" else rewrite_schema)(part, key)
-    _keep_differing(written, part.members, own)
-    return written
-
-
-def _version(plural: str, key: str, own: Members, edition: str) -> Members:
-    written = _older(plural, own, "version", edition)
-    part = _part({"versions": {key: written}})
-    (rewrite_message if plural == "messages" else rewrite_schema)(part, "")
-    _keep_differing(written, part.members["versions"][key], own)
-    return written
 
 
 def _older(plural: str, members: Members, singular: str, edition: str) -> Members:

@@ -31,11 +31,10 @@ class StatedEdition:
 def stated_edition(document: Mapping[str, Any]) -> str | None:
     """The edition that a document states; published documents often state a wrong one."""
     stated = document.get("specversion", document.get("specVersion"))
-    return next((name for name, known in SPECVERSIONS.items() if _is_same(stated, known)), None)
-
-
-def _is_same(stated: Any, known: str) -> bool:
-    return isinstance(stated, str) and stated.lower() in (known, known.removesuffix("-wip"))
+    if not isinstance(stated, str):
+        return None
+    spellings = (stated.lower(), f"{stated.lower()}-wip")
+    return next((name for name, known in SPECVERSIONS.items() if known in spellings), None)
 
 
 def is_certainly_newest(document: Mapping[str, Any]) -> bool:
@@ -45,8 +44,3 @@ def is_certainly_newest(document: Mapping[str, Any]) -> bool:
     `xid`.
     """
     return document.get("xid") == "/" and stated_edition(document) == NEWEST_EDITION
-
-
-def oldest(editions: list[str]) -> str | None:
-    """The oldest of some editions."""
-    return min(editions, key=EDITIONS.index, default=None)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import orjson
 
 from catalog.documents.editions import (
+    EDITIONS,
     NEWEST_EDITION,
     SPECVERSIONS,
     StatedEdition,
     is_certainly_newest,
-    oldest,
     stated_edition,
 )
 from catalog.documents.rewriter import (
@@ -99,14 +100,18 @@ def root_of(document: dict[str, Any]) -> dict[str, Any]:
 
 def _found(document: Mapping[str, Any], rewrites: list[Rewrite]) -> StatedEdition:
     stated = stated_edition(document)
-    rules = [rewrite.rule for rewrite in rewrites if rewrite.rule.is_evidence]
-    named = oldest([rule.edition for rule in rules if rule.edition])
-    if named is None:
+    evidence = [
+        (EDITIONS.index(rewrite.rule.edition), f"{rewrite.pointer}: {rewrite.rule.text}")
+        for rewrite in rewrites
+        if rewrite.rule.edition and rewrite.rule.is_evidence
+    ]
+    if not evidence:
         reason = f"it says so: {SPECVERSIONS[stated]}" if stated else "it has no older names"
         return StatedEdition(edition=stated or NEWEST_EDITION, reason=reason)
-    evidence = next(r for r in rewrites if r.rule.edition == named and r.rule.is_evidence)
-    edition = stated if stated in ("0.4", "0.5") and named == "0.5" else named
-    return StatedEdition(edition=edition, reason=f"{evidence.pointer}: {evidence.rule.text}")
+    oldest, reason = min(evidence, key=itemgetter(0))
+    if stated == "0.4" and EDITIONS[oldest] == "0.5":
+        return StatedEdition(edition=stated, reason=reason)
+    return StatedEdition(edition=EDITIONS[oldest], reason=reason)
 
 
 def _rewrite_groups(root: DocumentPart) -> None:
@@ -178,4 +183,5 @@ def _restore_newest(entity: DocumentPart) -> None:
             entity.drop(name, _RESTORED)
         elif name != RC4_ATTRIBUTES:
             entity.set(name, value, _RESTORED)
-    entity.rewriter.forget_left_out(f"{entity.pointer}/")
+    rewriter, within = entity.rewriter, f"{entity.pointer}/"
+    rewriter.left_out = [each for each in rewriter.left_out if not each.pointer.startswith(within)]

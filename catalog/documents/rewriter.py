@@ -66,10 +66,6 @@ class Rewriter:
     # The former pointers of members that moved, by the id of their object and their name.
     origins: dict[tuple[int, str], str] = field(default_factory=dict)
 
-    def forget_left_out(self, within: str) -> None:
-        """Forget the members below a pointer that were left out, since they are restored."""
-        self.left_out = [left for left in self.left_out if not left.pointer.startswith(within)]
-
 
 class DocumentPart:
     """An object of a document while it is rewritten.
@@ -182,7 +178,7 @@ class DocumentPart:
         """Put a value into the extension `older` of this entity, under its former names."""
         if RC4_ATTRIBUTES in self.members:
             return False
-        *path, name = _names(pointer.removeprefix(self.pointer))
+        *path, name = map(unescaped, pointer.removeprefix(self.pointer).split("/")[1:])
         owner = self.members.setdefault(OLDER, {})
         for step in path:
             owner = owner.setdefault(step, {}) if isinstance(owner, dict) else None
@@ -200,5 +196,6 @@ def escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _names(pointer: str) -> list[str]:
-    return [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
+def unescaped(step: str) -> str:
+    """The name that a step of a JSON pointer stands for."""
+    return step.replace("~1", "/").replace("~0", "~")

@@ -158,9 +158,6 @@ def _loader() -> Any:
             value = int(node.value)
             return value if -_LARGEST_INTEGER <= value < 2 * _LARGEST_INTEGER else float(value)
 
-        def construct_number(self, node: Any) -> float:
-            return float(node.value)
-
         def refuse(self, node: Any) -> None:
             self.construct_undefined(node)
 
@@ -168,7 +165,7 @@ def _loader() -> Any:
     for name, (pattern, first) in _PLAIN.items():
         Loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", pattern, first)
     Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_integer)
-    Loader.add_constructor("tag:yaml.org,2002:float", Loader.construct_number)
+    Loader.add_constructor("tag:yaml.org,2002:float", lambda _, node: float(node.value))
     for name in ("binary", "omap", "pairs", "set", "timestamp"):
         Loader.add_constructor(f"tag:yaml.org,2002:{name}", Loader.refuse)
     return Loader

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catalog.commands.console import cell, err, out, print_json
+from catalog.documents.rewriter import unescaped
 from catalog.documents.serialization import STDIN
 
 if TYPE_CHECKING:
@@ -121,8 +122,7 @@ class FileLines:
             return 0
         node, mark = self._root, self._root.start_mark
         for step in pointer.split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            found = _inside(node, name)
+            found = _inside(node, unescaped(step))
             if found is None:
                 break
             mark, node = found

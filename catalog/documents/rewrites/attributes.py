@@ -16,12 +16,10 @@ _RENAMED = {
     "modifiedOn": "modifiedat",
     "modifiedon": "modifiedat",
 }
-_TYPES = frozenset({"endpoint", "definitiongroup", "definition", "messagegroup", "message"}) | {
-    "schemagroup",
-    "schema",
-    "schemaversion",
-    "version",
-}
+_TYPES = frozenset(
+    {"endpoint", "definitiongroup", "definition", "messagegroup", "message"}
+    | {"schemagroup", "schema", "schemaversion", "version"}
+)
 _LARGEST = 2**53 - 1
 _URLS = frozenset(
     {"alternative", "authorityuri", "basemessage", "basemessageuri", "basemessageurl"}
@@ -65,7 +63,9 @@ def rewrite_entity(part: DocumentPart, key: str, singular: str) -> None:
         singular: its type, such as `message` or `version`.
     """
     leave_out_other_id(part, key, f"{singular}id")
-    _rewrite_id(part, key, f"{singular}id")
+    if part.members.get("id", key) != key:
+        part.leave_out("id", f'the entity is at "{key}", which is its id')
+    part.rename("id", f"{singular}id", _ID)
     if isinstance(kind := part.members.get("type"), str) and kind.lower() in _TYPES:
         part.drop("type", _TYPE)
     for name, value in list(part.members.items()):
@@ -110,15 +110,6 @@ def leave_out_other_id(part: DocumentPart, key: str, name: str) -> None:
     """Leave out an id that differs from the key of the entity."""
     if key and part.members.get(name) not in (None, key):
         part.leave_out(name, f'the entity is at "{key}", which is its id')
-
-
-def _rewrite_id(part: DocumentPart, key: str, name: str) -> None:
-    if "id" not in part.members:
-        return
-    if part.members["id"] != key:
-        part.leave_out("id", f'the entity is at "{key}", which is its id')
-    else:
-        part.rename("id", name, _ID)
 
 
 def lower_keys(part: DocumentPart, name: str, rule: RewriteRule) -> None:

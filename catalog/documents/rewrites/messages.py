@@ -11,10 +11,7 @@ from catalog.documents.rewrites.valuetypes import rewrite_envelope_types
 
 _SCHEMA = RewriteRule("the schema of a message is its dataschema", "0.5")
 _RENAMED = {
-    "basemessageurl": (
-        "basemessage",
-        RewriteRule("the base message is called basemessage", "rc2"),
-    ),
+    "basemessageurl": ("basemessage", RewriteRule("the base message is called basemessage", "rc2")),
     "schemaformat": ("dataschemaformat", _SCHEMA),
     "schema": ("dataschema", _SCHEMA),
     "schemauri": ("dataschemauri", _SCHEMA),
@@ -48,7 +45,9 @@ def _rewrite_content(part: DocumentPart) -> None:
     rewrite_references(part, *_REFERENCES)
     if (metadata := part.inside("envelopemetadata")) is not None:
         for name, attribute in metadata.parts():
-            _rewrite_name(attribute, name)
+            if attribute.members.get("name") == name:
+                attribute.drop("name", _NAME)
+            attribute.leave_out("name", _NAME.text)
         rewrite_envelope_types(metadata)
     rewrite_message_options(part)
 
@@ -62,24 +61,12 @@ def _rewrite_metadata(part: DocumentPart) -> None:
         part.rename("metadata", name, _METADATA)
     part.rename("protocolmetadata", "protocoloptions", _PROTOCOL_METADATA)
     envelope = part.inside("envelopemetadata")
-    if envelope is not None and _is_wrapped(envelope):
-        envelope.lift("attributes", envelope, _WRAPPED)
-
-
-def _is_wrapped(envelope: DocumentPart) -> bool:
-    """Whether `attributes` contains the attributes of an event, and is not one of them."""
-    attributes = envelope.members.get("attributes")
-    if not isinstance(attributes, dict) or not attributes or len(envelope.members) > 1:
-        return False
-    return all(isinstance(value, dict) for value in attributes.values())
-
-
-def _rewrite_name(attribute: DocumentPart, key: str) -> None:
-    """Drop a name that repeats its key; leave out any other."""
-    if attribute.members.get("name") == key:
-        attribute.drop("name", _NAME)
-    else:
-        attribute.leave_out("name", "the name of an attribute of an event is its key")
+    attributes = envelope.inside("attributes") if envelope is not None else None
+    if envelope is not None and attributes is not None and [*envelope.members] == ["attributes"]:
+        # An attribute of the event may itself be called `attributes`.
+        values = attributes.members.values()
+        if values and all(isinstance(value, dict) for value in values):
+            envelope.lift("attributes", envelope, _WRAPPED)
 
 
 def _rewrite_xref(part: DocumentPart) -> None:

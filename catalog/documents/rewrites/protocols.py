@@ -90,7 +90,9 @@ def rewrite_message_options(message: DocumentPart) -> None:
     elif kind in _PLAIN:
         options.lift("properties", options, _NESTED)
     if kind == "mqtt":
-        _rewrite_mqtt_names(options)
+        options.rename_all(lambda name: name.replace("-", "_"), _UNDERSCORES)
+        options.rename("payload_format", "payload_format_indicator", _UNDERSCORES)
+        options.rename("topic", "topic_name", _UNDERSCORES)
     for name in _GONE.get(kind, ()):
         options.leave_out(name, "messages of this protocol have no such option any more")
     for name in _PLAIN.get(kind, ()):
@@ -114,7 +116,10 @@ def _rewrite_amqp(options: DocumentPart) -> None:
             _unwrap(header, name)
     for name in _SECTIONS:
         if (section := options.inside(name)) is not None:
-            _rewrite_section(section)
+            # The name on the wire may have capitals; keys have none.
+            for key, declared in section.parts():
+                if key != key.lower() and "description" not in declared.members:
+                    declared.set("description", key, _NAME)
             lower_keys(options, name, _KEYS)
     for name in ("properties", *_SECTIONS):
         rewrite_section_types(options, name)
@@ -122,19 +127,6 @@ def _rewrite_amqp(options: DocumentPart) -> None:
 
 def _dashed(name: str) -> str:
     return name.replace("_", "-")
-
-
-def _rewrite_section(section: DocumentPart) -> None:
-    """Keep a name with capitals, as it is on the wire, in a description: keys have none."""
-    for name, declared in section.parts():
-        if name != name.lower() and "description" not in declared.members:
-            declared.set("description", name, _NAME)
-
-
-def _rewrite_mqtt_names(options: DocumentPart) -> None:
-    options.rename_all(lambda name: name.replace("-", "_"), _UNDERSCORES)
-    options.rename("payload_format", "payload_format_indicator", _UNDERSCORES)
-    options.rename("topic", "topic_name", _UNDERSCORES)
 
 
 def _unwrap(options: DocumentPart, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog.documents.rewriter import DocumentPart, RewriteRule
+from catalog.documents.rewriter import DocumentPart, RewriteRule, unescaped
 
 _NEWER = {
     "definitiongroups": ("messagegroups", "messages"),
@@ -28,7 +28,7 @@ def newer_reference(text: str) -> str:
 def message_xid(text: str) -> str:
     """The xid of a message that a reference or JSON pointer within the document leads to."""
     xid = newer_reference(text).removeprefix("#")
-    return xid.replace("~1", "/").replace("~0", "~") if text.startswith("#") else xid
+    return unescaped(xid) if text.startswith("#") else xid
 
 
 def is_message_xid(text: str) -> bool:
