@@ -92,6 +92,15 @@ def _members(owner: Mapping[str, Any], plural: str) -> Iterator[tuple[str, Mappi
             yield id, member
 
 
+def entity_of(subject: str) -> Xid | None:
+    """The entity that an error is about; not the registry."""
+    try:
+        xid = Xid.parse(subject.partition("$")[0].removesuffix("/meta"))
+    except ValueError:
+        return None
+    return xid if xid.gid else None
+
+
 def _valid(xid: Xid) -> Xid | None:
     try:
         return Xid.parse(str(xid))

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from catalog.formats import COMPATIBILITIES, FORMATS
+from catalog.lint.declaredentities import entity_of
 from catalog.lint.memorycatalog import MemoryCatalog
 from catalog.model.capabilities import offered_with
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
-from catalog.model.xid import Xid
 from catalog.writing.decide import Decider
 from catalog.writing.formatcheck import Direction, DocumentChecker
 from catalog.writing.transaction import touched_by
@@ -117,19 +117,11 @@ def _registry() -> Entity:
 
 def _leave_out(interaction: Interaction, violations: Sequence[XRegistryError]) -> bool:
     """Remove the resources and groups that violations are about; whether there are any."""
-    refused = {xid.resource if xid.rid else xid for v in violations if (xid := entity_of(v))}
+    found = filter(None, (entity_of(violation.subject) for violation in violations))
+    refused = {xid.resource if xid.rid else xid for xid in found}
     size = len(interaction.groups) + len(interaction.resources)
     interaction.groups = [each for each in interaction.groups if each.xid not in refused]
     interaction.resources = [
         each for each in interaction.resources if refused.isdisjoint({each.xid, each.xid.group})
     ]
     return len(interaction.groups) + len(interaction.resources) < size
-
-
-def entity_of(violation: XRegistryError) -> Xid | None:
-    """The entity that an error is about; not the registry."""
-    try:
-        xid = Xid.parse(violation.subject.partition("$")[0].removesuffix("/meta"))
-    except ValueError:
-        return None
-    return xid if xid.gid else None

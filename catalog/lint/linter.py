@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from catalog.lint.declaredentities import DeclaredEntities
+from catalog.lint.declaredentities import DeclaredEntities, entity_of
 from catalog.lint.finding import Finding
-from catalog.lint.lintedcatalog import AcceptingChecker, LintedCatalog, entity_of
+from catalog.lint.lintedcatalog import AcceptingChecker, LintedCatalog
 from catalog.lint.memorycatalog import KnownEntities
 from catalog.lint.publishedchanges import PublishedChanges
 from catalog.messages.message import pointer
@@ -194,14 +194,14 @@ def _subject(entity: Entity) -> Subject:
 
 def _is_left_alone(document: DeclaredEntities, violation: XRegistryError) -> bool:
     """Whether the entity is a replica in the document and in the catalog, and so not imported."""
-    xid = entity_of(violation) if isinstance(violation, Readonly) else None
+    xid = entity_of(violation.subject) if isinstance(violation, Readonly) else None
     return xid is not None and document.is_readonly(xid)
 
 
 def _refused(document: DeclaredEntities, violation: XRegistryError) -> Finding:
     """The finding for a violation, with the pointer of the attribute that it names."""
     at = document.pointer_to(violation.subject)
-    steps = _steps(violation.arguments.get("name", "")) if entity_of(violation) else []
+    steps = _steps(violation.arguments.get("name", "")) if entity_of(violation.subject) else []
     text = f"{violation.title} {violation.detail}".strip()
     at += pointer(*steps)
     return Finding("error", violation.name, text, document.file, violation.subject, at)

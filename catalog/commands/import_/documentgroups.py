@@ -11,6 +11,7 @@ from typing import Any
 from catalog.client import Violation
 from catalog.documents.losses import default_version
 from catalog.documents.rewriter import OLDER, RC4_ATTRIBUTES, escaped
+from catalog.lint.declaredentities import entity_of
 from catalog.model.dotpath import Key, read_path
 from catalog.model.xid import Xid
 
@@ -54,7 +55,7 @@ class DocumentGroups:
 
     def are_replicas(self, subject: str) -> bool:
         """Whether the document shows a resource, or every resource of a group, as read-only."""
-        xid = _xid_of(subject)
+        xid = entity_of(subject)
         if xid is None:
             return False
         group = self._group(xid)
@@ -82,7 +83,7 @@ class DocumentGroups:
 
     def _remove(self, subject: str) -> str:
         """Remove an entity, or the resource of its only version; return its xid, or nothing."""
-        xid = _xid_of(subject)
+        xid = entity_of(subject)
         if xid is None:
             return ""
         if not xid.rid:
@@ -96,7 +97,7 @@ class DocumentGroups:
         return str(xid.resource) if resources.pop(xid.rid, None) is not None else ""
 
     def _move(self, violation: Violation) -> SetAside | None:
-        xid = _xid_of(violation.subject)
+        xid = entity_of(violation.subject)
         path = _path(str(violation.args.get("name", "")))
         if xid is None or not path or path[0] in (OLDER, RC4_ATTRIBUTES):
             return None
@@ -123,15 +124,6 @@ class DocumentGroups:
             return steps, entity, entity
         stated = (entity.get("meta") or {}).get("defaultversionid")
         return steps, entity, versions[default_version(versions, stated)]
-
-
-def _xid_of(subject: str) -> Xid | None:
-    """The entity that an error is about; not the registry."""
-    try:
-        xid = Xid.parse(subject.partition("$")[0].removesuffix("/meta"))
-    except ValueError:
-        return None
-    return xid if xid.gid else None
 
 
 def _path(name: str) -> list[str]:
