@@ -78,7 +78,13 @@ def add(
 
     Example: concord subscription add --sink https://example.com/events --structured
     """
-    definition = _definition(sink, types, filters, structured=structured)
+    definition: dict[str, Any] = {"sink": sink, "protocol": "HTTP"}
+    if types:
+        definition["types"] = types
+    if filters:
+        definition["filters"] = [_filter(text) for text in filters]
+    if structured:
+        definition["protocolsettings"] = {"contentmode": "structured"}
     if interval is not None:
         definition["config"] = {"interval": interval}
     subscription = on_node(url, lambda client: client.subscribe(definition))
@@ -146,19 +152,6 @@ def listen(
     """
     parsed = [_filter(text) for text in filters or []]
     on_node(url, lambda client: _listen(client, types or [], parsed, port, as_json=as_json))
-
-
-def _definition(
-    sink: str, types: list[str] | None, filters: list[str] | None, *, structured: bool
-) -> dict[str, Any]:
-    definition: dict[str, Any] = {"sink": sink, "protocol": "HTTP"}
-    if types:
-        definition["types"] = types
-    if filters:
-        definition["filters"] = [_filter(text) for text in filters]
-    if structured:
-        definition["protocolsettings"] = {"contentmode": "structured"}
-    return definition
 
 
 def _filter(text: str) -> Any:

@@ -88,7 +88,7 @@ def _in_group(plural: str, pointer: str, group: Members) -> Iterator[tuple[str, 
             if has_messages and name == "messages":
                 yield from _references(at, resource)
             versions = resource.get("versions")
-            if isinstance(versions, dict) and versions and _are_objects(versions):
+            if isinstance(versions, dict) and 0 < len(versions) == len([*_objects(versions)]):
                 yield from _beside(at, id, resource, versions)
 
 
@@ -121,10 +121,6 @@ def _beside(
         if value != versions[default].get(name):
             reason = _BESIDE if name in versions[default] else _LACKING
             yield f"{pointer}/{escaped(name)}", value, reason
-
-
-def _are_objects(versions: Members) -> bool:
-    return all(isinstance(version, dict) for version in versions.values())
 
 
 def _objects(members: Any) -> Iterator[tuple[str, Members]]:

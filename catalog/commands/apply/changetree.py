@@ -92,15 +92,11 @@ def _details(change: Mapping[str, Any]) -> Iterator[str]:
         yield f"[dim]versions {cell(', '.join(versions))}[/]"
     values = [(".".join(value["path"]), value) for value in change.get("values", [])]
     for name in change.get("changed", []):
-        inside = [(path, value) for path, value in values if _is_within(path, name)]
+        inside = [(path, value) for path, value in values if f"{path}.".startswith(f"{name}.")]
         if not inside:
             yield cell(name)
         for path, value in inside:
             yield f"{cell(path)}: {_short(value, 'old')} → {_short(value, 'new')}"
-
-
-def _is_within(path: str, name: str) -> bool:
-    return path == name or path.startswith(f"{name}.")
 
 
 def _short(value: Mapping[str, Any], side: str) -> str:

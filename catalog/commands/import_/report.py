@@ -12,7 +12,6 @@ from catalog.commands.console import cell, err, out, sentence
 from catalog.documents.editions import NEWEST_EDITION
 
 if TYPE_CHECKING:
-    from catalog.client import Violation
     from catalog.commands.import_.importing import ImportResult
     from catalog.documents.rewriter import Rewrite
 
@@ -88,13 +87,14 @@ class ImportReport:
         if not_sent and not self._quiet:
             err.print(f"Not sent, since they describe the document itself: {', '.join(not_sent)}.")
         failed = [result for result in results if result.has_errors]
+        violations = [(result, violation) for result in failed for violation in result.violations]
         if any(r.document.is_strict and r.document.migrated.rewrites for r in failed):
             err.print("Rewrite older or misplaced attributes with --migrate.")
-        elif any(_is_about_attributes(r) and not r.document.keeps_unknown for r in failed):
+        elif any("name" in v.args and not r.document.keeps_unknown for r, v in violations):
             err.print("Keep attributes that the model refuses as an extension: --keep-unknown.")
         if any(r.subjects and not (r.is_imported or r.document.losses) for r in failed):
             err.print("Correct the document, or import the rest of it with --keep-going.")
-        if any(v.name == "mismatched_epoch" for each in failed for v in each.violations):
+        if any(violation.name == "mismatched_epoch" for _, violation in violations):
             err.print("Replace entities that have another epoch with --overwrite.")
 
     def _show_rewriting(self, result: ImportResult) -> None:
@@ -163,25 +163,18 @@ def _show_lines(lines: Iterable[str]) -> None:
 
 
 def _show_violations(result: ImportResult, owners: Mapping[str, str]) -> None:
-    replicas = [each for each in result.violations if "authority" in each.args]
-    others = [each for each in result.violations if "authority" not in each.args]
-    _show_replicas(replicas, owners)
-    verb = "broke" if result.is_imported else "breaks"
-    _show_groups(f"What {verb} a rule", [(each.subject, cell(sentence(each))) for each in others])
-
-
-def _show_replicas(violations: Iterable[Violation], owners: Mapping[str, str]) -> None:
     by_authority: dict[str, list[str]] = {}
-    for violation in violations:
-        by_authority.setdefault(str(violation.args["authority"]), []).append(violation.subject)
+    others: list[tuple[str, str]] = []
+    for violation in result.violations:
+        if "authority" in violation.args:
+            by_authority.setdefault(str(violation.args["authority"]), []).append(violation.subject)
+        else:
+            others.append((violation.subject, cell(sentence(violation))))
     for authority, subjects in by_authority.items():
         owner = owners.get(authority, authority)
         out.print(f"  Replicas, which only {cell(owner)} may change ({len(subjects)}):")
         _show_lines(subjects)
-
-
-def _is_about_attributes(result: ImportResult) -> bool:
-    return any("name" in violation.args for violation in result.violations)
+    _show_groups(f"What {'broke' if result.is_imported else 'breaks'} a rule", others)
 
 
 def _counted(counts: Mapping[str, int]) -> str:

@@ -15,7 +15,6 @@ from catalog.commands.documentpaths import SUFFIXES, document_paths
 from catalog.documents.serialization import LARGEST_BYTES, STDIN
 
 _LONGEST_SECONDS = 60
-_UNBORN = "HEAD"
 
 
 class RevisionError(CommandError):
@@ -51,7 +50,8 @@ def documents_at(revision: str, arguments: Sequence[str]) -> Iterator[list[Path]
     with TemporaryDirectory(prefix="concord-lint-") as folder:
         if commit:
             _check_out(_blobs(top, commit, wanted), top, Path(folder))
-        yield _found(Path(folder), wanted)
+        paths = document_paths([str(Path(folder, each)) for each in wanted], allow_empty=True)
+        yield [path for path in paths if path.is_file()]
 
 
 def _folder(arguments: Iterable[str]) -> Path:
@@ -68,7 +68,7 @@ def _commit(top: Path, revision: str) -> str:
     try:
         found = _git(*asked, cwd=top)
     except RevisionError as error:
-        if revision == _UNBORN and not _git("rev-list", "--all", "--max-count=1", cwd=top):
+        if revision == "HEAD" and not _git("rev-list", "--all", "--max-count=1", cwd=top):
             return ""
         raise RevisionError(
             f"git knows no revision {revision}.",
@@ -110,11 +110,6 @@ def _check_out(blobs: Iterable[_Blob], top: Path, folder: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content[at : at + blob.size])
         at += blob.size + 1
-
-
-def _found(folder: Path, wanted: Iterable[str]) -> list[Path]:
-    paths = document_paths([str(folder / argument) for argument in wanted], allow_empty=True)
-    return [path for path in paths if path.is_file()]
 
 
 def _git(*arguments: str, cwd: Path, stdin: bytes = b"") -> bytes:
