@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from catalog.documents.rewriter import DocumentPart, RewriteRule
 from catalog.documents.rewrites.attributes import trim_urls
-from catalog.documents.rewrites.protocols import rewrite_format, rewrite_message_options
+from catalog.documents.rewrites.protocols import (
+    rewrite_envelope_types,
+    rewrite_format,
+    rewrite_message_options,
+)
 from catalog.documents.rewrites.references import newer_reference, rewrite_references
 from catalog.documents.rewrites.resources import rewrite_default_version, rewrite_versions
-from catalog.documents.rewrites.valuetypes import rewrite_envelope_types
 
 _SCHEMA = RewriteRule("the schema of a message is its dataschema", "0.5")
 _RENAMED = {
