@@ -100,6 +100,5 @@ async def read_head(connection: Connection) -> Head:
     contains everything up to it."""
     row = await connection.fetchrow(_queries.head)
     return Head(
-        now=Position.end_of(row["txid"]),
-        dropped=Position(row["dropped_txid"], row["dropped_seq"]),
+        now=Position.end_of(row["txid"]), dropped=Position(row["dropped_txid"], row["dropped_seq"])
     )

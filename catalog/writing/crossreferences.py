@@ -11,11 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from catalog.model.attributes import PROVENANCE
-from catalog.model.errors import (
-    BadDefaultVersionId,
-    ExtraXrefAttribute,
-    MalformedXref,
-)
+from catalog.model.errors import BadDefaultVersionId, ExtraXrefAttribute, MalformedXref
 from catalog.model.interaction import NEWEST, Body, ResourceUpsert, read_epoch
 from catalog.model.schema import Model, ResourceType
 from catalog.model.xid import Xid

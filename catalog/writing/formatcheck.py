@@ -14,12 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from catalog.model.capabilities import Capabilities
-from catalog.model.errors import (
-    FormatExternal,
-    FormatUnknown,
-    FormatViolation,
-    XRegistryError,
-)
+from catalog.model.errors import FormatExternal, FormatUnknown, FormatViolation, XRegistryError
 from catalog.model.schema import ResourceType
 from catalog.writing.content import DraftDocuments
 from catalog.writing.drafts import Draft, Drafts

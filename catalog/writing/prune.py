@@ -59,11 +59,7 @@ class Pruned:
 
 
 def prune(
-    stored: Mapping[str, Entity],
-    wanted: Wanted,
-    *,
-    authority: str,
-    is_owned: Callable[[str], bool],
+    stored: Mapping[str, Entity], wanted: Wanted, *, authority: str, is_owned: Callable[[str], bool]
 ) -> Pruned:
     """Find the entities to delete.
 
