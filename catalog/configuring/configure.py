@@ -51,17 +51,12 @@ class ConfigurationChange:
         The caller holds the lock on the whole catalog. Only entities are read whose type differs,
         or whose documents can be checked now.
 
-        Args:
-            checker: knows the formats of documents.
-            interaction: its id.
-            now: its time.
-
         Raises:
             ModelComplianceError: with a limited number of violations.
             CapabilityError: the same, where the model stays as it is.
         """
         after, capabilities = self.configuration, self.configuration.capabilities
-        revalidation = Revalidation(
+        await Revalidation(
             connection=connection,
             before=before,
             after=after,
@@ -69,16 +64,12 @@ class ConfigurationChange:
             checker=checker,
             interaction=interaction,
             now=now,
+        ).run()
+        is_initial = capabilities == self.offered.initially
+        stored = StoredConfiguration(
+            modelsource=after.model.source,
+            resolved=after.resolved,
+            capabilities=None if is_initial else capabilities.as_json(),
+            revision=after.revision,
         )
-        await revalidation.run()
-        await store.save(
-            connection,
-            StoredConfiguration(
-                modelsource=after.model.source,
-                resolved=after.resolved,
-                capabilities=None
-                if capabilities == self.offered.initially
-                else capabilities.as_json(),
-                revision=after.revision,
-            ),
-        )
+        await store.save(connection, stored)

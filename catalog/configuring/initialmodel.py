@@ -48,7 +48,6 @@ async def initial_model(setting: str) -> Configuration:
 
 
 def _read(setting: str) -> tuple[dict[str, Any], str]:
-    """A file's model and its URL."""
     path = Path(setting).resolve()
     return read_object_file(path), path.as_uri()
 

@@ -10,18 +10,15 @@ from catalog.model.schema import GroupType, Model, ResourceType
 
 @dataclass(frozen=True, slots=True)
 class ModelImpact:
-    """The impact of a new model on the entities of types that stay.
-
-    `lost`: a type is removed, so every type with attributes that point to types is checked.
-    """
+    """The impact of a new model on the entities of types that stay."""
 
     old: Model
     new: Model
-    lost: bool
 
-    @classmethod
-    def by(cls, old: Model, new: Model) -> ModelImpact:
-        return cls(old, new, bool(_types(old) - _types(new)))
+    @property
+    def lost(self) -> bool:
+        """Whether a type is removed: then every type whose attributes point to types is checked."""
+        return not _types(self.old) <= _types(self.new)
 
     @property
     def registry(self) -> bool:

@@ -31,7 +31,7 @@ from catalog.store import configuration as store
 from catalog.store import crossreferences, entities
 from catalog.store.database import Connection
 from catalog.store.writes import write
-from catalog.writing.checks import Checks
+from catalog.writing.checks import run_checks
 from catalog.writing.content import StoredContent
 from catalog.writing.drafts import Drafts
 from catalog.writing.formatcheck import DocumentChecker
@@ -49,12 +49,9 @@ class Revalidation:
     """One pass over the entities of all types whose definition differs.
 
     Args:
-        before: the configuration that was in force.
-        after: the configuration that will be in force.
+        before: the configuration that was in force, as `after` will be.
         authority: this node's.
-        checker: knows the formats of documents.
-        interaction: its id.
-        now: its time.
+        interaction: the id of the one that changes the configuration, as `now` is its time.
     """
 
     connection: Connection
@@ -74,7 +71,7 @@ class Revalidation:
             CapabilityError: the same, where the model stays as it is.
         """
         old, new = self.before.model, self.after.model
-        impact = ModelImpact.by(old, new)
+        impact = ModelImpact(old, new)
         if impact.registry:
             await self._registry(new)
         await self._vanished(old, new)
@@ -95,8 +92,8 @@ class Revalidation:
                     await self._unchecked(after, kind)
         self._refuse()
 
-    def _refuse(self) -> None:
-        if not self.violations:
+    def _refuse(self, at_least: int = 1) -> None:
+        if len(self.violations) < at_least:
             return
         named = [each for each in self.violations if isinstance(each, _NAMED)]
         error = named[0] if named else self._error()
@@ -110,10 +107,6 @@ class Revalidation:
             return CapabilityError("/capabilities", error_detail=fault)
         return ModelComplianceError("/model")
 
-    @property
-    def _is_full(self) -> bool:
-        return len(self.violations) >= _MOST_VIOLATIONS
-
     async def _registry(self, new: Model) -> None:
         """Check the registry; the interaction has added its default values."""
         [registry] = (await entities.load(self.connection, ["/"])).values()
@@ -126,16 +119,14 @@ class Revalidation:
             if groups not in new.groups:
                 async for batch in store.groups_of_type(self.connection, groups):
                     self.violations += [UnknownGroupType(e.xid, name=groups) for e in batch]
-                    if self._is_full:
-                        return
+                    self._refuse(_MOST_VIOLATIONS)
                 continue
             for resources in group.resources.keys() - new.groups[groups].resources.keys():
                 async for batch in store.resources_of_type(self.connection, groups, resources):
                     self.violations += [
                         UnknownResourceType(e.xid, group=groups, name=resources) for e in batch
                     ]
-                    if self._is_full:
-                        return
+                    self._refuse(_MOST_VIOLATIONS)
 
     async def _cross_references(self, new: Model) -> None:
         """Check that targets have the type of their source, defined here or by an import."""
@@ -146,8 +137,7 @@ class Revalidation:
                 if kind is not None and kind != new.resource_type(to.groups, to.resources):
                     fault = "its resource type would be another one, or none"
                     self.violations.append(MalformedXref(source, xref=target, error_detail=fault))
-            if self._is_full:
-                return
+            self._refuse(_MOST_VIOLATIONS)
 
     async def _groups(self, kind: GroupType) -> None:
         async for batch in store.groups_of_type(self.connection, kind.plural):
@@ -155,8 +145,6 @@ class Revalidation:
             for group in batch:
                 review_group(drafts, drafts.by_xid[group.xid], kind)
             await self._finish(drafts, [])
-            if self._is_full:
-                return
 
     async def _resources(self, group: GroupType, kind: ResourceType) -> None:
         async for batch in store.resources_of_type(self.connection, group.plural, kind.plural):
@@ -166,19 +154,13 @@ class Revalidation:
             for resource in resources:
                 review_resource(resource)
             await self._finish(drafts, resources)
-            if self._is_full:
-                return
 
     async def _unchecked(self, group: GroupType, kind: ResourceType) -> None:
         """Check unchecked versions of this node; replicas show the results of their authority."""
-        found = store.unchecked_resources(
-            self.connection, group.plural, kind.plural, self.authority
-        )
-        async for batch in found:
+        types = (group.plural, kind.plural)
+        async for batch in store.unchecked_resources(self.connection, *types, self.authority):
             drafts = self._drafts(await self._stored(batch))
             await self._finish(drafts, [ResourcePlan(drafts, resource.path) for resource in batch])
-            if self._is_full:
-                return
 
     async def _stored(self, batch: Sequence[Entity]) -> dict[str, Entity]:
         """Resources with their groups and versions, and those of their targets."""
@@ -193,12 +175,20 @@ class Revalidation:
 
     async def _finish(self, drafts: Drafts, resources: Sequence[ResourcePlan]) -> None:
         """Collect violations; while there are none, write the adapted entities."""
-        content, capabilities = StoredContent(self.connection), self.after.capabilities
-        checks = Checks(content, drafts, capabilities, self.checker, tries_again=True)
         try:
-            await checks.run(resources, is_exclusive=True, is_referred=True)
+            await run_checks(
+                StoredContent(self.connection),
+                drafts,
+                resources,
+                self.after.capabilities,
+                self.checker,
+                is_exclusive=True,
+                is_referred=True,
+                tries_again=True,
+            )
         except XRegistryError as error:
             self.violations += error.violations or [error]
+        self._refuse(_MOST_VIOLATIONS)
         if self.violations:
             return
         outcome = outcome_of(drafts, self.interaction)

@@ -17,62 +17,50 @@ from catalog.writing.formatcheck import DocumentChecker, FormatCheck
 from catalog.writing.resourceplan import ResourcePlan
 
 
-class Checks:
-    """The checks that look beyond single entities, or into documents.
+async def run_checks(
+    content: CatalogContent,
+    drafts: Drafts,
+    resources: Collection[ResourcePlan],
+    capabilities: Capabilities,
+    checker: DocumentChecker,
+    *,
+    is_exclusive: bool,
+    is_referred: bool,
+    tries_again: bool = False,
+) -> None:
+    """Check the written resources beyond single entities, then prune their oldest versions.
+
+    Formats are checked even if the drafts have violations already: each version is checked
+    alone, and an error lists all violations.
 
     Args:
-        content: of the catalog.
         capabilities: name the formats and the compatibility rules that are checked.
         checker: knows the formats of documents.
+        is_exclusive: nobody else can write anything meanwhile.
+        is_referred: there may be cross references to written resources.
         tries_again: check unchanged versions as well that could not be checked so far.
+
+    Raises:
+        XRegistryError: with all violations of the steps and of the first check that finds any.
+        MustBeginAgain: it needs the lock on the whole catalog.
     """
+    arguments = (drafts, DraftDocuments(content), capabilities, checker, tries_again)
+    live = [each for each in resources if drafts.live(each.xid) is not None]
+    for check in (
+        FormatCheck(*arguments),
+        ConstraintCheck(content, drafts, is_exclusive=is_exclusive, is_referred=is_referred),
+        CompatibilityCheck(*arguments),
+    ):
+        await check.run(live)
+        _refuse(drafts)
+    for resource in live:
+        try:
+            resource.prune()
+        except XRegistryError as violation:
+            drafts.violations.append(violation)
+    _refuse(drafts)
 
-    def __init__(
-        self,
-        content: CatalogContent,
-        drafts: Drafts,
-        capabilities: Capabilities,
-        checker: DocumentChecker,
-        *,
-        tries_again: bool = False,
-    ) -> None:
-        documents = DraftDocuments(content)
-        self.drafts = drafts
-        self.content = content
-        self.formats = FormatCheck(drafts, documents, capabilities, checker, tries_again)
-        self.compatibility = CompatibilityCheck(
-            drafts, documents, capabilities, checker, tries_again
-        )
 
-    async def run(
-        self, resources: Collection[ResourcePlan], *, is_exclusive: bool, is_referred: bool
-    ) -> None:
-        """Check the written resources, then prune their oldest versions.
-
-        Formats are checked even if the drafts have violations already: each version is checked
-        alone, and an error lists all violations.
-
-        Raises:
-            XRegistryError: with all violations of the steps and of the first check that finds any.
-            MustBeginAgain: it needs the lock on the whole catalog.
-        """
-        live = [each for each in resources if self.drafts.live(each.xid) is not None]
-        await self.formats.run(live)
-        self._refuse()
-        constraints = ConstraintCheck(
-            self.content, self.drafts, is_exclusive=is_exclusive, is_referred=is_referred
-        )
-        await constraints.run(live)
-        self._refuse()
-        await self.compatibility.run(live)
-        self._refuse()
-        for resource in live:
-            try:
-                resource.prune()
-            except XRegistryError as violation:
-                self.drafts.violations.append(violation)
-        self._refuse()
-
-    def _refuse(self) -> None:
-        if self.drafts.violations:
-            raise with_violations(self.drafts.violations)
+def _refuse(drafts: Drafts) -> None:
+    if drafts.violations:
+        raise with_violations(drafts.violations)

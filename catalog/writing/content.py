@@ -73,18 +73,12 @@ class DraftDocuments:
 
     async def load(self, drafts: Iterable[Draft]) -> None:
         """Read the stored documents that `of` will return."""
-        wanted = {
-            str(draft.xid)
-            for draft in drafts
-            if draft.document is None and draft.document_sha256 is not None
-        }
-        if missing := wanted - self._loaded.keys():
+        stored = (d for d in drafts if d.document is None and d.document_sha256 is not None)
+        if missing := {str(draft.xid) for draft in stored} - self._loaded.keys():
             self._loaded |= await self._content.load_documents(missing)
 
     def of(self, draft: Draft) -> bytes:
         """A version's document; empty where it has none."""
         if draft.document is not None:
             return draft.document
-        if draft.document_sha256 is None:
-            return b""
-        return self._loaded[str(draft.xid)]
+        return b"" if draft.document_sha256 is None else self._loaded[str(draft.xid)]

@@ -10,7 +10,7 @@ from datetime import datetime
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.interaction import Interaction
-from catalog.writing.checks import Checks
+from catalog.writing.checks import run_checks
 from catalog.writing.content import CatalogContent
 from catalog.writing.documentupdate import compared_documents
 from catalog.writing.drafts import Drafts
@@ -67,9 +67,14 @@ class Decider:
         )
         plan = Plan(drafts, interaction, await self._deleted_versions(interaction, stored))
         plan.run()
-        checks = Checks(self.content, drafts, self.configuration.capabilities, self.checker)
-        await checks.run(
-            plan.resources, is_exclusive=self.is_exclusive, is_referred=self.is_referred
+        await run_checks(
+            self.content,
+            drafts,
+            plan.resources,
+            self.configuration.capabilities,
+            self.checker,
+            is_exclusive=self.is_exclusive,
+            is_referred=self.is_referred,
         )
         return outcome_of(
             drafts,

@@ -74,7 +74,7 @@ class ResourcePlan:
         return self.drafts.versions_of(self._key)
 
     def upsert(self, upsert: ResourceUpsert) -> None:
-        """Create or update the resource: all steps except `Checks` and pruning."""
+        """Create or update the resource: all steps except the checks and pruning."""
         referred = crossreferences.xref_after(self.drafts.live(self.xid), upsert)
         if self.is_new:
             if upsert.default is None and upsert.meta is None and not upsert.versions:
