@@ -20,9 +20,8 @@ from multidict import CIMultiDict
 
 from catalog.model.change import Change
 from catalog.model.xid import Xid
-from catalog.store import recentwrites
+from catalog.store.changes import RecentWrites, read_written
 from catalog.store.database import Connection, Database
-from catalog.store.recentwrites import RecentWrites
 
 _MOST_ANSWERS = 10_000
 _MOST_ENDINGS = 50_000
@@ -128,7 +127,7 @@ class AnswerCache:
         then reads some writes again.
         """
         begun = asyncio.get_running_loop().time()
-        found = await recentwrites.read_written(connection, self._snapshot)
+        found = await read_written(connection, self._snapshot)
         if found.written is None:
             self.clear()
         else:

@@ -1,7 +1,9 @@
-"""Reads the change log: positions, the changes after one, and the bounds of the log."""
+"""Reads the change log: positions, the changes after one, the bounds, and the recent writes."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,6 +13,8 @@ from catalog.store.queries import Queries
 
 _queries = Queries("changes")
 _LAST_SEQ = 2**63 - 1
+_POSITION = re.compile(r"([0-9]+)\.([0-9]+)")
+_MOST_WRITES = 10_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,13 +40,10 @@ class Position:
         Raises:
             ValueError: `text` is not a position.
         """
-        txid, _, seq = text.partition(".")
-        if not (txid.isascii() and txid.isdigit() and seq.isascii() and seq.isdigit()):
+        found = _POSITION.fullmatch(text)
+        if found is None or max(numbers := [int(number) for number in found.groups()]) > _LAST_SEQ:
             raise ValueError(f"{text!r} is not a position in a change log")
-        position = cls(int(txid), int(seq))
-        if position.txid > _LAST_SEQ or position.seq > _LAST_SEQ:
-            raise ValueError(f"{text!r} is not a position in a change log")
-        return position
+        return cls(*numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,3 +103,36 @@ async def read_head(connection: Connection) -> Head:
     return Head(
         now=Position.end_of(row["txid"]), dropped=Position(row["dropped_txid"], row["dropped_seq"])
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentWrites:
+    """A write of one entity."""
+
+    xid: str
+    kind: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recent:
+    """The writes before `snapshot`; `None` if there are too many to list."""
+
+    snapshot: str
+    written: Sequence[RecentWrites] | None
+
+
+async def read_written(connection: Connection, since: str | None) -> Recent:
+    """Read the writes that were committed between the snapshot `since` and now.
+
+    Those of transactions that were open at `since` are included, wherever the log has them.
+    """
+    first = int(since.partition(":")[0]) if since is not None else 0
+    rows = await connection.fetch(_queries.written, since, first, _MOST_WRITES + 1)
+    is_complete = since is not None and len(rows) <= _MOST_WRITES
+    written = [
+        RecentWrites(xid=row["xid"], kind=row["kind"], action=row["action"])
+        for row in rows
+        if row["xid"] is not None
+    ]
+    return Recent(snapshot=rows[0]["snapshot"], written=written if is_complete else None)

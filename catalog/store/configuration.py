@@ -10,7 +10,7 @@ import orjson
 
 from catalog.model.entity import Entity
 from catalog.store.database import Connection, Database
-from catalog.store.entities import entity_from
+from catalog.store.entities import read_batches
 from catalog.store.queries import Queries
 
 CONFIGURATION_CHANNEL = "configuration"
@@ -56,40 +56,28 @@ async def save(connection: Connection, stored: StoredConfiguration) -> None:
     )
 
 
-async def groups_of_type(connection: Connection, groups: str) -> AsyncIterator[list[Entity]]:
+def groups_of_type(connection: Connection, groups: str) -> AsyncIterator[list[Entity]]:
     """Read every group of a type, in batches; the transaction must not end meanwhile."""
-    async for batch in _batches(connection, _queries.groups_of_type, f"/{groups}"):
-        yield batch
+    return read_batches(connection, _BATCH, _queries.groups_of_type, f"/{groups}")
 
 
-async def resources_of_type(
+def resources_of_type(
     connection: Connection, groups: str, resources: str
 ) -> AsyncIterator[list[Entity]]:
     """Read every resource of a type, in batches; the transaction must not end meanwhile."""
-    bounds = (f"/{groups}/", f"/{groups}0")
-    async for batch in _batches(connection, _queries.resources_of_type, *bounds, resources):
-        yield batch
+    arguments = (f"/{groups}/", f"/{groups}0", resources)
+    return read_batches(connection, _BATCH, _queries.resources_of_type, *arguments)
 
 
-async def unchecked_resources(
+def unchecked_resources(
     connection: Connection, groups: str, resources: str, authority: str
 ) -> AsyncIterator[list[Entity]]:
     """Read an authority's resources of a type of which some version could not be checked.
 
     They come in batches; the transaction must not end meanwhile.
     """
-    bounds = (f"/{groups}/", f"/{groups}0")
-    arguments = (*bounds, resources, authority)
-    async for batch in _batches(connection, _queries.unchecked_resources, *arguments):
-        yield batch
-
-
-async def _batches(
-    connection: Connection, statement: str, *arguments: str
-) -> AsyncIterator[list[Entity]]:
-    cursor = await connection.cursor(statement, *arguments)
-    while rows := await cursor.fetch(_BATCH):
-        yield [entity_from(row) for row in rows]
+    arguments = (f"/{groups}/", f"/{groups}0", resources, authority)
+    return read_batches(connection, _BATCH, _queries.unchecked_resources, *arguments)
 
 
 def _parsed(text: str | None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeAlias
 
 import asyncpg
@@ -195,6 +195,22 @@ def is_closed(connection: Connection) -> bool:
         return bool(connection.is_closed())
     except InterfaceError:
         return True
+
+
+async def give_up(
+    connection: Connection, timeout_seconds: float, release: Callable[[], Awaitable[object]]
+) -> None:
+    """Release a lock, a listener or a transaction in time, or close its connection.
+
+    The pool must not get the connection with it; the server releases those of a closed one.
+    """
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await release()
+    except BaseException as error:
+        cut(connection)
+        if not isinstance(error, DatabaseFailure):
+            raise
 
 
 def cut(connection: Connection) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid, collection_of
 from catalog.store.database import Connection
-from catalog.store.entities import entity_from, tombstone_from
+from catalog.store.entities import columns_of, entity_from, tombstone_from
 from catalog.store.queries import Queries
 
 _queries = Queries("copies")
@@ -38,13 +38,11 @@ async def load_held(
 ) -> dict[str, Entity]:
     """Read the entities at these xids (ignoring the case of ids) or of these origins, by xid."""
     paths = [Xid.parse(xid) for xid in xids]
-    wanted = list(origins)
     rows = await connection.fetch(
         _queries.load_held,
         [collection_of(path) for path in paths],
         [path.id.lower() for path in paths],
-        [origin.authority for origin in wanted],
-        [origin.xid for origin in wanted],
+        *columns_of(origins),
     )
     return {row["xid"]: entity_from(row) for row in rows}
 

@@ -15,7 +15,6 @@ from typing import Any
 import asyncpg
 import orjson
 from asyncpg.exceptions import UniqueViolationError
-from asyncpg.transaction import Transaction
 
 from catalog.model.change import Change
 from catalog.model.errors import BadRequest, ServerBusy
@@ -26,6 +25,7 @@ from catalog.store.connections import (
     DatabaseFailure,
     DatabaseUnusable,
     cut,
+    give_up,
     is_closed,
 )
 from catalog.store.connections import Connection as Connection
@@ -204,24 +204,13 @@ async def _in_transaction(connection: Connection, **options: Any) -> AsyncIterat
         await transaction.start()
         yield
     except BaseException:
-        await _roll_back(connection, transaction)
+        await give_up(connection, _ROLLBACK_SECONDS, transaction.rollback)
         raise
     try:
         await transaction.commit()
     except BaseException:
         cut(connection)
         raise
-
-
-async def _roll_back(connection: Connection, transaction: Transaction) -> None:
-    try:
-        async with asyncio.timeout(_ROLLBACK_SECONDS):
-            await transaction.rollback()
-    except BaseException as error:
-        # The server rolls back the transaction of a lost connection.
-        cut(connection)
-        if not isinstance(error, Exception):
-            raise
 
 
 async def _connect(dsn: str, pool_size: int) -> asyncpg.Pool:

@@ -62,8 +62,7 @@ class EmbeddedPostgres:
         Raises:
             EmbeddedPostgresError: it does not start.
         """
-        if await self._shared.revive():
-            _log.warning("embedded_postgresql_restarted", directory=str(self._shared.directory))
+        await self._shared.revive()
 
 
 async def start_embedded(directory: Path, *, database: str = "concord") -> EmbeddedPostgres:
@@ -114,12 +113,10 @@ async def _ensure_database(dsn: str, database: str) -> None:
 async def _connect(dsn: str) -> asyncpg.Connection:
     """Connect, waiting while the server recovers from a crash."""
     while True:
-        try:
+        with suppress(asyncpg.CannotConnectNowError):
             connection: asyncpg.Connection = await asyncpg.connect(dsn)
-        except asyncpg.CannotConnectNowError:
-            await asyncio.sleep(0.1)
-        else:
             return connection
+        await asyncio.sleep(0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +151,18 @@ class SharedServer:
             try:
                 return share, self.server.listening_at() or await self.server.start()
             except BaseException:
-                await self._wait_until_alive()
+                # A server that has just been started needs some time to write its process id.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LIVENESS_SECONDS):
+                        await until(self.server.is_alive)
                 await self._leave(share)
                 raise
 
-    async def revive(self) -> bool:
-        """Start the server again if it has ended; return whether it had."""
+    async def revive(self) -> None:
         async with self._start_lock(WAIT_SECONDS):
-            if self.server.is_alive():
-                return False
-            await self.server.start()
-            return True
+            if not self.server.is_alive():
+                await self.server.start()
+                _log.warning("embedded_postgresql_restarted", directory=str(self.directory))
 
     async def leave(self, share: IO[bytes]) -> None:
         """Stop being a user; the last user stops the server, in bounded time."""
@@ -199,12 +197,6 @@ class SharedServer:
             except TimeoutError as error:
                 raise EmbeddedPostgresError(f"another process holds {lock.name}") from error
             yield
-
-    async def _wait_until_alive(self) -> None:
-        """Give a server that has just been started some time to write its process id."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LIVENESS_SECONDS):
-                await until(self.server.is_alive)
 
 
 async def _lock(lock: IO[bytes]) -> None:

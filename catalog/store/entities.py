@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,12 +66,27 @@ def tombstone_from(row: Mapping[str, Any]) -> Tombstone:
     )
 
 
+def columns_of(origins: Iterable[Origin]) -> tuple[list[str], list[str]]:
+    """The authorities and the xids of origins."""
+    wanted = list(origins)
+    return [origin.authority for origin in wanted], [origin.xid for origin in wanted]
+
+
 def _shown_from(row: Mapping[str, Any]) -> Shown:
     return Shown(
         resource=entity_from(row),
         default=_default_from(row) if row["v_xid"] is not None else None,
         versionscount=row["versionscount"],
     )
+
+
+async def read_batches(
+    connection: Connection, size: int, statement: str, *arguments: object
+) -> AsyncIterator[list[Entity]]:
+    """Read entities in batches; the transaction must not end meanwhile."""
+    cursor = await connection.cursor(statement, *arguments)
+    while rows := await cursor.fetch(size):
+        yield [entity_from(row) for row in rows]
 
 
 async def load(connection: Connection, xids: Iterable[str]) -> dict[str, Entity]:
@@ -81,20 +96,14 @@ async def load(connection: Connection, xids: Iterable[str]) -> dict[str, Entity]
 
 
 async def load_by_origin(connection: Connection, origins: Iterable[Origin]) -> dict[Origin, Entity]:
-    wanted = list(origins)
-    rows = await connection.fetch(
-        _queries.load_by_origin, [o.authority for o in wanted], [o.xid for o in wanted]
-    )
+    rows = await connection.fetch(_queries.load_by_origin, *columns_of(origins))
     return {Origin(row["authority"], row["origin"]): entity_from(row) for row in rows}
 
 
 async def load_tombstones(
     connection: Connection, origins: Iterable[Origin]
 ) -> dict[Origin, Tombstone]:
-    wanted = list(origins)
-    rows = await connection.fetch(
-        _queries.load_tombstones, [o.authority for o in wanted], [o.xid for o in wanted]
-    )
+    rows = await connection.fetch(_queries.load_tombstones, *columns_of(origins))
     return {Origin(row["authority"], row["origin"]): tombstone_from(row) for row in rows}
 
 

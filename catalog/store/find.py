@@ -72,7 +72,11 @@ def key_of(row: Row) -> SortKey:
 
 def start_of(sort: Sort | None) -> SortKey:
     """The sort key before the first entity of an order."""
-    return AFTER_ALL if sort is not None and sort.is_descending else BEFORE_ALL
+    return AFTER_ALL if _is_descending(sort) else BEFORE_ALL
+
+
+def _is_descending(sort: Sort | None) -> bool:
+    return sort is not None and sort.is_descending
 
 
 async def page_plain(connection: Connection, listing: str, after: SortKey, limit: int) -> list[Row]:
@@ -94,19 +98,22 @@ async def page_by_walking(
     Groups and resources are read in the order of an index if `sort` has one. Otherwise all
     matches are sorted.
     """
+    wanted = (condition.path, *_columns(condition.part))
     is_indexed = sort is None or sort.is_by_id or sort.key in ("name", "modifiedat")
+    rows: list[Row]
     if listing.endswith("/versions") or not is_indexed:
-        return await _rank(connection, listing, condition, sort, after, limit)
-    statement, place = _walk(sort, after)
-    rows: list[Row] = await connection.fetch(
-        statement, listing, condition.path, *_columns(condition.part), *place, limit
-    )
+        statement = _queries.rank_desc if _is_descending(sort) else _queries.rank
+        ranking = _ranking(listing, sort, after, limit)
+        rows = await connection.fetch(statement, *ranking, *wanted)
+    else:
+        statement, place = _walk(sort, after)
+        rows = await connection.fetch(statement, listing, *wanted, *place, limit)
     return rows
 
 
 def _walk(sort: Sort | None, after: SortKey) -> tuple[str, tuple[str, ...]]:
     """The statement that reads in an order, and the arguments where it starts."""
-    backwards = sort is not None and sort.is_descending
+    backwards = _is_descending(sort)
     if sort is None or sort.is_by_id:
         return (_queries.walk_by_id_desc if backwards else _queries.walk_by_id), (after.id,)
     if sort.key == "name":
@@ -122,24 +129,6 @@ def _time(key: SortKey) -> str:
     return f"{key.text}Z" if key.text else "-infinity"
 
 
-async def _rank(
-    connection: Connection,
-    listing: str,
-    condition: Condition,
-    sort: Sort | None,
-    after: SortKey,
-    limit: int,
-) -> list[Row]:
-    is_descending = sort is not None and sort.is_descending
-    rows: list[Row] = await connection.fetch(
-        _queries.rank_desc if is_descending else _queries.rank,
-        *_ranking(listing, sort, after, limit),
-        condition.path,
-        *_columns(condition.part),
-    )
-    return rows
-
-
 async def page_of_some(
     connection: Connection,
     listing: str,
@@ -149,12 +138,9 @@ async def page_of_some(
     limit: int,
 ) -> list[Row]:
     """A page of the entities with these ids (lower case)."""
-    is_descending = sort is not None and sort.is_descending
-    rows: list[Row] = await connection.fetch(
-        _queries.rank_some_desc if is_descending else _queries.rank_some,
-        *_ranking(listing, sort, after, limit),
-        list(ids),
-    )
+    statement = _queries.rank_some_desc if _is_descending(sort) else _queries.rank_some
+    ranking = _ranking(listing, sort, after, limit)
+    rows: list[Row] = await connection.fetch(statement, *ranking, list(ids))
     return rows
 
 

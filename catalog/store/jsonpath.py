@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
-from operator import or_
+from operator import ge, gt, le, lt, or_
 
 import orjson
 
@@ -147,14 +147,10 @@ def _place(reference: AttributeReference) -> tuple[list[Step], JsonSource]:
 
 def _part(reference: AttributeReference) -> PathPart:
     steps, source = _place(reference)
-    match source, steps[0]:
-        case JsonSource.ATTRIBUTES, Key(name):
-            return PathPart(names=(name,))
-        case JsonSource.FACTS, _:
-            return PathPart(facts=True)
-        case JsonSource.META, _:
-            return PathPart(meta=True)
-    return PathPart()
+    first = steps[0]
+    if source is JsonSource.ATTRIBUTES and isinstance(first, Key):
+        return PathPart(names=(first.name,))
+    return PathPart(facts=source is JsonSource.FACTS, meta=source is JsonSource.META)
 
 
 def _is_in_index(expression: Expression) -> bool:
@@ -198,38 +194,23 @@ def _readonly(expression: Expression) -> str:
 
 def _is_readonly(expression: Expression) -> str:
     """The predicate for the value of `readonly`: true for another authority than this node's."""
-    names = {True: "true", False: "false"}
-    fitting = {value for value, name in names.items() if _fits(expression, value, name)}
-    match sorted(fitting):
-        case [False, True]:
-            return _TRUE
-        case []:
-            return _FALSE
-        case [is_readonly]:
-            sign = "!=" if is_readonly else "=="
-            return f'exists($."$meta"."$authority" ? (@ {sign} $own))'
-    raise AssertionError("there are two truth values")
+    fitting = [value for value in (False, True) if _fits(expression, value)]
+    if len(fitting) != 1:
+        return _TRUE if fitting else _FALSE
+    sign = "!=" if fitting[0] else "=="
+    return f'exists($."$meta"."$authority" ? (@ {sign} $own))'
 
 
-def _fits(expression: Expression, value: bool, name: str) -> bool:
-    other = expression.pieces[0] == "true"
-    match expression.operator:
-        case "present":
-            return True
-        case "absent":
-            return False
-        case "=":
-            return expression.pieces == (name,)
-        case "!=":
-            return expression.pieces != (name,)
-        case "<":
-            return value < other
-        case "<=":
-            return value <= other
-        case ">":
-            return value > other
-        case ">=":
-            return value >= other
+_COMPARISONS = {"<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+def _fits(expression: Expression, value: bool) -> bool:
+    operator, pieces = expression.operator, expression.pieces
+    if operator in ("present", "absent"):
+        return operator == "present"
+    if operator in ("=", "!="):
+        return (pieces == ("true" if value else "false",)) == (operator == "=")
+    return bool(_COMPARISONS[operator](value, pieces[0] == "true"))
 
 
 def _exists(root: str, steps: Sequence[Step], test: str) -> str:
@@ -244,13 +225,9 @@ def _exists(root: str, steps: Sequence[Step], test: str) -> str:
 
 
 def _accessor(step: Step) -> str:
-    match step:
-        case Key(name):
-            return f".{_quoted(name)}"
-        case Index(number):
-            return f"[{number}]"
-        case _:
-            return step.value
+    if isinstance(step, Key):
+        return f".{_quoted(step.name)}"
+    return f"[{step.number}]" if isinstance(step, Index) else step.value
 
 
 def _test(type: str, operator: Operator, pieces: tuple[str, ...]) -> str:
@@ -297,17 +274,13 @@ def _time(operator: Operator, value: str) -> str:
         f"@ {sign} {_quoted(text)}"
         for sign, text in [("<", exact.removesuffix("Z")), *(("==", time) for time in earlier)]
     )
-    match operator:
-        case "<":
-            return before
-        case "<=":
-            return f"{before} || {equal}"
-        case ">":
-            return f"@ > {_quoted(second)} && !({before} || {equal})"
-        case ">=":
-            return f"@ >= {_quoted(second)} && !({before})"
-        case _:
-            return equal
+    tests = {
+        "<": before,
+        "<=": f"{before} || {equal}",
+        ">": f"@ > {_quoted(second)} && !({before} || {equal})",
+        ">=": f"@ >= {_quoted(second)} && !({before})",
+    }
+    return tests.get(operator, equal)
 
 
 def _quoted(text: str) -> str:

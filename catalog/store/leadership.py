@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from catalog.model.ownerrors import DatabaseUnavailable
-from catalog.store.connections import Connection, DatabaseFailure, cut
+from catalog.store.connections import Connection, DatabaseFailure, give_up
 from catalog.store.database import wait_for
 from catalog.store.queries import Queries
 
@@ -28,18 +29,8 @@ async def take_over(connection: Connection, role: str) -> AsyncIterator[bool]:
     try:
         yield True
     finally:
-        await _leave(connection, lambda: connection.execute(_queries.step_down, role))
-
-
-async def _leave(connection: Connection, give_up: Callable[[], Awaitable[object]]) -> None:
-    """Release a lock or a listener, or close the connection: the pool must not get it with one."""
-    try:
-        async with asyncio.timeout(_LEAVING_SECONDS):
-            await give_up()
-    except BaseException as error:
-        cut(connection)
-        if not isinstance(error, DatabaseFailure):
-            raise
+        release = partial(connection.execute, _queries.step_down, role)
+        await give_up(connection, _LEAVING_SECONDS, release)
 
 
 @contextlib.asynccontextmanager
@@ -55,7 +46,8 @@ async def listening(
     try:
         yield
     finally:
-        await _leave(connection, lambda: connection.remove_listener(channel, forward))
+        release = partial(connection.remove_listener, channel, forward)
+        await give_up(connection, _LEAVING_SECONDS, release)
 
 
 async def run_heartbeat(connection: Connection) -> None:

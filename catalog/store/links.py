@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ import orjson
 from catalog.model.entity import Origin
 from catalog.model.timestamps import format_time
 from catalog.store.database import Connection
+from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
 
 Mode = Literal["pull", "events"]
@@ -212,8 +213,7 @@ async def add_conflicts(
     await connection.execute(
         _queries.add_conflicts,
         link,
-        [c.origin.authority for c in conflicts],
-        [c.origin.xid for c in conflicts],
+        *columns_of(c.origin for c in conflicts),
         [c.xid for c in conflicts],
         [c.epoch for c in conflicts],
         [c.verdict for c in conflicts],
@@ -225,9 +225,7 @@ async def add_conflicts(
 
 async def settle_conflicts(connection: Connection, origins: Sequence[Origin]) -> None:
     """Delete the conflicts of origins that are no longer in conflict."""
-    await connection.execute(
-        _queries.settle_conflicts, [o.authority for o in origins], [o.xid for o in origins]
-    )
+    await connection.execute(_queries.settle_conflicts, *columns_of(origins))
 
 
 async def load_conflicts(
@@ -262,26 +260,14 @@ def _text(definition: LinkDefinition) -> str:
 
 
 def _link_from(row: Mapping[str, Any]) -> Link:
+    values = {field.name: row[field.name] for field in fields(Link)}
     given = orjson.loads(row["definition"])
+    definition = LinkDefinition(
+        source=given["source"],
+        mode=given["mode"],
+        authorities=tuple(given["authorities"]),
+        scope=tuple(given["scope"]),
+    )
     return Link(
-        id=row["id"],
-        revision=row["revision"],
-        definition=LinkDefinition(
-            source=given["source"],
-            mode=given["mode"],
-            authorities=tuple(given["authorities"]),
-            scope=tuple(given["scope"]),
-        ),
-        instance=row["instance"],
-        authority=row["authority"],
-        cursor=row["cursor"],
-        subscription=row["subscription"],
-        state=row["state"],
-        failures=row["failures"],
-        applied=row["applied"],
-        appliedat=row["appliedat"],
-        currentat=row["currentat"],
-        error=row["error"],
-        history=tuple(orjson.loads(row["history"])),
-        conflicts=row["conflicts"],
+        **values | {"definition": definition, "history": tuple(orjson.loads(row["history"]))}
     )

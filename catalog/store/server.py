@@ -63,20 +63,15 @@ class EmbeddedPostgresError(DatabaseUnusable):
 
 
 @dataclass(frozen=True, slots=True)
-class _Account:
-    """The account of the server's processes, if it is not the caller's."""
-
-    uid: int
-    gid: int
-
-
-@dataclass(frozen=True, slots=True)
 class Server:
-    """A server by its data directory. One caller at a time may start or stop it."""
+    """A server by its data directory. One caller at a time may start or stop it.
+
+    `account` is the user and the group of its processes, if they are not the caller's.
+    """
 
     data: Path
     executables: Path
-    account: _Account | None
+    account: tuple[int, int] | None
 
     @classmethod
     def at(cls, data: Path) -> Server:
@@ -97,8 +92,7 @@ class Server:
 
     def is_alive(self) -> bool:
         """Whether the server runs, even if it does not answer."""
-        lines = self._lock_file()
-        return bool(lines and self._is_server(lines[0])) or self.listening_at() is not None
+        return any(map(self._is_server, self._lock_file()[:1])) or self.listening_at() is not None
 
     async def start(self) -> Path:
         """Start the server, creating its data if there is none; return its socket's directory.
@@ -121,9 +115,8 @@ class Server:
         """Stop the server: with a checkpoint if it answers; if it hangs, it recovers later."""
         lines = self._lock_file()
         sockets = self._socket_directory()
-        modes = [("immediate", _SHORT_SECONDS)]
-        if await self._answers():
-            modes.insert(0, ("fast", _CHECKPOINT_SECONDS))
+        fast = [("fast", _CHECKPOINT_SECONDS)] if await self._answers() else []
+        modes = [*fast, ("immediate", _SHORT_SECONDS)]
         for mode, seconds in modes:
             with suppress(EmbeddedPostgresError):
                 await self._control("stop", "-m", mode, seconds=seconds)
@@ -234,7 +227,7 @@ class Server:
 
     def _hand_over(self, path: Path) -> None:
         if self.account:
-            os.chown(path, self.account.uid, self.account.gid)
+            os.chown(path, *self.account)
 
     def _open_way(self) -> None:
         """Let the server's account pass through to its data and its executables.
@@ -270,7 +263,7 @@ class Server:
     def _begin(
         self, program: str, arguments: tuple[str, ...], cwd: Path, output: IO[str]
     ) -> subprocess.Popen[bytes]:
-        foreign = [] if self.account is None else [self.account]
+        user, group = self.account or (None, None)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
         return subprocess.Popen(
             [str(self.executables / program), *arguments],
@@ -279,9 +272,9 @@ class Server:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            user=foreign[0].uid if foreign else None,
-            group=foreign[0].gid if foreign else None,
-            extra_groups=[] if foreign else None,
+            user=user,
+            group=group,
+            extra_groups=None if user is None else [],
         )
 
     def _explain(self, program: str, output: str) -> str:
@@ -299,15 +292,15 @@ def executables() -> Path:
     return Path(wheel.submodule_search_locations[0]).resolve() / _SERVER / "bin"
 
 
-def _account(data: Path) -> _Account | None:
+def _account(data: Path) -> tuple[int, int] | None:
     if os.geteuid() != 0:
         return None
     if data.exists() and (found := data.stat()).st_uid != 0:
-        return _Account(found.st_uid, found.st_gid)
+        return found.st_uid, found.st_gid
     for name in ("postgres", "nobody"):
         with suppress(KeyError):
             entry = pwd.getpwnam(name)
-            return _Account(entry.pw_uid, entry.pw_gid)
+            return entry.pw_uid, entry.pw_gid
     raise EmbeddedPostgresError("root cannot run it, and there is no account `nobody`")
 
 

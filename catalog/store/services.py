@@ -11,7 +11,7 @@ import orjson
 
 from catalog.model.entity import Entity, Origin
 from catalog.store.database import Connection
-from catalog.store.entities import entity_from
+from catalog.store.entities import columns_of, entity_from
 from catalog.store.queries import Queries
 
 _queries = Queries("services")
@@ -66,12 +66,7 @@ async def find_underived(connection: Connection) -> list[Origin]:
 
 async def remember(connection: Connection, ids: Mapping[Origin, str]) -> None:
     """Store the service ids that were derived from origins."""
-    await connection.execute(
-        _queries.remember,
-        [origin.authority for origin in ids],
-        [origin.xid for origin in ids],
-        [UUID(id) for id in ids.values()],
-    )
+    await connection.execute(_queries.remember, *columns_of(ids), [UUID(id) for id in ids.values()])
 
 
 async def load_members(connection: Connection, collections: Iterable[str]) -> list[str]:

@@ -40,7 +40,8 @@ class Statistics:
             try:
                 await self.analyze_once()
             except (ServerBusy, TimeoutError):
-                self._count_more(counted)
+                self._changes += counted
+                self._is_due.set()
                 await self._database.recovered()
 
     async def analyze_once(self) -> None:
@@ -53,9 +54,6 @@ class Statistics:
         self._threshold = max(_LEAST_CHANGES, _LEAST_SHARE * size)
 
     def _count(self, changes: Sequence[Change]) -> None:
-        self._count_more(len(changes))
-
-    def _count_more(self, number: int) -> None:
-        self._changes += number
+        self._changes += len(changes)
         if self._changes >= self._threshold:
             self._is_due.set()

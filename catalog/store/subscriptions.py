@@ -175,10 +175,12 @@ def _columns(
 
 
 def _subscription_from(row: Mapping[str, Any]) -> Subscription:
+    given = orjson.loads(row["definition"])
+    sequences = {name: tuple(given[name]) for name in ("types", "filters")}
     return Subscription(
         id=row["id"],
         revision=row["revision"],
-        definition=_definition_from(orjson.loads(row["definition"])),
+        definition=SubscriptionDefinition(**given | sequences),
         credential=_credential_from(row["sinkcredential"]),
         cursor=Position(row["txid"], row["seq"]),
         state=row["state"],
@@ -190,17 +192,9 @@ def _subscription_from(row: Mapping[str, Any]) -> Subscription:
     )
 
 
-def _definition_from(data: Mapping[str, Any]) -> SubscriptionDefinition:
-    sequences = {name: tuple(data[name]) for name in ("types", "filters")}
-    return SubscriptionDefinition(**{**data, **sequences})
-
-
 def _credential_from(text: str | None) -> Credential | None:
     if text is None:
         return None
     data = orjson.loads(text)
-    expiresat = data["expiresat"]
-    return Credential(
-        authorization=data["authorization"],
-        expiresat=None if expiresat is None else datetime.fromisoformat(expiresat),
-    )
+    expiresat = data["expiresat"] and datetime.fromisoformat(data["expiresat"])
+    return Credential(authorization=data["authorization"], expiresat=expiresat)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from catalog.model.entity import Entity
 from catalog.model.xid import Kind
 from catalog.store.database import Connection, Database
-from catalog.store.entities import entity_from
+from catalog.store.entities import read_batches
 from catalog.store.queries import Queries
 
 _queries = Queries("stream")
@@ -51,22 +51,20 @@ def tree_key(path: str) -> str:
     return path.lower().replace("/", "\x01")
 
 
-async def read_collection(connection: Connection, path: str) -> AsyncIterator[list[Entity]]:
+def read_collection(connection: Connection, path: str) -> AsyncIterator[list[Entity]]:
     """Read a collection without the entities below its own. Needs a transaction."""
-    async for chunk in _chunks(connection, _queries.collection, path):
-        yield chunk
+    return read_batches(connection, _CHUNK, _queries.collection, path)
 
 
-async def read_range(
+def read_range(
     connection: Connection, after: str, before: str, selection: Selection
 ) -> AsyncIterator[list[Entity]]:
     """Read the entities between two keys (see `tree_key`). Needs a transaction."""
     arguments = (after, before, selection.kinds, selection.resources)
-    async for chunk in _chunks(connection, _queries.range, *arguments):
-        yield chunk
+    return read_batches(connection, _CHUNK, _queries.range, *arguments)
 
 
-async def read_parts(
+def read_parts(
     connection: Connection, alone: Sequence[str], whole: Sequence[str], selection: Selection
 ) -> AsyncIterator[list[Entity]]:
     """Read some entities `alone`, and others `whole`, with all below. Needs a transaction.
@@ -74,19 +72,10 @@ async def read_parts(
     No entity may be named twice, nor lie below a whole one.
     """
     arguments = (alone, whole, selection.kinds, selection.resources)
-    async for chunk in _chunks(connection, _queries.parts, *arguments):
-        yield chunk
+    return read_batches(connection, _CHUNK, _queries.parts, *arguments)
 
 
 async def load_sizes(connection: Connection, xids: Iterable[str]) -> dict[str, int]:
     """The sizes in bytes of the documents of these versions, without deleted ones."""
     rows = await connection.fetch(_queries.sizes, list(xids))
     return {row["xid"]: row["size"] for row in rows}
-
-
-async def _chunks(
-    connection: Connection, statement: str, *arguments: object
-) -> AsyncIterator[list[Entity]]:
-    cursor = await connection.cursor(statement, *arguments)
-    while rows := await cursor.fetch(_CHUNK):
-        yield [entity_from(row) for row in rows]

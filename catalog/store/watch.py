@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from random import Random
 
 import asyncpg
@@ -63,24 +62,18 @@ class Watch:
         """Watch for ever, through every loss of the database."""
         loop = asyncio.get_running_loop()
         while True:
-            async with self._connected() as connection:
-                began = loop.time()
-                try:
-                    await self._follow(connection)
-                except TimeoutError:
-                    self._availability.lose("it does not answer")
-                except DatabaseFailure:
-                    pass  # Perhaps only this connection was lost: connecting will tell.
+            connection = await self._connect()
+            self._availability.find()
+            began = loop.time()
+            try:
+                await self._follow(connection)
+            except TimeoutError:
+                self._availability.lose("it does not answer")
+            except DatabaseFailure:
+                pass  # Perhaps only this connection was lost: connecting will tell.
+            finally:
+                connection.terminate()
             self._failures = 0 if loop.time() - began > _STEADY_SECONDS else self._failures + 1
-
-    @contextlib.asynccontextmanager
-    async def _connected(self) -> AsyncIterator[Connection]:
-        connection = await self._connect()
-        self._availability.find()
-        try:
-            yield connection
-        finally:
-            connection.terminate()
 
     async def _connect(self) -> Connection:
         """Connect, however long that takes; back off while that fails, or is soon lost again."""

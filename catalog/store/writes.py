@@ -15,6 +15,7 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import collection_of
 from catalog.store.changes import Position
 from catalog.store.database import Connection
+from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
 
 _queries = Queries("writes")
@@ -39,33 +40,23 @@ async def write(connection: Connection, *writes: Write) -> Position:
     Returns:
         the position in the change log after their changes.
     """
-    tombstones = [tombstone for write in writes for tombstone in write.tombstones]
-    if tombstones:
+    if tombstones := [tombstone for write in writes for tombstone in write.tombstones]:
         await connection.execute(_queries.bury, *_tombstone_columns(tombstones))
-    revived = [origin for write in writes for origin in write.revived]
-    if revived:
-        columns = [o.authority for o in revived], [o.xid for o in revived]
+    if revived := [origin for write in writes for origin in write.revived]:
+        columns = columns_of(revived)
         await connection.execute(_queries.revive, *columns)
         await connection.execute(_queries.begin_lives, *columns)
-    entities = _last_states(writes)
+    entities = list({entity.xid: entity for write in writes for entity in write.entities}.values())
     txid = await connection.fetchval(_queries.write, _entity_rows(entities), _change_rows(writes))
     if resources := _relisted(entities, writes):
         await connection.execute(_queries.relist, *_default_columns(resources))
-    documents = [e for e in entities if e.document is not None]
-    if documents:
+    if documents := {e.xid: e.document for e in entities if e.document is not None}:
         await connection.execute(
-            _queries.write_documents, [e.xid for e in documents], [e.document for e in documents]
+            _queries.write_documents, list(documents), list(documents.values())
         )
     if dropped := [xid for write in writes for xid in write.dropped_documents]:
         await connection.execute(_queries.drop_documents, dropped)
     return Position.end_of(txid)
-
-
-def _last_states(writes: Sequence[Write]) -> Sequence[Entity]:
-    """Each entity once, in its last state."""
-    if len(writes) == 1:
-        return writes[0].entities
-    return list({entity.xid: entity for write in writes for entity in write.entities}.values())
 
 
 def _entity_rows(entities: Sequence[Entity]) -> str:
