@@ -47,10 +47,8 @@ def review_group(drafts: Drafts, draft: Draft, kind: GroupType) -> None:
     _complete(drafts, draft, kind.own_attributes, kind.managed)
     drafts.check_decided(draft, kind.narrowed)
     drafts.violations += displaced(str(draft.xid), draft.attributes, kind.resources)
-    try:
+    with drafts.collecting():
         drafts.rules_of(draft.xid)
-    except XRegistryError as violation:
-        drafts.violations.append(violation)
 
 
 def has_rules(drafts: Drafts, group: Xid) -> bool:
@@ -71,20 +69,15 @@ def review_resource(resource: ResourcePlan) -> None:
     _complete(drafts, resource.draft, kind.meta_attributes, kind.meta_managed | _OF_DEFAULT)
     for draft in resource.versions:
         _review_version(resource, draft)
-    try:
+    with drafts.collecting():
         _check_number(resource)
         resource.review()
-    except XRegistryError as violation:
-        drafts.violations.append(violation)
 
 
 def _review_version(resource: ResourcePlan, draft: Draft) -> None:
     drafts, kind = resource.drafts, resource.kind
-    if (
-        not kind.hasdocument
-        and draft.document_sha256 == _EMPTY
-        and not drafts.is_replica(draft.xid)
-    ):
+    is_empty = not kind.hasdocument and draft.document_sha256 == _EMPTY
+    if is_empty and not drafts.is_replica(draft.xid):
         draft.set_document(None)
         drafts.touch(draft)
     if kind.hasdocument:
@@ -102,10 +95,8 @@ def _review_version(resource: ResourcePlan, draft: Draft) -> None:
         kind.managed | {"ancestorid"},
         lambda attributes: rules.complete(attributes, kind.plural),
     )
-    try:
+    with drafts.collecting():
         versionorder.check_new_id(draft.xid, kind)
-    except XRegistryError as violation:
-        drafts.violations.append(violation)
 
 
 def _check_number(resource: ResourcePlan) -> None:
@@ -128,8 +119,8 @@ def _complete(
     fill: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> None:
     """Check an entity's own attributes, and add the default values that it lacks."""
-    own = {name: value for name, value in draft.attributes.items() if name in managed}
-    given = {name: value for name, value in draft.attributes.items() if name not in managed}
+    own = {k: v for k, v in draft.attributes.items() if k in managed}
+    given = {k: v for k, v in draft.attributes.items() if k not in managed}
     checked, violations = check_attributes(
         fill(given), definitions, subject=str(draft.xid), model=drafts.model
     )
@@ -138,13 +129,9 @@ def _complete(
         return
     if drafts.is_replica(draft.xid):
         names = sorted(name for name in checked if checked[name] != given.get(name))
-        drafts.violations.append(
-            RequiredAttributeMissing(
-                str(draft.xid),
-                list=",".join(names),
-                detail="It is a replica, so it cannot get a default value here.",
-            )
-        )
+        detail = "It is a replica, so it cannot get a default value here."
+        error = RequiredAttributeMissing(str(draft.xid), list=",".join(names), detail=detail)
+        drafts.violations.append(error)
         return
     drafts.touch(draft)
     draft.attributes = checked | own

@@ -40,23 +40,14 @@ async def read_buckets(connection: Connection) -> list[Bucket]:
     """Read every bucket that is not empty. The registry does not count."""
     rows = await connection.fetch(_queries.buckets)
     own = await connection.fetchrow(_queries.registry)
-    buckets = [
-        Bucket(number=row["bucket"], count=row["count"], fingerprint=row["fingerprint"])
-        for row in rows
-    ]
-    if own is not None:
-        buckets = [_without(bucket, own) for bucket in buckets]
-    return [bucket for bucket in buckets if bucket.count]
-
-
-def _without(bucket: Bucket, own: Mapping[str, Any]) -> Bucket:
-    if bucket.number != own["bucket"]:
-        return bucket
-    return Bucket(
-        number=bucket.number,
-        count=bucket.count - 1,
-        fingerprint=bucket.fingerprint ^ own["fingerprint"],
-    )
+    buckets = []
+    for row in rows:
+        number, count, fingerprint = row["bucket"], row["count"], row["fingerprint"]
+        if own is not None and own["bucket"] == number:
+            count, fingerprint = count - 1, fingerprint ^ own["fingerprint"]
+        if count:
+            buckets.append(Bucket(number=number, count=count, fingerprint=fingerprint))
+    return buckets
 
 
 async def copy_rows(

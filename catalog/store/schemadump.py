@@ -32,24 +32,16 @@ async def dump_schema() -> str:
             connection = await asyncpg.connect(server.dsn)
             await migrate(connection)
             await connection.close()
-            return _readable(await _pg_dump(server.dsn))
+            options = ("--schema-only", "--no-owner", "--no-privileges", server.dsn)
+            process = await asyncio.create_subprocess_exec(
+                executables() / "pg_dump", *options, stdout=asyncio.subprocess.PIPE
+            )
+            output, _ = await process.communicate()
+            if process.returncode:
+                raise RuntimeError(f"pg_dump ended with status {process.returncode}")
+            return _readable(output.decode())
         finally:
             await server.stop()
-
-
-async def _pg_dump(dsn: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        executables() / "pg_dump",
-        "--schema-only",
-        "--no-owner",
-        "--no-privileges",
-        dsn,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    output, _ = await process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"pg_dump ended with status {process.returncode}")
-    return output.decode()
 
 
 def _readable(dump: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from catalog.model.entity import Entity
-from catalog.model.interaction import Interaction
+from catalog.model.interaction import Delete, Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.store import documentsets
@@ -13,7 +13,7 @@ from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.store.locks import Touched
 from catalog.writing.outcome import Outcome
-from catalog.writing.prune import Pruned, Wanted, delete_all, lost_references, prune
+from catalog.writing.prune import Pruned, Wanted, lost_references, prune
 from catalog.writing.transaction import touched_by
 
 _MOST_GROUPS = 100
@@ -92,7 +92,7 @@ class Apply:
         lost = lost_references(self.interaction, deletes, self._model)
         return replace(
             self.interaction,
-            deletes=delete_all(deletes),
+            deletes=[Delete(xid=xid, must_exist=False) for xid in deletes],
             violations=[*self.interaction.violations, *lost],
         )
 

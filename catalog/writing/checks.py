@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from catalog.model.capabilities import Capabilities
-from catalog.model.errors import XRegistryError, with_violations
+from catalog.model.errors import with_violations
 from catalog.writing.compatibilitycheck import CompatibilityCheck
 from catalog.writing.constraintcheck import ConstraintCheck
 from catalog.writing.content import CatalogContent, DraftDocuments
@@ -54,10 +54,8 @@ async def run_checks(
         await check.run(live)
         _refuse(drafts)
     for resource in live:
-        try:
+        with drafts.collecting():
             resource.prune()
-        except XRegistryError as violation:
-            drafts.violations.append(violation)
     _refuse(drafts)
 
 

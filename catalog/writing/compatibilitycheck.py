@@ -7,7 +7,7 @@ it are compared with it on their own turn.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Awaitable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from catalog.model.capabilities import Capabilities
@@ -40,8 +40,7 @@ class _Comparison:
 
     @property
     def is_possible(self) -> bool:
-        formats = (each.attributes["format"] for each in (self.older, self.newer))
-        return len({_family(format) for format in formats}) == 1
+        return _family(self.older) == _family(self.newer)
 
     def __str__(self) -> str:
         return f"{self.newer.xid.vid} ({self.direction}, with {self.older.xid.vid})"
@@ -73,13 +72,19 @@ class CompatibilityCheck:
         due: list[_Comparison] = []
         checked: list[Draft] = []
         ancestry = _Ancestry(resource, transitive=wanted.endswith("_transitive"))
-        for draft in ancestry.concerned(self._open_in(resource)):
+        drafts = resource.versions if self.tries_again else []
+        again = {d.xid.vid for d in drafts if is_open(self.drafts, d, COMPATIBILITY)}
+        for draft in ancestry.concerned(again):
             if "format" not in draft.attributes:
                 note(self.drafts, draft, COMPATIBILITY, None)
             elif reason := self._obstacle(draft, ancestry, wanted):
                 self._give_up(resource, draft, wanted, reason)
             else:
-                due += _comparisons(draft, ancestry, wanted)
+                due += [
+                    _Comparison(older=older, newer=draft, direction=direction)
+                    for older in ancestry.unchecked_of(draft)
+                    for direction in DIRECTIONS[wanted.removesuffix("_transitive")]
+                ]
                 checked.append(draft)
         faults = await self._compare(due)
         if faults:
@@ -88,11 +93,6 @@ class CompatibilityCheck:
             )
         for draft in checked:
             note(self.drafts, draft, COMPATIBILITY, "")
-
-    def _open_in(self, resource: ResourcePlan) -> set[str]:
-        """The ids of the versions to be tried again."""
-        drafts = resource.versions if self.tries_again else []
-        return {draft.xid.vid for draft in drafts if is_open(self.drafts, draft, COMPATIBILITY)}
 
     def _obstacle(self, draft: Draft, ancestry: _Ancestry, rule: str) -> str:
         """Why a version cannot be compared at all; empty if it can."""
@@ -121,20 +121,14 @@ class CompatibilityCheck:
         faults = [f"{one}: the formats differ." for one in due if not one.is_possible]
         due = [one for one in due if one.is_possible]
         await self.documents.load(draft for one in due for draft in (one.older, one.newer))
-        answers = await gather(
-            [
-                self.checker.compare(
-                    one.newer.attributes["format"],
-                    self.documents.of(one.older),
-                    self.documents.of(one.newer),
-                    one.direction,
-                )
-                for one in due
-            ]
-        )
+        answers = await gather([self._fault_of(one) for one in due])
         return faults + [
             f"{one}: {fault}." for one, fault in zip(due, answers, strict=True) if fault
         ]
+
+    def _fault_of(self, one: _Comparison) -> Awaitable[str]:
+        older, newer = self.documents.of(one.older), self.documents.of(one.newer)
+        return self.checker.compare(one.newer.attributes["format"], older, newer, one.direction)
 
 
 class _Ancestry:
@@ -160,13 +154,15 @@ class _Ancestry:
         if self._is_new_rule:
             return [*self.versions.values()]
         changed = {vid for vid in self.versions if self._is_changed(vid)}
-        if not changed and not again:
-            return []
-        return [
-            draft
-            for vid, draft in self.versions.items()
-            if vid in again or not changed.isdisjoint((vid, *self._ancestors(vid, self._now)))
-        ]
+        return (
+            []
+            if not (changed or again)
+            else [
+                draft
+                for vid, draft in self.versions.items()
+                if vid in again or not changed.isdisjoint((vid, *self._ancestors(vid, self._now)))
+            ]
+        )
 
     def _is_changed(self, vid: str) -> bool:
         draft = self.versions[vid]
@@ -203,14 +199,5 @@ class _Ancestry:
         return found
 
 
-def _comparisons(draft: Draft, ancestry: _Ancestry, rule: str) -> list[_Comparison]:
-    directions = DIRECTIONS[rule.removesuffix("_transitive")]
-    return [
-        _Comparison(older=older, newer=draft, direction=direction)
-        for older in ancestry.unchecked_of(draft)
-        for direction in directions
-    ]
-
-
-def _family(format: str) -> str:
-    return format.partition("/")[0].lower()
+def _family(draft: Draft) -> str:
+    return str(draft.attributes["format"]).partition("/")[0].lower()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from catalog.model.configuration import Configuration
-from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
 from catalog.writing.checks import run_checks
 from catalog.writing.content import CatalogContent
@@ -76,10 +76,11 @@ class Decider:
             is_exclusive=self.is_exclusive,
             is_referred=self.is_referred,
         )
+        created = created_origins(drafts) if self.has_lived else []
         return outcome_of(
             drafts,
             uuid.uuid4().hex,
-            tombstones=await self._earlier_lives(drafts),
+            tombstones=await self.content.load_tombstones(created) if created else {},
             left_alone=plan.left_alone,
         )
 
@@ -134,7 +135,3 @@ class Decider:
         if not resources:
             return {}
         return await self.content.numbers_of_deleted_versions(self.authority, resources)
-
-    async def _earlier_lives(self, drafts: Drafts) -> dict[Origin, Tombstone]:
-        created = created_origins(drafts) if self.has_lived else []
-        return await self.content.load_tombstones(created) if created else {}

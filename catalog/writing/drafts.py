@@ -170,6 +170,14 @@ class Drafts:
             if draft.xid.vid:
                 self._versions.setdefault(str(draft.xid.resource), []).append(draft)
 
+    @contextlib.contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Add the error of the block to the violations, and go on after it."""
+        try:
+            yield
+        except XRegistryError as violation:
+            self.violations.append(violation)
+
     def live(self, xid: Xid) -> Draft | None:
         draft = self.by_xid.get(str(xid))
         return None if draft is None or draft.is_deleted else draft

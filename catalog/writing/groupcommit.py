@@ -16,7 +16,6 @@ from functools import reduce
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
-from catalog.model.xid import Xid
 from catalog.store.database import Database, has_committed
 from catalog.store.locks import MustBeginAgain
 from catalog.writing.crossreferences import target_in
@@ -55,7 +54,7 @@ class _Waiting:
 
 
 class _Unfit(Exception):
-    """Some interactions can't be written together."""
+    """Nothing of a batch was written, maybe because of only one interaction."""
 
 
 class GroupCommit:
@@ -141,11 +140,6 @@ class GroupCommit:
                 each.settle(None if isinstance(result, MustBeginAgain) else result)
 
     async def _write(self, batch: Sequence[_Waiting]) -> Sequence[Outcome | Exception]:
-        """Write a batch in one transaction.
-
-        Raises:
-            _Unfit: nothing was written, maybe because of only one of the batch.
-        """
         async with self._database.transaction() as connection:
             transaction = WriteTransaction(
                 connection=connection,
@@ -164,18 +158,14 @@ class GroupCommit:
 
 
 def is_small(interaction: Interaction, model: Model) -> bool:
-    """Whether it is soon decided, by the entities alone that it touches."""
+    """Whether it is soon decided, by the entities alone that it touches, without documents."""
+    xids = (upsert.xid for upsert in interaction.resources)
+    kinds = (model.groups[xid.groups].resources[xid.resources] for xid in xids)
     return (
         len(interaction.groups) + len(interaction.resources) <= _MOST_ENTITIES
         and interaction.registry is None
         and not interaction.deletes
         and not any(group.body is not None for group in interaction.groups)
         and not any(target_in(upsert.meta) for upsert in interaction.resources)
-        and not any(_is_checked(upsert.xid, model) for upsert in interaction.resources)
+        and not any(kind.validateformat or kind.validatecompatibility for kind in kinds)
     )
-
-
-def _is_checked(resource: Xid, model: Model) -> bool:
-    """Whether documents are read, which may take a while."""
-    kind = model.groups[resource.groups].resources[resource.resources]
-    return kind.validateformat or kind.validatecompatibility

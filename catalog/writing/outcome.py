@@ -57,17 +57,11 @@ def outcome_of(
         tombstones: of new entities that lived before; their epochs continue from there.
     """
     revived = tombstones or {}
-    entities: list[Entity] = []
-    buried: list[Tombstone] = []
-    dropped: list[str] = []
-    for draft in drafts.by_xid.values():
-        if draft.is_deleted:
-            if draft.before is not None:
-                buried.append(_tombstone(draft.before, drafts))
-        elif draft.is_written:
-            entities.append(sealed := _sealed(draft, drafts, revived))
-            if draft.had_document and sealed.document_sha256 is None:
-                dropped.append(sealed.xid)
+    deleted = [d.before for d in drafts.by_xid.values() if d.is_deleted and d.before is not None]
+    buried = [_tombstone(entity, drafts) for entity in deleted]
+    written = [d for d in drafts.by_xid.values() if d.is_written and not d.is_deleted]
+    entities = [_sealed(draft, drafts, revived) for draft in written]
+    sealed = zip(written, entities, strict=True)
     before = {**drafts.referred, **drafts.before} if drafts.referred else drafts.before
     after: dict[str, Entity | Tombstone] = {each.xid: each for each in entities}
     after |= {each.xid: each for each in buried}
@@ -77,7 +71,9 @@ def outcome_of(
         entities=entities,
         tombstones=buried,
         changes=changes_between(before, after, drafts.model),
-        dropped_documents=dropped,
+        dropped_documents=[
+            e.xid for draft, e in sealed if draft.had_document and e.document_sha256 is None
+        ],
         revived=list(revived),
         before=drafts.before,
         after=after,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from catalog.model.attributes import check_attributes
-from catalog.model.errors import BadFlag, NotFound, XRegistryError
+from catalog.model.errors import BadFlag, NotFound
 from catalog.model.interaction import Delete, GroupUpsert, Interaction, RegistryUpsert
 from catalog.model.xid import Xid
 from catalog.writing.crossreferences import without_repeated
@@ -46,10 +46,8 @@ class Plan:
         """Take every step; errors become violations of the drafts."""
         self.drafts.violations += self.interaction.violations
         for step in self._steps():
-            try:
+            with self.drafts.collecting():
                 step()
-            except XRegistryError as violation:
-                self.drafts.violations.append(violation)
 
     def _steps(self) -> Iterator[Callable[[], object]]:
         interaction = self.interaction

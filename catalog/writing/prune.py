@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from catalog.model.entity import Entity
 from catalog.model.errors import UnknownId, XRegistryError
-from catalog.model.interaction import Body, Delete, Interaction, ResourceUpsert
+from catalog.model.interaction import Body, Interaction, ResourceUpsert
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.writing import defaultversion, versionorder
@@ -127,8 +127,3 @@ def _names(upsert: ResourceUpsert, body: Body, name: str, gone: set[str]) -> boo
 
 def _unknown(subject: str, vid: str) -> XRegistryError:
     return UnknownId(subject, singular="version", id=vid)
-
-
-def delete_all(xids: Iterable[Xid]) -> list[Delete]:
-    """Deletes of these entities, as far as they exist."""
-    return [Delete(xid=xid, must_exist=False) for xid in xids]

@@ -15,7 +15,6 @@ from catalog.model.errors import (
     BadDefaultVersionId,
     BadRequest,
     InvalidAttribute,
-    MismatchedId,
     MismatchedVersionAttribute,
     MissingVersions,
     NotFound,
@@ -164,22 +163,16 @@ class ResourcePlan:
         if body is None:
             return None
         self.drafts.check_id(self.xid, self.kind.singular, self.xid.rid, body)
-        if self.is_new:
-            vid = body.get("versionid")
-            vid = self._default_named(upsert) if vid is None else vid
-            if vid is not None:
-                check_version_id(self.xid, vid)
-            if vid in in_versions or (vid is None and in_versions):
-                return None
-        else:
+        vid = given = body.get("versionid")
+        if not self.is_new:
             vid = self.draft.attributes[defaultversion.ID]
-            given = body.get("versionid")
-            if given is not None and given != vid:
-                raise MismatchedId(
-                    str(self.xid), singular="version", invalid_id=str(given), expected_id=vid
-                )
-            if vid in in_versions:
-                return None
+            self.drafts.check_id(self.xid, "version", vid, body)
+        elif given is None:
+            vid = self._default_named(upsert)
+        if self.is_new and vid is not None:
+            check_version_id(self.xid, vid)
+        if vid in in_versions or (vid is None and in_versions):
+            return None
         return VersionUpsert(vid=vid or "", body=body, patch=upsert.patch, document=upsert.document)
 
     def _default_named(self, upsert: ResourceUpsert) -> Any:
@@ -202,14 +195,11 @@ class ResourcePlan:
         with self.drafts.updating(draft, upsert.body):
             self._update_attributes(draft, upsert)
             ancestor = upsert.body.get("ancestorid")
-            if ancestor is not None and not self._keeps_ancestor(draft):
+            # One that is derived for a stored version would be no change.
+            is_fixed = draft.is_new or self.kind.versionmode == versionorder.MANUAL
+            if ancestor is not None and (is_fixed or not self.drafts.writes_only_changes):
                 self._set_ancestor(draft, ancestor)
         return draft
-
-    def _keeps_ancestor(self, draft: Draft) -> bool:
-        """Whether the ancestor in a request has no effect, so that it is no change."""
-        is_derived = self.kind.versionmode != versionorder.MANUAL
-        return self.drafts.writes_only_changes and is_derived and not draft.is_new
 
     def _update_attributes(self, draft: Draft, upsert: VersionUpsert) -> None:
         rules = self.drafts.rules_of(self.xid.group)

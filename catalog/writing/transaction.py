@@ -162,7 +162,14 @@ class WriteTransaction:
         if is_dry or not written:
             return results
         position = await write(self.connection, *written)
-        await self._reconfigure(written[0])
+        if self.reconfiguration is not None:
+            await self.reconfiguration.put_in_force(
+                self.connection,
+                self.configuration,
+                checker=self.checker,
+                interaction=written[0].interaction,
+                now=written[0].at,
+            )
         results = [
             replace(each, position=position) if isinstance(each, Outcome) else each
             for each in results
@@ -173,11 +180,6 @@ class WriteTransaction:
         return results
 
     async def _load(self, locks: Touched, patience_seconds: float = 0) -> None:
-        """Lock entities and read them.
-
-        Raises:
-            MustBeginAgain, ConfigurationChanged: as `lock_and_load`.
-        """
         self._locks = locks
         self._locked = await lock_and_load(
             self.connection, locks, patience_seconds=patience_seconds
@@ -186,12 +188,6 @@ class WriteTransaction:
             self._stored.setdefault(_owner(entity), {})[entity.xid] = entity
 
     async def _decide(self, composer: Composer, condition: Condition | None) -> Outcome:
-        """Compose and decide one interaction.
-
-        Raises:
-            XRegistryError: it is refused, with every violation found.
-            MustBeginAgain: it needs other locks, or the catalog locked as a whole.
-        """
         interaction = await composer.compose(self.connection)
         if isinstance(composer, Composed):
             touched = composer.touched
@@ -212,19 +208,19 @@ class WriteTransaction:
                     catalog_exclusive=self._locks.catalog_exclusive,
                 )
             )
-        outcome = await self._decider().decide(
-            interaction, self._stored_of(touched), datetime.now(UTC)
-        )
+        stored: dict[str, Entity] = {}
+        for owner in ("/", *touched.groups, *touched.resources):
+            stored |= self._stored.get(owner, {})
+        outcome = await self._decider().decide(interaction, stored, datetime.now(UTC))
         if self.reconfiguration is None:
             return outcome
         changes = self.reconfiguration.noted_in(outcome.changes, self.configuration)
         return replace(outcome, changes=changes)
 
     def _decider(self) -> Decider:
-        after = self.reconfiguration or self
         return Decider(
             content=StoredContent(self.connection),
-            configuration=after.configuration,
+            configuration=(self.reconfiguration or self).configuration,
             authority=self.authority,
             checker=self.checker,
             is_exclusive=self._locks.catalog_exclusive,
@@ -232,27 +228,11 @@ class WriteTransaction:
             has_lived=self._locked.has_lived,
         )
 
-    def _stored_of(self, touched: Touched) -> dict[str, Entity]:
-        stored: dict[str, Entity] = {}
-        for owner in ("/", *touched.groups, *touched.resources):
-            stored |= self._stored.get(owner, {})
-        return stored
-
     def _keep(self, outcome: Outcome) -> None:
         """Let the next interaction, which touches other resources, begin with this outcome."""
         for entity in outcome.entities:
             if entity.kind in ("registry", "group"):
                 self._stored[entity.xid] = {entity.xid: entity}
-
-    async def _reconfigure(self, outcome: Outcome) -> None:
-        if self.reconfiguration is not None:
-            await self.reconfiguration.put_in_force(
-                self.connection,
-                self.configuration,
-                checker=self.checker,
-                interaction=outcome.interaction,
-                now=outcome.at,
-            )
 
 
 def touched_by(interaction: Interaction, revision: int) -> Touched:

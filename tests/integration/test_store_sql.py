@@ -136,7 +136,7 @@ HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
     ("entities", "load_by_origin", (["urn:a"], [f"{GROUP}/messages/m5"]), {"entities_origin"}),
     ("changes", "read", (0, 0, 50), {"changes_pkey"}),
     ("changes", "read", (200, 0, 50), {"changes_pkey"}),
-    ("recent", "written", ("400:400:", 400, 50), {"changes_pkey"}),
+    ("changes", "written", ("400:400:", 400, 50), {"changes_pkey"}),
     ("services", "find_by_names", (["name"],), {"entities_service_names", "entities_services"}),
     (
         "stream",
