@@ -15,7 +15,7 @@ from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
-from catalog.writing.decide import Decider
+from catalog.writing.decider import Decider
 from catalog.writing.formatcheck import Direction, DocumentChecker
 from catalog.writing.transaction import touched_by
 

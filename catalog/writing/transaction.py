@@ -17,7 +17,7 @@ from catalog.store.locks import Locked, MustBeginAgain, Touched, lock_and_load
 from catalog.store.writes import write
 from catalog.writing.content import StoredContent
 from catalog.writing.crossreferences import target_in
-from catalog.writing.decide import Decider
+from catalog.writing.decider import Decider
 from catalog.writing.formatcheck import DocumentChecker
 from catalog.writing.outcome import Outcome
 

@@ -84,7 +84,7 @@ async def _lint(
 ) -> list[Finding]:
     from catalog.client import Client
     from catalog.commands.documentpaths import document_paths
-    from catalog.commands.lint.base import base_at, base_in, configuration_of
+    from catalog.commands.lint.baseline import base_at, base_in, configuration_of
     from catalog.configuring.initialmodel import InitialModelUnusable, initial_model
     from catalog.documents.serialization import STDIN
     from catalog.formats import Checker
