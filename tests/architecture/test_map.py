@@ -1,0 +1,71 @@
+"""A reader finds each thing by its name, and the documents name files that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("catalog", "replication")
+MODULES = [
+    path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.name[0] != "_"
+]
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("README.md")]
+)
+# Base names that stand in several packages, because the package says which one is meant.
+SHARED_NAMES = {
+    # The same role in each dialect.
+    *("address", "attributechecks", "load", "read", "routes", "translate", "write"),
+    # The same role in each command that is a package.
+    *("command", "report"),
+    # The layers of one noun: its SQL, its handlers, its client, its command.
+    *("configuration", "crossreferences", "delete", "digests", "entities", "find", "links"),
+    *("repair", "requests", "subscriptions", "validate"),
+    # One per package by design: errors, the bodies that pydantic reads, what is applied.
+    *("apply", "errors", "wire"),
+    # Older forms of what the model and the messages have under the same name.
+    *("attributes", "protocols"),
+}
+_PATH = re.compile(r"\b(?:catalog|replication|tests|benchmarks|examples)/[\w./-]*\w(?![\w*<{])")
+
+
+def test_a_file_name_stands_once_unless_its_package_makes_the_difference() -> None:
+    found = defaultdict(list)
+    for path in MODULES:
+        found[path.stem].append(path)
+
+    assert {name for name, paths in found.items() if len(paths) > 1} == SHARED_NAMES
+
+
+def test_a_class_name_means_one_thing() -> None:
+    found = defaultdict(list)
+    for path in MODULES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(str(path.relative_to(ROOT)))
+
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_paths_that_a_document_names_exist(document: Path) -> None:
+    paths = set(_PATH.findall(document.read_text()))
+
+    assert {path for path in paths if not (ROOT / path).exists()} == set()
+
+
+def test_the_architecture_names_every_room() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = [
+        path.relative_to(ROOT)
+        for package in PACKAGES
+        for path in (ROOT / package).iterdir()
+        if path.is_dir() and any(path.glob("*.py"))
+    ]
+
+    assert [str(room) for room in rooms if f"`{room}`" not in text] == []
