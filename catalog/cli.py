@@ -154,7 +154,7 @@ def _explain(error: Exception, settings: Settings) -> None:
     from catalog.configuring.initialmodel import InitialModelUnusable
     from catalog.node import AddressInUse
     from catalog.store.connections import DatabaseUnusable
-    from catalog.store.server import EmbeddedPostgresError
+    from catalog.store.postgresprocess import EmbeddedPostgresError
 
     cause = error
     while isinstance(cause, ExceptionGroup):

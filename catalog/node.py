@@ -21,9 +21,9 @@ from catalog.context import Context, EventDialect, read_configuration
 from catalog.formats import Checker
 from catalog.model.errors import ServerBusy
 from catalog.store.database import Database
+from catalog.store.databasewatch import Revive, Watch, leave_alone
 from catalog.store.embedded import start_embedded
 from catalog.store.statistics import Statistics
-from catalog.store.watch import Revive, Watch, leave_alone
 
 _log = structlog.get_logger()
 # The time for open requests when the node stops.

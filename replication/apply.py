@@ -29,8 +29,8 @@ from replication.batch import (
     origin_of,
     raised_registry,
 )
+from replication.copychecks import Incoming, MalformedCopy, check_copies
 from replication.decide import SETTLED, Copy, Policy, Verdict
-from replication.incoming import Incoming, MalformedCopy, check_copies
 
 _MOST_LOCKS = 200
 _MOST_ATTEMPTS = 3

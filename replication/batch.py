@@ -11,8 +11,8 @@ from catalog.model.change import Change, changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.schema import Model
 from catalog.model.xid import depth
+from replication.copychecks import Incoming, MalformedCopy
 from replication.decide import CONFLICTS, Copy, LocalState, Policy, Verdict, decide
-from replication.incoming import Incoming, MalformedCopy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

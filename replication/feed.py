@@ -13,9 +13,9 @@ from aiohttp import web
 
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_json
+from catalog.model.concorderrors import CONCORD
 from catalog.model.entity import Entity, Origin
 from catalog.model.errors import BadRequest, ServerBusy, XRegistryError
-from catalog.model.ownerrors import CONCORD
 from catalog.model.xid import Xid, depth
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store

@@ -12,8 +12,8 @@ import orjson
 
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.timestamps import format_time, parse_time
+from replication.copychecks import Incoming, MalformedCopy
 from replication.decide import Copy
-from replication.incoming import Incoming, MalformedCopy
 
 MEDIA_TYPE = "application/x-ndjson"
 _MOST_DEPTH = 100

@@ -14,8 +14,8 @@ from catalog.client import ONCE, BadAnswer, Client, ClientError, Refused, Unreac
 from catalog.context import CONTEXT, Context
 from catalog.http.outbound import open_session
 from catalog.http.responses import json_response
+from catalog.model.concorderrors import SourceUnusable
 from catalog.model.digest import DIGEST_VERSION
-from catalog.model.ownerrors import SourceUnusable
 from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
 

@@ -12,8 +12,8 @@ from aiohttp import web
 from catalog.client import BadAnswer, Client, ClientError, JsonObject, Refused
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_body
+from catalog.model.concorderrors import CONCORD
 from catalog.model.errors import XRegistryError
-from catalog.model.ownerrors import CONCORD
 from catalog.store import links
 from catalog.store.links import Link
 from replication.handshake import may_pass

@@ -14,10 +14,10 @@ from catalog.model.entity import Origin
 from catalog.store import links
 from catalog.store.links import RELAY, Link, LinkDefinition
 from replication.apply import AppliedBatch, Batch, apply_batch
+from replication.copychecks import Incoming
 from replication.decide import Policy
 from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
-from replication.incoming import Incoming
 from replication.wire import MOST_ORIGINS, is_scope
 
 _MOST_COPIES = 1000

@@ -14,9 +14,9 @@ from catalog.store import links
 from catalog.store.links import Link
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
+from replication.copychecks import Incoming
 from replication.decide import Verdict
 from replication.handshake import describe, peer_at, shake_hands
-from replication.incoming import Incoming
 from replication.pull import apply_lines, policy_of
 
 _MOST_LINKS = 10_000

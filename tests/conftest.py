@@ -167,7 +167,7 @@ async def _run(url: str, *statements: str) -> None:
 
 async def _migrate(url: str) -> None:
     # Imported here, so that tests without a database run without the store.
-    from catalog.store.migrate import migrate
+    from catalog.store.schemamigration import migrate
 
     connection = await asyncpg.connect(url)
     try:

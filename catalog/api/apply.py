@@ -20,8 +20,8 @@ from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
 from catalog.writing.apply import Apply, Ownership
+from catalog.writing.applypruning import roots_of
 from catalog.writing.outcome import Outcome
-from catalog.writing.prune import roots_of
 
 _KEEP = "$keep"
 _SWITCHES = frozenset({"allowempty", "dryrun", "prune"})

@@ -18,7 +18,7 @@ from catalog.api.writeanswer import answer_deleted, answer_written
 from catalog.api.writeflags import read_write_flags
 from catalog.context import Context
 from catalog.http.body import read_body, read_json, read_object
-from catalog.http.preconditions import condition_on
+from catalog.http.writeconditions import condition_on
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import ExtraXregistryHeader, NotFound

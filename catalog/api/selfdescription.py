@@ -17,8 +17,8 @@ from catalog.http.body import read_object
 from catalog.http.deadline import bounded
 from catalog.http.etag import strong_tag
 from catalog.http.headers import interaction_headers
-from catalog.http.preconditions import check_tag
 from catalog.http.responses import json_response, to_json
+from catalog.http.writeconditions import check_tag
 from catalog.model.capabilities import describe
 from catalog.model.xid import Xid
 

@@ -27,9 +27,9 @@ from catalog.messages import (
     read_json_message,
     reference_targets,
 )
+from catalog.model.concorderrors import UnsupportedMediaType
 from catalog.model.entity import Entity
 from catalog.model.errors import MissingBody, NotFound
-from catalog.model.ownerrors import UnsupportedMediaType
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading.entities import load_documents, read_entities

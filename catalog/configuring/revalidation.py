@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from catalog.configuring.compliance import displaced, has_rules, review_group, review_resource
+from catalog.configuring.adaptation import displaced, has_rules, review_group, review_resource
 from catalog.configuring.modelimpact import ModelImpact
 from catalog.model.attributes import check_attributes
 from catalog.model.configuration import Configuration

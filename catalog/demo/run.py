@@ -14,7 +14,7 @@ from catalog.demo.federation import NAMES, Federation, NodeFailed, open_federati
 from catalog.demo.outage import survive_outage
 from catalog.demo.output import Screen, Unexpected
 from catalog.demo.setup import Demo, import_documents, link_nodes, start_nodes
-from catalog.store.server import EmbeddedPostgresError
+from catalog.store.postgresprocess import EmbeddedPostgresError
 
 INTERRUPTED = 130
 

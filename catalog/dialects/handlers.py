@@ -11,8 +11,8 @@ from catalog.api.writeanswer import answer_deleted
 from catalog.context import CONTEXT
 from catalog.http.deadline import bounded
 from catalog.http.headers import interaction_headers
-from catalog.http.preconditions import Reading, condition_on
 from catalog.http.responses import json_response
+from catalog.http.writeconditions import Reading, condition_on
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound
 from catalog.model.interaction import Interaction

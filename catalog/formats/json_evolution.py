@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from catalog.formats.json_demands import CHECKS, Path, shown
-from catalog.formats.json_facts import (
+from catalog.formats.json_assertions import (
     EXACTLY,
     TYPES,
     Facts,
@@ -27,6 +26,7 @@ from catalog.formats.json_facts import (
     required,
     types,
 )
+from catalog.formats.json_keywords import CHECKS, Path, shown
 from catalog.formats.json_sameness import same
 
 # That who reads with a schema accepts all that has some facts.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from catalog.formats.json_facts import SchemaPart, equal
+from catalog.formats.json_assertions import SchemaPart, equal
 
 
 def same(one: SchemaPart, other: SchemaPart) -> bool:

@@ -20,8 +20,8 @@ from catalog.formats.documenttext import (
     read_json,
     read_payload,
 )
+from catalog.formats.json_assertions import SchemaPart
 from catalog.formats.json_evolution import obstacle
-from catalog.formats.json_facts import SchemaPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

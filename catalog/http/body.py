@@ -9,8 +9,8 @@ import orjson
 from aiohttp import web
 
 from catalog.context import CONTEXT
+from catalog.model.concorderrors import RequestTimeout, RequestTooLarge, UnsupportedMediaType
 from catalog.model.errors import MissingBody, ParsingData
-from catalog.model.ownerrors import RequestTimeout, RequestTooLarge, UnsupportedMediaType
 
 _TEXT_OF_JSON = frozenset({"", "application/octet-stream", "text/plain"})
 

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from catalog.context import CONTEXT
 from catalog.http.etag import READING
+from catalog.model.concorderrors import SearchTooCostly
 from catalog.model.errors import ServerBusy
-from catalog.model.ownerrors import SearchTooCostly
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

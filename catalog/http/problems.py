@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from catalog.http.responses import json_response
+from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.model.errors import (
     ActionNotSupported,
     ApiNotFound,
@@ -18,7 +19,6 @@ from catalog.model.errors import (
     ServerError,
     XRegistryError,
 )
-from catalog.model.ownerrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.store.database import has_committed
 
 _log = structlog.get_logger()

@@ -13,8 +13,8 @@ from catalog.reading.pagetoken import read_token, write_token
 from catalog.reading.visible import Visible, segments_of
 from catalog.store import find as store
 from catalog.store.database import Connection
+from catalog.store.filterjsonpath import Condition, any_of, condition_of
 from catalog.store.find import Row
-from catalog.store.jsonpath import Condition, any_of, condition_of
 
 # Up to this number, matches are found first and then sorted; with more, the collection is read in
 # its order.

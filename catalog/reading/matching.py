@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from catalog.reading.visible import segments_of
 from catalog.store import find as store
 from catalog.store.database import Connection
+from catalog.store.filterjsonpath import Condition
 from catalog.store.find import Kind, Match
-from catalog.store.jsonpath import Condition
 
 
 async def match_chain(

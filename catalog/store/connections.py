@@ -21,8 +21,8 @@ from asyncpg.exceptions import (
     TooManyConnectionsError,
 )
 
+from catalog.model.concorderrors import DatabaseUnavailable
 from catalog.model.errors import ServerBusy
-from catalog.model.ownerrors import DatabaseUnavailable
 
 _log = structlog.get_logger(__name__)
 

@@ -17,8 +17,8 @@ import orjson
 from asyncpg.exceptions import UniqueViolationError
 
 from catalog.model.change import Change
+from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.model.errors import BadRequest, ServerBusy
-from catalog.model.ownerrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.store.connections import (
     Availability,
     Connections,
@@ -29,10 +29,10 @@ from catalog.store.connections import (
     is_closed,
 )
 from catalog.store.connections import Connection as Connection
-from catalog.store.migrate import migrate
 from catalog.store.queries import Queries
+from catalog.store.schemamigration import migrate
 
-_queries = Queries("node")
+_queries = Queries("database")
 # The duplicate key in PostgreSQL's error detail, in any language.
 _SIBLING = re.compile(r"=\((.*), ([^,()]*)\)")
 _CONNECT_SECONDS = 10.0

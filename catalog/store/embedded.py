@@ -17,7 +17,7 @@ from urllib.parse import quote
 import asyncpg
 import structlog
 
-from catalog.store.server import PORT, WAIT_SECONDS, EmbeddedPostgresError, Server, until
+from catalog.store.postgresprocess import PORT, WAIT_SECONDS, EmbeddedPostgresError, Server, until
 
 _log = structlog.get_logger(__name__)
 

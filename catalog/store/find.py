@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from catalog.model.filter import Sort
 from catalog.store.database import Connection
-from catalog.store.jsonpath import Condition, PathPart, sort_path, within
+from catalog.store.filterjsonpath import Condition, PathPart, sort_path, within
 from catalog.store.queries import Queries
 
 _queries = Queries("find")

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from catalog.model.ownerrors import DatabaseUnavailable
+from catalog.model.concorderrors import DatabaseUnavailable
 from catalog.store.connections import Connection, DatabaseFailure, give_up
 from catalog.store.database import wait_for
 from catalog.store.queries import Queries

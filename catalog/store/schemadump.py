@@ -13,8 +13,8 @@ from pathlib import Path
 import asyncpg
 
 from catalog.store.embedded import start_embedded
-from catalog.store.migrate import migrate
-from catalog.store.server import executables
+from catalog.store.postgresprocess import executables
+from catalog.store.schemamigration import migrate
 
 FILE = Path(__file__).with_name("schema.sql")
 _TITLE = "-- The schema after all migrations. Generated with `make schema`; do not edit.\n"

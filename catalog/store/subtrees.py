@@ -12,7 +12,7 @@ from catalog.store.database import Connection, Database
 from catalog.store.entities import read_batches
 from catalog.store.queries import Queries
 
-_queries = Queries("stream")
+_queries = Queries("subtrees")
 _CHUNK = 500
 
 

@@ -8,12 +8,12 @@ from catalog.model.entity import Entity
 from catalog.model.interaction import Delete, Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.store import documentsets
+from catalog.store import applysets
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.store.locks import Touched
+from catalog.writing.applypruning import Pruned, Wanted, lost_references, prune
 from catalog.writing.outcome import Outcome
-from catalog.writing.prune import Pruned, Wanted, lost_references, prune
 from catalog.writing.transaction import touched_by
 
 _MOST_GROUPS = 100
@@ -78,14 +78,14 @@ class Apply:
         if not name:
             return
         if self.ownership.prunes:
-            await documentsets.keep_members(connection, name, self._wanted.xids)
+            await applysets.keep_members(connection, name, self._wanted.xids)
         states = {**outcome.before, **outcome.after}
         brought = [
             xid
             for xid in self._wanted.xids
             if isinstance(state := states.get(xid), Entity) and state.authority == self._authority
         ]
-        await documentsets.add_members(connection, name, brought)
+        await applysets.add_members(connection, name, brought)
 
     def _composed(self) -> Interaction:
         deletes = self.pruned.deletes
@@ -99,8 +99,8 @@ class Apply:
     async def _prune(self, connection: Connection) -> Pruned:
         name = self.ownership.set
         if name:
-            due = {*await documentsets.members_of(connection, name)} - self._wanted.xids
-            owned = due - await documentsets.claimed_by_others(connection, name, due)
+            due = {*await applysets.members_of(connection, name)} - self._wanted.xids
+            owned = due - await applysets.claimed_by_others(connection, name, due)
         roots = sorted(owned) if name else self._roots()
         rows = await store.load_subtrees(connection, roots)
         return prune(

@@ -15,8 +15,8 @@ from replication.reconcile.catalogs import survey
 from replication.reconcile.compare import CatalogComparison, Stages, compare
 from replication.reconcile.findings import FindingsList
 from replication.reconcile.remotecatalog import RemoteCatalog
-from replication.reconcile.repair import RepairOutcome
-from replication.reconcile.repair import repair as repair_catalogs
+from replication.reconcile.repairrequests import RepairOutcome
+from replication.reconcile.repairrequests import repair as repair_catalogs
 from replication.reconcile.report import CatalogSummary, ReconcileSummary, paths_in, write_report
 from replication.reconcile.session import open_session, spark_errors
 

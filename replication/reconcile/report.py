@@ -19,7 +19,7 @@ from replication.reconcile.findings import (
     FindingName,
     Findings,
 )
-from replication.reconcile.repair import RepairOutcome
+from replication.reconcile.repairrequests import RepairOutcome
 
 FINDINGS_FILE = "findings.parquet"
 SUMMARY_FILE = "summary.json"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from catalog.node import follow_configuration
-from catalog.store.watch import Watch
+from catalog.store.databasewatch import Watch
 from tests.integration.conftest import Node, assert_problem, start_node
 
 FILES: dict[str, Any] = {"singular": "file", "hasdocument": False}

@@ -16,9 +16,9 @@ from catalog.model.modelsource import default_model
 from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
 from replication.apply import AppliedBatch, Batch, apply_batch
+from replication.copychecks import Incoming, why_invalid
 from replication.decide import Policy, Verdict
 from replication.feedlines import read_line, write_copy
-from replication.incoming import Incoming, why_invalid
 from tests.integration.conftest import Node
 from tests.integration.federation import digest_rows, execute, start_member
 

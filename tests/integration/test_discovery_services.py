@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from catalog.dialects.discovery.translate import NAMESPACE
 from catalog.model.entity import Entity
-from catalog.store.services import fold
+from catalog.store.discoveryservices import fold
 from catalog.store.writes import Write, write
 from tests.integration.conftest import Node, assert_problem, start_node
 from tests.unit.test_discovery_services import services

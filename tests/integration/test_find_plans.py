@@ -15,7 +15,7 @@ from catalog.model.filter import parse_filters
 from catalog.model.xid import Xid
 from catalog.reading.find import find_page, find_visible
 from catalog.store.database import Database
-from catalog.store.jsonpath import any_of, condition_of, within
+from catalog.store.filterjsonpath import any_of, condition_of, within
 from catalog.store.queries import Queries
 from tests.integration.searching import MODEL
 

@@ -15,12 +15,12 @@ import structlog
 from aiohttp import ClientPayloadError, web
 
 from catalog.context import CONTEXT
+from catalog.model.concorderrors import DatabaseUnavailable
 from catalog.model.errors import ServerBusy
-from catalog.model.ownerrors import DatabaseUnavailable
 from catalog.store.database import Database
+from catalog.store.databasewatch import Watch, leave_alone
 from catalog.store.embedded import EmbeddedPostgres, start_embedded
 from catalog.store.leadership import run_heartbeat, take_over
-from catalog.store.watch import Watch, leave_alone
 from replication.routes import routes as replication_routes
 from tests.conftest import forget_durability
 from tests.integration.conftest import Answer, Node, start_node

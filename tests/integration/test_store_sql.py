@@ -14,11 +14,11 @@ import pytest
 import pytest_asyncio
 
 import catalog
-from catalog.store import migrate as migrations
-from catalog.store.migrate import MigrationError, migrate
+from catalog.store import schemamigration as migrations
 from catalog.store.queries import Queries
 from catalog.store.schemadump import FILE as SCHEMA
 from catalog.store.schemadump import dump_schema
+from catalog.store.schemamigration import MigrationError, migrate
 from catalog.store.subtrees import tree_key
 
 ROOT = Path(catalog.__file__).parent.parent
@@ -137,9 +137,14 @@ HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
     ("changes", "read", (0, 0, 50), {"changes_pkey"}),
     ("changes", "read", (200, 0, 50), {"changes_pkey"}),
     ("changes", "written", ("400:400:", 400, 50), {"changes_pkey"}),
-    ("services", "find_by_names", (["name"],), {"entities_service_names", "entities_services"}),
     (
-        "stream",
+        "discoveryservices",
+        "find_by_names",
+        (["name"],),
+        {"entities_service_names", "entities_services"},
+    ),
+    (
+        "subtrees",
         "parts",
         ([GROUP], [f"{GROUP}/messages/m5"], ["group", "resource", "version"], None),
         {"entities_pkey"},
@@ -181,7 +186,7 @@ async def test_a_subtree_of_any_size_is_read_in_the_order_of_an_index(
     seeded: asyncpg.Connection, name: str, arguments: Any, index: str
 ) -> None:
     """Its first row comes at once: nothing is sorted, or read as a whole."""
-    queries = Queries("stream")
+    queries = Queries("subtrees")
     async with seeded.transaction():
         await seeded.fetchrow(queries.begin)
         plan = await plan_of(seeded, getattr(queries, name), *arguments)

@@ -18,8 +18,8 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
 from catalog.model.xid import Kind, Xid, depth
 from replication.batch import changes_of, decide_batch
+from replication.copychecks import check_copies
 from replication.decide import Copy, Policy
-from replication.incoming import check_copies
 
 MODEL = default_model()
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)

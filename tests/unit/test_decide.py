@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
 from replication.batch import changes_of, decide_batch, raised_registry
+from replication.copychecks import MalformedCopy, check_copies
 from replication.decide import Copy, LocalState, Policy, Verdict, decide
-from replication.incoming import MalformedCopy, check_copies
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OURS, THEIRS, OTHERS = "urn:ours", "urn:theirs", "urn:others"

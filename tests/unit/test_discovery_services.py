@@ -23,9 +23,9 @@ from catalog.dialects.discovery.translate import (
     to_entities,
 )
 from catalog.model.attributes import check_attributes
+from catalog.model.concorderrors import ServiceNameTaken
 from catalog.model.errors import NotFound
 from catalog.model.modelsource import default_model
-from catalog.model.ownerrors import ServiceNameTaken
 from catalog.model.xid import is_valid_id
 
 BASE = "https://catalog.example"

@@ -18,9 +18,9 @@ from catalog.dialects.discovery.composer import ServiceWrite
 from catalog.http.background import BACKGROUND_TASKS
 from catalog.http.problems import problem_document
 from catalog.http.responses import JSON_TYPE, to_json
+from catalog.model.concorderrors import RequestInterrupted
 from catalog.model.errors import NotFound, ServerBusy, ServerError, XRegistryError
-from catalog.model.ownerrors import RequestInterrupted
-from catalog.store import services
+from catalog.store import discoveryservices
 from catalog.store.locks import ConfigurationChanged
 from catalog.writing.transaction import Condition
 
@@ -56,8 +56,8 @@ async def accept(
     write.id = uuid.uuid4()
     seconds = context.settings.request_timeout_seconds + _SPARE_SECONDS
     async with context.database.transaction() as connection:
-        await services.forget(connection, _KEPT_SECONDS, _MOST_KEPT)
-        if not await services.accept(connection, write.id, seconds, _MOST_PENDING):
+        await discoveryservices.forget(connection, _KEPT_SECONDS, _MOST_KEPT)
+        if not await discoveryservices.accept(connection, write.id, seconds, _MOST_PENDING):
             raise ServerBusy(request.path)
     request.app[BACKGROUND_TASKS].begin(_apply_in_background(context, write, condition))
     return web.Response(
@@ -81,7 +81,7 @@ async def _apply_in_background(
             body = to_json(problem_document(failure))
             async with context.database.transaction() as connection:
                 headers = {"Content-Type": JSON_TYPE}
-                await services.settle(connection, write.id, "failed", headers, body)
+                await discoveryservices.settle(connection, write.id, "failed", headers, body)
 
 
 async def _apply(
@@ -114,7 +114,7 @@ async def get_request(request: web.Request) -> web.Response:
     except ValueError as error:
         raise NotFound(request.path) from error
     async with context.database.transaction() as connection:
-        found = await services.read_status(connection, id)
+        found = await discoveryservices.read_status(connection, id)
     if found is None:
         raise NotFound(request.path)
     if found.state == "pending":

@@ -22,12 +22,12 @@ from catalog.dialects.discovery.operations import ExistingService, Operation, Pu
 from catalog.dialects.discovery.serviceevents import Json
 from catalog.dialects.discovery.translate import is_service, to_entities
 from catalog.http.headers import interaction_headers
+from catalog.model.concorderrors import RequestInterrupted
 from catalog.model.entity import Entity, Origin
 from catalog.model.errors import InvalidAttribute
 from catalog.model.interaction import Interaction
-from catalog.model.ownerrors import RequestInterrupted
 from catalog.model.xid import Xid
-from catalog.store import entities, services
+from catalog.store import discoveryservices, entities
 from catalog.store.database import Connection
 from catalog.store.locks import Touched
 from catalog.writing.outcome import Outcome
@@ -96,9 +96,9 @@ class ServiceWrite:
             InvalidAttribute: the model has no messages, which events are stored as.
         """
         names = {each.name for each in self.operations if isinstance(each, Put)}
-        folded = await services.fold(connection, names)
+        folded = await discoveryservices.fold(connection, names)
         if names and not self._is_large:
-            await services.lock_names(connection, folded.values())
+            await discoveryservices.lock_names(connection, folded.values())
         ids = [operation.id for operation in self.operations]
         authority = self.catalog.authority
         self._endpoints = await find_endpoints(connection, authority, ids)
@@ -120,11 +120,11 @@ class ServiceWrite:
     async def _process(
         self, connection: Connection, folded: Mapping[str, str]
     ) -> dict[str, Operation]:
-        named = await services.find_by_names(connection, folded.values())
+        named = await discoveryservices.find_by_names(connection, folded.values())
         touched = [e for e in self._endpoints.values() if is_service(e.attributes)]
         found = [*named, *touched]
         shown = {each.xid: str(each.attributes.get("name") or each.path.gid) for each in found}
-        names = await services.fold(connection, shown.values())
+        names = await discoveryservices.fold(connection, shown.values())
         held = {
             id_of(each).lower(): ExistingService(name=names[shown[each.xid]], xid=each.xid)
             for each in found
@@ -175,7 +175,7 @@ class ServiceWrite:
         before = {id for id, each in self._endpoints.items() if is_service(each.attributes)}
         answer = self.make_answer(results, frozenset(self._xids.keys() - before))
         self.answer = replace(answer, headers={**answer.headers, **interaction_headers(outcome)})
-        if self.id is not None and not await services.settle(
+        if self.id is not None and not await discoveryservices.settle(
             connection, self.id, "done", self.answer.headers, self.answer.body
         ):
             raise RequestInterrupted(self.path)

@@ -14,7 +14,7 @@ from catalog.model.entity import Entity
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
 from catalog.reading.entities import read_entities
-from catalog.store import services as store
+from catalog.store import discoveryservices as store
 from catalog.store.database import Connection
 
 ENDPOINTS = "endpoints"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from catalog.dialects.discovery.serviceevents import Json
+from catalog.model.concorderrors import ServiceNameTaken
 from catalog.model.errors import NotFound
-from catalog.model.ownerrors import ServiceNameTaken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

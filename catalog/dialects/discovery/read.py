@@ -17,7 +17,7 @@ from catalog.dialects.handlers import next_link
 from catalog.http.flags import read_page
 from catalog.http.responses import json_response
 from catalog.model.errors import BadRequest, NotFound
-from catalog.store import services
+from catalog.store import discoveryservices
 from catalog.store.database import Connection
 
 
@@ -56,7 +56,7 @@ async def list_services(request: web.Request) -> web.Response:
         return await _answer_named(request, catalog)
     after, limit = read_page(request)
     async with request.app[CONTEXT].database.snapshot() as connection:
-        found = await services.page_services(connection, after, limit + 1)
+        found = await discoveryservices.page_services(connection, after, limit + 1)
         shown = await show_all(connection, catalog, found[:limit])
     last = found[limit - 1].path.gid if len(found) > limit else ""
     return json_response(shown, headers=next_link(request, last, limit))

@@ -17,8 +17,8 @@ from catalog.dialects.discovery.read import catalog_of, read_service, service_id
 from catalog.dialects.discovery.requests import is_import, read_added, read_removed, read_replaced
 from catalog.dialects.discovery.serviceevents import Json
 from catalog.http.body import read_json
-from catalog.http.preconditions import condition_on
 from catalog.http.responses import JSON_TYPE, to_json
+from catalog.http.writeconditions import condition_on
 from catalog.model.errors import BadRequest
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from catalog.dialects.bodypath import BodyPath
 from catalog.dialects.messagecatalog.dataschemas import document_of
 from catalog.model.capabilities import Capabilities
+from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.entity import Entity
-from catalog.model.ownerrors import UnresolvedConflict
 from catalog.writing.formatcheck import Direction, DocumentChecker
 
 POLICIES = (

@@ -39,6 +39,7 @@ from catalog.dialects.messagecatalog.uris import CATALOG_ROOT, GROUP_MESSAGES, p
 from catalog.dialects.versionnumbers import last_number
 from catalog.http.body import read_object
 from catalog.http.deadline import Handler
+from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import (
@@ -50,7 +51,6 @@ from catalog.model.errors import (
     ServerBusy,
 )
 from catalog.model.interaction import GroupUpsert, Interaction, ResourceUpsert, VersionUpsert
-from catalog.model.ownerrors import UnresolvedConflict
 from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.store.database import Connection

@@ -16,10 +16,10 @@ from catalog.dialects.registry04.names import Json
 from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, headers_of
 from catalog.http.headers import encode_url, interaction_headers
 from catalog.http.responses import JSON_TYPE, json_response, to_json
+from catalog.model.concorderrors import IncompatibleVersion
 from catalog.model.configuration import Configuration
 from catalog.model.errors import CompatibilityViolation
 from catalog.model.interaction import Interaction
-from catalog.model.ownerrors import IncompatibleVersion
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading import entities

@@ -32,9 +32,9 @@ from catalog.dialects.registry04.requestcontent import (
 )
 from catalog.dialects.versionnumbers import last_number
 from catalog.http.body import read_object
+from catalog.model.concorderrors import AlreadyExists
 from catalog.model.errors import HeaderError, MismatchedEpoch, NotFound
 from catalog.model.interaction import GroupUpsert, ResourceUpsert, VersionUpsert
-from catalog.model.ownerrors import AlreadyExists
 from catalog.model.xid import Xid
 from catalog.reading.loaded import Loaded
 from catalog.store import entities as store

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from aiohttp import hdrs, web
 
 from catalog.http.etag import strong_tag, tags_in
+from catalog.model.concorderrors import PreconditionFailed
 from catalog.model.errors import NotFound
-from catalog.model.ownerrors import PreconditionFailed
 from catalog.store.database import Connection
 from catalog.writing.transaction import Condition
 

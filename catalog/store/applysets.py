@@ -7,7 +7,7 @@ from collections.abc import Collection
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
-_queries = Queries("documentsets")
+_queries = Queries("applysets")
 
 
 async def members_of(connection: Connection, name: str) -> list[str]:

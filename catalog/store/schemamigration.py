@@ -11,7 +11,7 @@ from catalog.store.connections import Connection, DatabaseUnusable
 from catalog.store.queries import Queries
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
-_queries = Queries("migrate")
+_queries = Queries("schemamigration")
 
 
 class MigrationError(DatabaseUnusable):

@@ -14,7 +14,7 @@ from catalog.store.database import Connection
 from catalog.store.entities import columns_of, entity_from
 from catalog.store.queries import Queries
 
-_queries = Queries("services")
+_queries = Queries("discoveryservices")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

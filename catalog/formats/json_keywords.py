@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
-from catalog.formats.json_facts import (
+from catalog.formats.json_assertions import (
     ANY_TYPE,
     ANYTHING,
     IMPOSSIBLE,
