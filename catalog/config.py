@@ -73,7 +73,7 @@ class Settings(BaseSettings):
     port: int = Field(8080, ge=0, le=65535)
     """Port to listen on; 0 is any free one"""
     data_dir: Path = Field(default_factory=_default_data_dir)
-    """Where the embedded PostgreSQL keeps its data; follows `XDG_DATA_HOME`"""
+    """Directory of the data of the embedded PostgreSQL; follows `XDG_DATA_HOME`"""
     database_url: SecretStr | None = None
     """PostgreSQL to use; unset starts an embedded one in the data directory"""
     public_url: Annotated[str, AfterValidator(_public_url)] | None = None

@@ -30,7 +30,7 @@ LinkId = Annotated[
 
 
 class LinkMode(StrEnum):
-    """How a link learns of changes."""
+    """The way in which a link learns of changes."""
 
     events = "events"
     pull = "pull"

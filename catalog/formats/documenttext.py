@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 MAX_REASONS = 3
-"""How many problems of a document a check reports at most."""
+"""The most problems of a document that a check reports."""
 
 
 class MalformedDocument(ValueError):

@@ -1,1 +1,1 @@
-"""What a catalog is made of and the rules that hold for it, without any input or output."""
+"""The entities of a catalog and the rules that hold for them, without input or output."""

@@ -29,7 +29,7 @@ _CONTEXT_NAME = re.compile(r"[a-z0-9]{1,63}", re.ASCII)
 
 CONTEXT_TYPES = ("Boolean", "Integer", "String", "Binary", "URI", "URI-reference", "Timestamp")
 _TYPES = frozenset(name.lower() for name in CONTEXT_TYPES)
-_CORE = frozenset(
+CORE_ATTRIBUTES = frozenset(
     {"data", "datacontenttype", "dataschema", "id", "source", "specversion", "subject", "time"}
     | {"type"}
 )
@@ -73,7 +73,7 @@ def _deprecation(value: Any) -> str:
 def _context_name(value: Any) -> str:
     if not isinstance(value, str) or not _CONTEXT_NAME.fullmatch(value):
         return "it must be a CloudEvents attribute name: 1 to 63 of a-z and 0-9"
-    return "it is no extension, but an attribute of every event" if value in _CORE else ""
+    return "it is no extension, but an attribute of every event" if value in CORE_ATTRIBUTES else ""
 
 
 def _context_type(value: Any) -> str:

@@ -13,7 +13,12 @@ from typing import Any
 
 import orjson
 
-from catalog.dialects.discovery.attributechecks import CONTEXT_TYPES, OF_EVENT, OF_EXTENSION
+from catalog.dialects.discovery.attributechecks import (
+    CONTEXT_TYPES,
+    CORE_ATTRIBUTES,
+    OF_EVENT,
+    OF_EXTENSION,
+)
 from catalog.model.schema import STRICT_NAME
 
 ENVELOPE = "CloudEvents/1.0"
@@ -106,7 +111,7 @@ def _extensions(metadata: Json, own: Json) -> list[Json]:
     native = {
         name: extension
         for name, one in sorted(metadata.items())
-        if (extension := _shown_extension(name, one)) is not None
+        if name not in CORE_ATTRIBUTES and (extension := _shown_extension(name, one)) is not None
     }
     shown: list[Json] = []
     for one in kept:
