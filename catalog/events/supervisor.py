@@ -136,10 +136,10 @@ class Supervisor(Generic[ChildT]):
         raise NotImplementedError
 
     async def prepare(self, leaving: Sequence[ChildT], coming: Sequence[ChildT]) -> None:
-        """Is called before children are stopped and started."""
+        """Prepare for the stop of some children and the start of others."""
 
     def ended(self, child: ChildT, successor: ChildT | None) -> None:
-        """Is called when a child has stopped, and before its successor starts."""
+        """Handle the end of a child, before its successor starts."""
 
     def announce(self, id: str) -> None:
         """Compare a row soon; all of them if `id` is empty."""

@@ -17,8 +17,9 @@ class Family:
 
     The module has `validate(format, document) -> str`, where there are rules
     `compare(format, older, newer, direction) -> str`, and
-    `conform(format, schema, payload, contenttype, part) -> str`. They may raise `Malformed`;
-    the last one does so for what is wrong with the schema, and `Mismatch` for the payload.
+    `conform(format, schema, payload, contenttype, part) -> str`. They may raise
+    `MalformedDocument`; the last one does so for what is wrong with the schema, and `Mismatch` for
+    the payload.
     """
 
     module: str

@@ -21,7 +21,7 @@ def empty(files: Sequence[FileDescriptorProto], name: str) -> Any:
     """A message without content, of the type of this name in the last file, or of its first.
 
     Raises:
-        Malformed: the file declares no such message.
+        MalformedDocument: the file declares no such message.
     """
     pool = DescriptorPool()
     for file in files:

@@ -18,7 +18,7 @@ class RequestTimeout(XRegistryError, name="request_timeout", status=408, home=CO
 class SearchTooCostly(RequestError, name="search_too_costly", home=CONCORD):
     """A search exceeds the time that it may take in the database."""
 
-    template = "To find what <subject> asks for takes longer than <seconds> seconds."
+    template = "The search that <subject> asks for takes longer than <seconds> seconds."
 
 
 class UnsupportedMediaType(XRegistryError, name="unsupported_media_type", status=415, home=CONCORD):
@@ -46,7 +46,7 @@ class SourceUnusable(XRegistryError, name="source_unusable", home=CONCORD):
 
 
 class RequestInterrupted(XRegistryError, name="request_interrupted", status=406, home=CONCORD):
-    template = "The request at <subject> was interrupted; nothing of it was done."
+    template = "The request at <subject> was interrupted and changed nothing."
 
 
 class PreconditionFailed(XRegistryError, name="precondition_failed", status=412, home=CONCORD):

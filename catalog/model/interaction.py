@@ -307,7 +307,7 @@ class Interaction:
         self.deletes.append(Delete(xid=xid, epoch=epoch))
 
     def delete_from(self, model: Model, parent: Xid, plural: str, collection: Any) -> None:
-        """Some entities of a collection (`core/spec.md, "Deleting Entities"`)."""
+        """Delete some entities of a collection (core/spec.md, "Deleting Entities")."""
         if parent.rid and not collection and self.default is not None:
             self._imply_group(parent.group)
             self.resources.append(ResourceUpsert(xid=parent, patch=True))

@@ -170,7 +170,21 @@ def diff(
     Exit codes: 0 equal; 1 different; 2 the difference could not be found out, for instance since
     the documents break a rule.
     """
-    apply(**locals(), dry_run=True)
+    apply(
+        paths,
+        prune=prune,
+        scopes=scopes,
+        set_name=set_name,
+        dry_run=True,
+        allow_empty=allow_empty,
+        migrate=migrate,
+        keep_unknown=keep_unknown,
+        check_epochs=check_epochs,
+        quiet=quiet,
+        verbose=verbose,
+        as_json=as_json,
+        url=url,
+    )
 
 
 async def _requests(

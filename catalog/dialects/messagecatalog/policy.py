@@ -51,7 +51,7 @@ async def check_policy(
         attributes: the new version's.
 
     Raises:
-        Conflict
+        UnresolvedConflict
     """
     if policy not in POLICIES or policy == "none" or "dataschema" not in attributes:
         return

@@ -68,7 +68,7 @@ def _retried(handler: Handler) -> Handler:
     Clients of this API know no epochs, so they cannot retry with the current one.
 
     Raises:
-        Conflict: the model has a rule of compatibility, and a new version breaks it.
+        UnresolvedConflict: the model has a rule of compatibility, and a new version breaks it.
     """
 
     @functools.wraps(handler)
