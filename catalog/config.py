@@ -17,7 +17,9 @@ from pydantic import (
     PositiveInt,
     SecretStr,
 )
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
+
+from catalog.limits import Limits
 
 
 def _public_url(value: str) -> str:
@@ -43,6 +45,11 @@ def _split(value: object) -> object:
     return tuple(item.strip() for item in value.split(",") if item.strip())
 
 
+def _network(value: str) -> str:
+    return str(ipaddress.ip_network(value))
+
+
+_Networks = tuple[Annotated[str, AfterValidator(_network)], ...]
 _Origins = tuple[Annotated[str, AfterValidator(_origin)], ...]
 _Urls = tuple[Annotated[str, AfterValidator(_public_url)], ...]
 
@@ -53,11 +60,11 @@ def _default_data_dir() -> Path:
     return (home if home.is_absolute() else Path.home() / ".local" / "share") / "concord"
 
 
-class Settings(BaseSettings):
-    """The settings of a node.
+class Settings(Limits):
+    """The settings of a node; those that bound others are in `Limits`.
 
     `Settings()` reads the environment; only the command line does that. An empty variable
-    counts as not set. README's table shows each field's description.
+    counts as not set. README's tables show each field's description.
     """
 
     model_config = SettingsConfigDict(
@@ -84,6 +91,11 @@ class Settings(BaseSettings):
     """Model of a fresh node: `default`, `none`, or a JSON or YAML file, which may include others"""
     registries: Annotated[_Urls, NoDecode, BeforeValidator(_split)] = ()
     """URLs of further registries that discovery names, with commas between"""
+    trusted_proxies: Annotated[_Networks, NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        description="Networks of the proxies before this node, with commas between, such as "
+        "`10.0.0.0/8`: requests from there count as of the client that `X-Forwarded-For` names",
+    )
     cors_origins: Annotated[_Origins, NoDecode, BeforeValidator(_split)] = Field(
         (),
         description="Origins whose pages may use the API, with commas between, or `*`; none "
@@ -94,20 +106,8 @@ class Settings(BaseSettings):
         description="Names of events: `next` tells `deprecated` and `undeprecated` apart, "
         "which are both `deprecation` in 1.0-rc4",
     )
-    max_body_bytes: PositiveInt = 16 * 1024 * 1024
-    """Largest request body"""
-    max_depth: PositiveInt = 64
-    """Deepest nesting of a request's JSON"""
-    page_size: PositiveInt = 500
-    """Entities in a page; `limit` may ask for less, not for more"""
     cache_staleness_seconds: NonNegativeFloat = 0.1
     """Longest time that a read may miss a write of another process"""
-    request_timeout_seconds: PositiveFloat = 30.0
-    """Longest time that a request may take"""
-    search_timeout_seconds: PositiveFloat = 5.0
-    """Longest time that a search by a filter or an order may take"""
-    body_timeout_seconds: PositiveFloat = 20.0
-    """Longest time that a client may take to send a request's body"""
     allow_private_addresses: bool | None = Field(
         None,
         description="Whether sinks and sources may be at private addresses; "

@@ -9,7 +9,9 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from catalog.http.clientaddress import client_address
 from catalog.http.responses import json_response
+from catalog.model.caller import caller
 from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.model.errors import (
     ActionNotSupported,
@@ -33,6 +35,7 @@ async def problem_middleware(request: web.Request, handler: Handler) -> web.Stre
     If the answer has begun already, its connection is cut.
     """
     has_committed.set(False)
+    caller.set(client_address(request))
     try:
         return await handler(request)
     except BaseException as error:

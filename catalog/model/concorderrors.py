@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from catalog.model.errors import RequestError, ServerBusy, XRegistryError
 
 CONCORD = "urn:concord:error:"
@@ -13,6 +15,19 @@ class RequestTooLarge(XRegistryError, name="request_too_large", status=413, home
 
 class RequestTimeout(XRegistryError, name="request_timeout", status=408, home=CONCORD):
     template = "The body sent to <subject> did not arrive within <seconds> seconds."
+
+
+class LimitExceeded(RequestError, name="limit_exceeded", status=413, home=CONCORD):
+    """A request asks for more than one request may. `setting` is the limit's."""
+
+    template = "The request has more than <limit> <things>, the most accepted here (<setting>)."
+
+
+class TooManyAtOnce(RequestError, name="too_many_at_once", status=429, home=CONCORD):
+    """A client has as much under way as one client may. `setting` is the limit's."""
+
+    template = "There are <limit> <things> under way, the most at a time (<setting>)."
+    headers = MappingProxyType({"Retry-After": "1"})
 
 
 class SearchTooCostly(RequestError, name="search_too_costly", home=CONCORD):
