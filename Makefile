@@ -3,13 +3,14 @@
 PYTHON ?= python3
 UV ?= uv
 PYTEST_ARGS ?=
+SEED ?= 1
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test bench lint format schema lock clean
+.PHONY: help install demo serve test fuzz bench lint format schema lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +27,11 @@ serve: $(INSTALLED) ## Run one node on http://127.0.0.1:8080
 # at most, and the tests of one folder that start processes stay on one worker (tests/conftest.py).
 test: $(INSTALLED) ## Run all tests; PYTEST_ARGS='-m "not slow"' leaves the slow ones out
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+fuzz: $(INSTALLED) ## Look for errors of the server with 100,000 requests and odd bytes (half an hour); also SEED=2
+	@$(BIN)/python -m tests.fuzz.nodefuzz --seed $(SEED)
+	@$(BIN)/python -m tests.fuzz.schemathesisrun
+	@$(BIN)/python -m tests.fuzz.parsers --seed $(SEED)
 
 bench: $(INSTALLED) ## Measure what docs say about speed
 	@$(BIN)/python -m benchmarks
