@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from dataclasses import replace
 
@@ -37,24 +36,17 @@ async def answer_collection(plan: ReadPlan) -> web.StreamResponse:
     if is_tree:
         async with plan.snapshot() as snapshot:
             return await _answer_tree(plan, snapshot, limit)
-    count = functools.partial(cached_count, plan)
-    async with _connection(plan) as connection:
+    # A count is cached as of now; a snapshot is older.
+    count = count_all if plan.may_show_documents else functools.partial(cached_count, plan)
+    filters = plan.flags.filters
+    is_one_query = filters is None or filters.is_plain
+    async with plan.connection(is_one_query=is_one_query) as connection:
         if _is_found(plan):
             page, visible = await _find(connection, plan, limit, count)
             page, loaded = await _with_entities(connection, plan, page)
         else:
             (page, loaded), visible = await _read(connection, plan, limit, count), EVERYTHING
         return await _answer_page(connection, plan, page, loaded, visible)
-
-
-def _connection(plan: ReadPlan) -> contextlib.AbstractAsyncContextManager[Connection]:
-    """The connection to read a page on: a snapshot, if more than one query selects its entities.
-
-    Otherwise the page shows the selected entities as they are a moment later.
-    """
-    database, filters = plan.context.database, plan.flags.filters
-    is_one_query = filters is None or filters.is_plain
-    return database.pool.acquire() if is_one_query else database.snapshot()
 
 
 def _is_found(plan: ReadPlan) -> bool:

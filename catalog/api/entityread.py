@@ -48,7 +48,7 @@ async def answer_plan(plan: ReadPlan) -> web.StreamResponse:
     if plan.target.kind in ("registry", "group") and plan.flags.inline:
         return await answer_owner(plan, CIMultiDict())
     if plan.flags.filters is None:
-        async with plan.context.database.pool.acquire() as connection:
+        async with plan.connection() as connection:
             loaded, visible = await load(connection, plan), EVERYTHING
     else:
         async with plan.snapshot() as snapshot:

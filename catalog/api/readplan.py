@@ -66,6 +66,29 @@ class ReadPlan:
     def is_read(self) -> bool:
         return self.request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
 
+    @property
+    def may_show_documents(self) -> bool:
+        """Whether the answer has a document, or documents that a resource or versions inline."""
+        kind = self.target.resource_type
+        has_documents = kind is not None and kind.hasdocument
+        return has_documents and (self.shows_document or bool(self.flags.inline))
+
+    def connection(
+        self, *, is_one_query: bool = True
+    ) -> contextlib.AbstractAsyncContextManager[Connection]:
+        """A connection to read the entities on: a snapshot, if they need one state of the catalog.
+
+        Documents are read after the entities that they belong to, and other clients may delete
+        or replace both in between.
+
+        Args:
+            is_one_query: one query selects the entities.
+        """
+        database = self.context.database
+        if self.may_show_documents or not is_one_query:
+            return database.snapshot()
+        return database.pool.acquire()
+
     def renderer(self, loaded: Loaded, visible: Visible = EVERYTHING) -> EntityRenderer:
         return EntityRenderer(
             configuration=self.configuration,

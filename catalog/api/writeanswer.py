@@ -18,6 +18,7 @@ from catalog.api.subtreejson import SubtreeWriter
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import JSON_TYPE, json_response
 from catalog.model.entity import Entity
+from catalog.model.errors import NotFound
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid, collection_of
 from catalog.reading import entities
@@ -47,7 +48,7 @@ async def answer_written(
     loaded = await _load_written(plan, outcome)
     if plan.shows_document:
         async with plan.context.database.pool.acquire() as connection:
-            await entities.load_documents(connection, loaded, [version_shown(loaded, plan.xid)])
+            await _load_documents(connection, loaded, [version_shown(loaded, plan.xid)])
         return answer_document(plan, loaded, status=status, headers=headers)
     visible = EVERYTHING
     if plan.flags.filters is not None and plan.target.kind not in ("version", "meta"):
@@ -70,13 +71,13 @@ async def _answer_processed(
             pieces = writer.listed(target.path, listed, inline)
             headers["Content-Type"] = JSON_TYPE
             return await plan.send(snapshot, writer, pieces, CIMultiDict(headers))
-    async with plan.context.database.pool.acquire() as connection:
+    async with plan.connection() as connection:
         listed, visible = await _asked_for(connection, plan, written)
         loaded = await entities.read_entities(connection, plan.model, written, follows=plan.follows)
         loaded = _with_own_writes(loaded, outcome)
         if inline:
             versions = [loaded.entities[str(xid)] for xid in written]
-            await entities.load_documents(connection, loaded, versions)
+            await _load_documents(connection, loaded, versions)
     renderer = plan.renderer(loaded, visible)
     by_type: dict[str, Any] = {
         collection.rpartition("/")[2]: renderer.collection(xids, inline)
@@ -85,6 +86,19 @@ async def _answer_processed(
     if target.kind == "collection":
         by_type = by_type.get(target.plural, {})
     return json_response(by_type, headers=headers)
+
+
+async def _load_documents(
+    connection: Connection, loaded: Loaded, versions: Sequence[Entity]
+) -> None:
+    """Load the documents of versions; raises `NotFound` if one was deleted since it was written."""
+    await entities.load_documents(connection, loaded, versions)
+    for version in versions:
+        stored = loaded.stored.get(version.xid, version.xid)
+        is_read = version.document is not None or stored in loaded.documents
+        if version.document_sha256 is not None and not is_read:
+            detail = "It was written, and another request has deleted it since."
+            raise NotFound(version.xid, detail=detail)
 
 
 async def _asked_for(
@@ -158,7 +172,7 @@ async def _load_written(plan: ReadPlan, outcome: Outcome) -> Loaded:
     if xid.rid and not inline and not is_reference:
         states = {**outcome.before, **outcome.after}
         return Loaded.of(state for state in states.values() if isinstance(state, Entity))
-    async with plan.context.database.pool.acquire() as connection:
+    async with plan.connection() as connection:
         if inline:
             return await load(connection, plan)
         loaded = await entities.read_entities(connection, plan.model, [xid], follows=plan.follows)

@@ -112,7 +112,9 @@ async def read_page(
             await follow(connection, loaded)
     else:
         entities = await store.page(connection, collection, after, limit)
-        loaded = await read_entities(connection, model, [entity.path for entity in entities])
+        loaded = Loaded(entities={entity.xid: entity for entity in entities})
+        below = collections_of(model, (entity.path for entity in entities))
+        loaded.counts = await store.count_collections(connection, below)
     if not entities and not await store.load(connection, [str(owner)]):
         raise NotFound(str(owner))
     return loaded, [entity.xid for entity in entities]
