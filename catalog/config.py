@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -18,6 +20,7 @@ from pydantic import (
     SecretStr,
 )
 from pydantic_settings import NoDecode, SettingsConfigDict
+from yarl import URL
 
 from catalog.limits import Limits
 
@@ -45,10 +48,18 @@ def _split(value: object) -> object:
     return tuple(item.strip() for item in value.split(",") if item.strip())
 
 
+def _host_name(value: str) -> str:
+    if value != "*" and not _HOST_NAME.fullmatch(value):
+        raise ValueError("must be * or names without a port such as catalog.example")
+    return value.lower().removesuffix(".")
+
+
 def _network(value: str) -> str:
     return str(ipaddress.ip_network(value))
 
 
+_HOST_NAME = re.compile(r"[A-Za-z0-9._~-]{1,253}", re.ASCII)
+_HostNames = tuple[Annotated[str, AfterValidator(_host_name)], ...]
 _Networks = tuple[Annotated[str, AfterValidator(_network)], ...]
 _Origins = tuple[Annotated[str, AfterValidator(_origin)], ...]
 _Urls = tuple[Annotated[str, AfterValidator(_public_url)], ...]
@@ -85,6 +96,12 @@ class Settings(Limits):
     """PostgreSQL to use; unset starts an embedded one in the data directory"""
     public_url: Annotated[str, AfterValidator(_public_url)] | None = None
     """URL that others reach this node at; becomes a fresh node's authority"""
+    hosts: Annotated[_HostNames, NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        description="Further names that this node is reached by, with commas between, or `*`; it "
+        "answers to those of `host` and `public_url`, to `localhost` and to addresses anyway, and "
+        "to no others, since a page could have its own name lead here",
+    )
     registry_id: str = Field("concord", pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}$")
     """Registry id of a fresh node"""
     initial_model: str = Field("default", min_length=1)
@@ -125,6 +142,17 @@ class Settings(Limits):
     """Most connections that one process opens to PostgreSQL"""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log events to write"""
+
+    @cached_property
+    def own_names(self) -> frozenset[str]:
+        """The names that this node is reached by, in lower case; `*` stands for all."""
+        public = () if self.public_url is None else (URL(self.public_url).raw_host or "",)
+        return frozenset(name.lower() for name in (self.host, *public, *self.hosts))
+
+    @cached_property
+    def public_origin(self) -> str | None:
+        """The origin of pages at the public URL, as browsers state it."""
+        return None if self.public_url is None else str(URL(self.public_url).origin())
 
     @property
     def allows_private_addresses(self) -> bool:

@@ -72,10 +72,12 @@ class Context:
         return self.configuration.capabilities
 
     def base_url(self, request: web.Request) -> str:
-        """The registry's root as this client knows it, without a trailing slash."""
-        if self.settings.public_url is not None:
-            return self.settings.public_url
-        return f"{request.scheme}://{request.host}"
+        """The registry's root as this client knows it, without a trailing slash.
+
+        It is this node's own one for a request whose host was not accepted.
+        """
+        base: str = request.get(BASE_URL, self.public_base)
+        return base
 
     async def reload(self) -> None:
         """Adopt the database's configuration."""
@@ -105,3 +107,5 @@ async def read_configuration(
 
 
 CONTEXT: web.AppKey[Context] = web.AppKey("context", Context)
+BASE_URL: web.RequestKey[str] = web.RequestKey("base_url", str)
+"""The registry's root as the client of a request knows it, once its host was checked."""

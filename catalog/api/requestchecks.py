@@ -1,4 +1,4 @@
-"""Checks each request before its handler: its path, the standard's version and capabilities."""
+"""Checks each request before its handler: host, origin, path, standard's version, capabilities."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from aiohttp.typedefs import Handler
 from catalog.api.allowedmethods import KINDS
 from catalog.api.requesttarget import segments_of
 from catalog.context import CONTEXT, Context
+from catalog.http.crossorigin import check_origin
 from catalog.http.etag import READING
 from catalog.http.flags import Flags
+from catalog.http.requesthost import check_host
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import (
     ActionNotSupported,
@@ -32,6 +34,8 @@ _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.\d{1,9})?(-[0-9a-z.-]{1,64})?
 async def checking_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Check a request, and handle it again if its configuration was replaced before its write."""
     context = request.app[CONTEXT]
+    check_host(request, context)
+    check_origin(request, context)
     _check_segments(request.rel_url.raw_path)
     for _ in range(_MOST_ATTEMPTS):
         try:

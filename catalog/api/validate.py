@@ -12,7 +12,7 @@ from aiohttp import web
 from catalog.api.requesttarget import parse_path
 from catalog.context import CONTEXT, Context
 from catalog.formats import UnusableSchema, is_supported
-from catalog.http.body import parse_json, read_body
+from catalog.http.body import SEND_JSON, parse_json, read_body
 from catalog.http.deadline import bounded
 from catalog.http.responses import json_response
 from catalog.messages import (
@@ -75,8 +75,8 @@ def _read_message(request: web.Request, body: bytes, definition: MessageDefiniti
         return read_binary_event(request.headers.items(), body)
     if not body:
         raise MissingBody(request.path)
-    if media_type not in (_EVENT, "application/json", "application/octet-stream", "text/plain"):
-        raise UnsupportedMediaType(request.path, contenttype=media_type)
+    if media_type not in (_EVENT, "application/json", "application/octet-stream"):
+        raise UnsupportedMediaType(request.path, contenttype=media_type, detail=SEND_JSON)
     value = parse_json(body, request.app[CONTEXT].settings.max_depth)
     return read_json_message(value, definition.protocol)
 

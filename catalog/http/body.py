@@ -12,7 +12,10 @@ from catalog.context import CONTEXT
 from catalog.model.concorderrors import RequestTimeout, RequestTooLarge, UnsupportedMediaType
 from catalog.model.errors import MissingBody, ParsingData
 
-_TEXT_OF_JSON = frozenset({"", "application/octet-stream", "text/plain"})
+# aiohttp's type of a body without one. A page may not send it to others as a type that it states.
+_UNTYPED = "application/octet-stream"
+
+SEND_JSON = "Send it with the header Content-Type: application/json."
 
 
 async def read_body(request: web.Request) -> bytes:
@@ -52,8 +55,8 @@ async def read_json(request: web.Request) -> Any:
     if not body:
         raise MissingBody(request.path)
     media_type = request.content_type.lower()
-    if not (media_type in _TEXT_OF_JSON or media_type.endswith(("/json", "+json"))):
-        raise UnsupportedMediaType(request.path, contenttype=media_type)
+    if not (media_type == _UNTYPED or media_type.endswith(("/json", "+json"))):
+        raise UnsupportedMediaType(request.path, contenttype=media_type, detail=SEND_JSON)
     return parse_json(body, request.app[CONTEXT].settings.max_depth)
 
 

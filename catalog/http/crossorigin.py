@@ -1,4 +1,4 @@
-"""Lets pages of chosen origins use the API (the Fetch standard, "CORS protocol").
+"""Lets pages of chosen origins use the API, and no others write (Fetch standard, "CORS protocol").
 
 aiohttp-cors is not used: it adds a handler of OPTIONS to each route, and refuses paths with a
 handler for all methods, as entities' have here. OPTIONS is answered anyway, so only headers are
@@ -11,12 +11,42 @@ from collections.abc import Sequence
 
 from aiohttp import hdrs, web
 
+from catalog.context import Context
+from catalog.http.etag import READING
+from catalog.model.concorderrors import OriginRefused
+
 _EXPOSED = frozenset(
     {"etag", "link", "location", "content-location", "content-disposition"}
     | {"concord-cursor", "concord-notes"}
 )
 _PREFIX = "xregistry-"
 _REMEMBERED_SECONDS = 600
+_SITE = "Sec-Fetch-Site"
+# The sites of requests that a page of this node makes, and of those that a user does.
+_OWN_SITES = frozenset({"same-origin", "none"})
+_ADVICE = "CONCORD_CORS_ORIGINS lists the origins whose pages may, CONCORD_PUBLIC_URL this node's."
+
+
+def check_origin(request: web.Request, context: Context) -> None:
+    """Refuse a write that a page of another origin sends.
+
+    A page may send some requests anywhere without asking first; its browser only keeps the answer
+    from it. Browsers tell the origin of every such write, programs that are none send no origin.
+
+    Raises:
+        OriginRefused
+    """
+    if request.method in READING:
+        return
+    origin, settings = request.headers.get(hdrs.ORIGIN), context.settings
+    if origin is None:
+        origin = request.headers.get(_SITE, "none")
+        is_allowed = origin in _OWN_SITES
+    else:
+        own = f"{request.scheme}://{request.headers.get(hdrs.HOST)}"
+        is_allowed = origin in (own, settings.public_origin)
+    if not (is_allowed or origin in settings.cors_origins or "*" in settings.cors_origins):
+        raise OriginRefused(request.path, origin=origin[:256], detail=_ADVICE)
 
 
 def share_with_origins(

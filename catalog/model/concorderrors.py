@@ -40,6 +40,14 @@ class UnsupportedMediaType(XRegistryError, name="unsupported_media_type", status
     template = "<subject> takes JSON here, not <contenttype>."
 
 
+class UnknownHost(RequestError, name="unknown_host", status=421, home=CONCORD):
+    template = '"<host>" is not a name of this node.'
+
+
+class OriginRefused(RequestError, name="origin_refused", status=403, home=CONCORD):
+    template = "Pages of <origin> may not change this catalog."
+
+
 class UnresolvedConflict(XRegistryError, name="conflict", status=409, home=CONCORD):
     template = '"<subject>" stays as it is: <error_detail>.'
 

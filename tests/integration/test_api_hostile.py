@@ -205,7 +205,7 @@ async def test_a_path_that_cannot_be(node: Node, method: str, path: str) -> None
     """core/spec.md, "<SINGULAR>id (id) Attribute" and "malformed_id"."""
     status, _, document = await raw(
         node,
-        f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
         "Content-Type: application/json\r\nConnection: close\r\n\r\n{}".encode(),
     )
     assert 400 <= status < 500, document
@@ -240,7 +240,7 @@ async def test_no_segment_of_a_path_is_overlooked(node: Node, method: str, path:
     """What is empty or holds a slash is no id, whichever API the path is of."""
     status, _, document = await raw(
         node,
-        f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
         "Content-Type: application/json\r\nConnection: close\r\n\r\n{}".encode(),
     )
     problem = orjson.loads(document)
@@ -313,7 +313,12 @@ async def raw(node: Node, *parts: bytes, wait: float = 5) -> tuple[int, bytes, b
 
 
 def request_of(method: str, path: str, *headers: str) -> bytes:
-    lines = [f"{method} {path} HTTP/1.1", "Host: x", "Content-Type: application/json", *headers]
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        *headers,
+    ]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
