@@ -128,7 +128,13 @@ class Settings(Limits):
     allow_private_addresses: bool | None = Field(
         None,
         description="Whether sinks and sources may be at private addresses; "
-        "unset allows it while `host` is a loopback address",
+        "unset allows it while `host` and the host of `public_url`, if there is one, are those of "
+        "a loopback address",
+    )
+    allowed_addresses: Annotated[_Networks, NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        description="Networks that sinks and sources may be in, whatever they are, with commas "
+        "between: nothing else allows link-local addresses and those of cloud platforms' metadata",
     )
     pull_interval_seconds: PositiveFloat = 30.0
     """Time between two pulls of a link when no event causes one"""
@@ -159,7 +165,8 @@ class Settings(Limits):
         """Whether sinks and sources may be at private addresses, after the default is applied."""
         if self.allow_private_addresses is not None:
             return self.allow_private_addresses
-        return _is_loopback(self.host)
+        public = None if self.public_url is None else urlsplit(self.public_url).hostname
+        return _is_loopback(self.host) and (public is None or _is_loopback(public))
 
     def masked(self) -> dict[str, object]:
         """Every setting by name, ready for JSON, with stars in place of secrets."""
@@ -167,7 +174,7 @@ class Settings(Limits):
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
+    if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback

@@ -8,16 +8,20 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import aiohttp
+import structlog
 from aiohttp import web
 
 from catalog.client import ONCE, BadAnswer, Client, ClientError, Refused, Unreachable
 from catalog.context import CONTEXT, Context
-from catalog.http.outbound import open_session
+from catalog.http.outbound import UNREACHABLE, open_session
 from catalog.http.responses import json_response
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.digest import DIGEST_VERSION
+from catalog.model.masking import described
 from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
+
+_log = structlog.get_logger(__name__)
 
 _OFFERS = ("changes", "snapshot", "digests", "repair")
 _LARGEST_ANSWER = 1024 * 1024
@@ -120,6 +124,7 @@ async def probe(context: Context, source: str, subject: str) -> dict[str, Any]:
             found = await shake_hands(peer, count=True)
         except ClientError as error:
             fault = await _fault(peer, error)
+            _log.info("a source cannot be followed", source=source, cause=cause_of(error))
             raise SourceUnusable(
                 subject, source=source, error_detail=fault, detail=_FORCE
             ) from error
@@ -145,10 +150,16 @@ def describe(error: ClientError, url: str) -> str:
     """An error of a request to a peer, in words for the operator of a link."""
     if isinstance(error, Refused):
         return f"{url} answered {error.problem.status}: {error.message[:_LONGEST_TITLE]}"
-    cause = error.__cause__
-    if isinstance(error, Unreachable) and error.is_retryable and cause is not None:
-        return f"{url} cannot be reached ({type(cause).__name__}: {cause})."
+    if isinstance(error, Unreachable):
+        # The cause would tell which hosts and ports a network has; the log has it.
+        what = "did not answer as a whole, or not in time" if error.is_doubtful else UNREACHABLE
+        return f"{url} {what}."
     return f"{error.message} {error.hint}".strip()
+
+
+def cause_of(error: ClientError) -> str:
+    """The cause of an error of a request to a peer, for the log."""
+    return described(error.__cause__ or error)
 
 
 def may_pass(error: ClientError) -> bool:

@@ -19,7 +19,14 @@ from catalog.model.errors import ServerBusy
 from catalog.store import links
 from catalog.store.database import wait_for
 from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
-from replication.handshake import describe, may_pass, peer_at, shake_hands, why_own
+from replication.handshake import (
+    cause_of,
+    describe,
+    may_pass,
+    peer_at,
+    shake_hands,
+    why_own,
+)
 from replication.notifications import HINT_SECONDS, ensure_subscription
 from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
 
@@ -213,6 +220,8 @@ class LinkRunner:
 
     async def _fail(self, message: str, error: ClientError | None) -> None:
         self._failures += 1
+        if self._failures == 1 and error is not None:
+            _log.warning("link interrupted", link=self.id, cause=cause_of(error))
         is_refused = error is not None and not may_pass(error)
         # While the database is away, the state cannot be saved.
         with contextlib.suppress(ServerBusy, TimeoutError):

@@ -12,7 +12,7 @@ from aiohttp import web
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_json
 from catalog.http.flags import read_page
-from catalog.http.outbound import why_refused
+from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import json_response
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, InvalidAttribute, NotFound
@@ -110,9 +110,7 @@ async def post_repair(request: web.Request) -> web.Response:
 
 
 def _checked(context: Context, definition: LinkDefinition, subject: str) -> LinkDefinition:
-    refusal = why_refused(
-        definition.source, allows_private_addresses=context.settings.allows_private_addresses
-    )
+    refusal = why_refused(definition.source, context.settings)
     if definition.source in (context.public_base, context.settings.public_url):
         refusal = "it is this node itself"
     if refusal is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import orjson
+import structlog
 from aiohttp import web
 
 from catalog.client.connection import read_limited
@@ -16,7 +17,8 @@ from catalog.config import Settings
 from catalog.configuring.configure import ConfigurationChange
 from catalog.context import CONTEXT, Context
 from catalog.http.body import parse_json
-from catalog.http.outbound import open_session, why_refused
+from catalog.http.outbound import open_session
+from catalog.http.outboundaddress import why_refused
 from catalog.model.configuration import ABSENT, Absent, Configuration, reconfigured
 from catalog.model.errors import (
     CapabilityError,
@@ -27,8 +29,10 @@ from catalog.model.errors import (
 )
 from catalog.model.includes import resolve_includes
 from catalog.model.interaction import Interaction, RegistryUpsert
+from catalog.model.masking import described, masked_url
 from catalog.writing.outcome import Outcome
 
+_log = structlog.get_logger()
 # A change of the model reads every entity of the types that differ.
 _CHANGE_SECONDS = 600.0
 _LARGEST_INCLUDE_BYTES = 1024 * 1024
@@ -148,19 +152,18 @@ async def _resolve(
 
 
 async def _fetch(session: aiohttp.ClientSession, settings: Settings, url: str) -> Any:
-    refusal = why_refused(url, allows_private_addresses=settings.allows_private_addresses)
+    refusal = why_refused(url, settings)
     if refusal is not None:
         raise _unusable(url, refusal)
     try:
         async with session.get(url, headers={"Accept": "application/json"}) as response:
-            if response.status != 200:
-                raise _unusable(url, f"the answer is {response.status}")
+            response.raise_for_status()
             body = await read_limited(response, _LARGEST_INCLUDE_BYTES)
         return parse_json(body, settings.max_depth)
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise _unusable(url, str(error) or type(error).__name__) from error
-    except ParsingData as error:
-        raise _unusable(url, error.arguments["error_detail"]) from error
+    except (aiohttp.ClientError, OSError, ValueError, ParsingData) as error:
+        # The difference would tell which hosts, ports and paths a network has.
+        _log.info("an include could not be read", url=masked_url(url), cause=described(error))
+        raise _unusable(url, "it could not be read") from error
 
 
 def _unusable(url: str, why: str) -> ModelError:

@@ -11,7 +11,7 @@ from catalog.api.wire import SubscriptionRequest, parse_subscription, show_subsc
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_json
 from catalog.http.flags import read_page
-from catalog.http.outbound import why_refused
+from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import json_response
 from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.store.subscriptions import Subscription, create, delete, get, page, replace
@@ -82,8 +82,7 @@ async def _read_request(request: web.Request, context: Context) -> SubscriptionR
     if wanted.source is not None and wanted.source not in sources:
         fault = f"the only sources of events here are {' and '.join(sources)}"
         raise InvalidAttribute(request.path, name="source", error_detail=fault)
-    allows_private = context.settings.allows_private_addresses
-    refusal = why_refused(wanted.sink, allows_private_addresses=allows_private)
+    refusal = why_refused(wanted.sink, context.settings)
     if refusal is not None:
         raise InvalidAttribute(request.path, name="sink", error_detail=refusal)
     return wanted

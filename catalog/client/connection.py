@@ -16,7 +16,6 @@ from aiohttp import hdrs
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from catalog.client.errors import (
-    AddressRefused,
     BadAnswer,
     ClientError,
     CursorExpired,
@@ -358,16 +357,6 @@ async def read_limited(response: aiohttp.ClientResponse, limit: int) -> bytes:
 
 def _failure(url: str, error: Exception) -> Unreachable:
     """The error for a request without a whole answer."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, AddressRefused):
-            return Unreachable(
-                f"{url} is at a private address.",
-                "Allow that with CONCORD_ALLOW_PRIVATE_ADDRESSES=true.",
-                is_doubtful=False,
-                is_retryable=False,
-            )
-        cause = getattr(cause, "os_error", None) or cause.__cause__
     is_refused = isinstance(error, aiohttp.ClientConnectorError)
     is_unsent = is_refused or isinstance(error, aiohttp.ConnectionTimeoutError)
     return Unreachable(

@@ -76,10 +76,6 @@ class CursorExpired(Refused):
     """The node's change log does not reach back to the cursor, or is another one."""
 
 
-class AddressRefused(OSError):
-    """A session does not connect to an address, since that is not a public one."""
-
-
 class ResponseTooLarge(aiohttp.ClientError):
     """A response has more bytes than its reader accepts."""
 

@@ -221,7 +221,12 @@ class Delivery:
             self._failures, self._resources.timing.random, at_least=answer.retry_after
         )
         if self._failures == 1:
-            _log.warning("subscriber blocked", subscription=self.id, reason=answer.reason)
+            _log.warning(
+                "subscriber blocked",
+                subscription=self.id,
+                reason=answer.reason,
+                cause=answer.cause,
+            )
         await self._record(error=answer.reason)
 
     async def _record(self, *, state: State = "active", error: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,12 +13,13 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.client.connection import read_limited
+from catalog.http.outbound import UNREACHABLE
 from catalog.model.backoff import parse_retry_after
+from catalog.model.masking import described
 from catalog.store.subscriptions import ContentMode, Credential, SubscriptionDefinition
 
 _FORMAT = JSONFormat()
 _READ_LIMIT = 64 * 1024
-_MAX_REASON = 300
 _GONE = 410
 
 
@@ -28,9 +30,13 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRefused:
-    """The sink did not accept the event; it may do so after `retry_after` seconds."""
+    """The sink did not accept the event; it may do so after `retry_after` seconds.
+
+    Only the log tells the `cause`, since it would tell which hosts and ports a network has.
+    """
 
     reason: str
+    cause: str = ""
     retry_after: float = 0.0
 
 
@@ -73,7 +79,7 @@ async def post(
             await read_limited(response, _READ_LIMIT)
             return _answer(response.status, response.headers, now())
     except (aiohttp.ClientError, OSError) as error:
-        return SinkRefused(reason=_describe(error))
+        return SinkRefused(reason=_describe(error), cause=described(error))
 
 
 def encode(event: CloudEvent, contentmode: ContentMode) -> HTTPMessage:
@@ -94,4 +100,8 @@ def _answer(status: int, headers: Mapping[str, str], now: datetime) -> SinkAnswe
 def _describe(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "the sink did not answer in time"
-    return f"{type(error).__name__}: {error}"[:_MAX_REASON]
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+        return "the sink and this node agree on no TLS connection"
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL):
+        return f"the sink {UNREACHABLE}"
+    return "the sink did not answer as a whole"

@@ -98,6 +98,24 @@ async def test_a_model_cannot_reach_into_a_private_network(
     assert "public" in answer.json["title"]
 
 
+async def test_why_a_document_could_not_be_read_is_not_told(
+    node: Node, elsewhere: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The difference would tell which hosts, ports and paths a network has."""
+    urls = [f"{elsewhere}/{name}" for name in ("missing", "moved", "text", "large")]
+    urls += ["http://127.0.0.1:1/?token=s3cret", "http://no-such-host.invalid/"]
+    said = set()
+    for url in urls:
+        problem = assert_problem(await node.send("PUT", "/modelsource", including(url)))
+        assert "instance" not in problem
+        said.add(orjson.dumps(problem).decode().replace(url, "URL"))
+    assert len(said) == 1, said
+    assert "could not be read" in said.pop()
+    log = capsys.readouterr().out
+    assert "500" in log
+    assert "s3cret" not in log
+
+
 async def test_the_catalog_is_not_locked_while_a_document_is_fetched(node: Node) -> None:
     """A slow server elsewhere must not keep anybody from writing."""
     asked, go_on = asyncio.Event(), asyncio.Event()

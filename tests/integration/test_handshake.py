@@ -17,7 +17,7 @@ from aiohttp.test_utils import TestServer
 from catalog.client import BadAnswer, Client, ClientError, CursorExpired, Refused, Unreachable
 from catalog.config import Settings
 from catalog.http.outbound import open_session
-from replication.handshake import describe, may_pass, peer_at, shake_hands
+from replication.handshake import cause_of, describe, may_pass, peer_at, shake_hands
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Request = Callable[[Client], Awaitable[object]]
@@ -62,10 +62,20 @@ async def test_a_peer_at_a_private_address_is_not_asked(request_: Request) -> No
     async with peer(answering(), is_private_allowed=False) as client:
         with pytest.raises(Unreachable) as caught:
             await request_(client)
-    assert not may_pass(caught.value)
     said = describe(caught.value, client.url)
-    assert "private address" in said
     assert "CONCORD_ALLOW_PRIVATE_ADDRESSES" in said
+    assert "not a public address" in cause_of(caught.value)
+
+
+async def test_a_refused_port_and_a_refused_address_are_told_in_the_same_words() -> None:
+    said = set()
+    for is_private_allowed in (True, False):
+        async with open_session(Settings(allow_private_addresses=is_private_allowed)) as session:
+            client = peer_at("http://127.0.0.1:1", session, 5)
+            with pytest.raises(Unreachable) as caught:
+                await client.handshake()
+            said.add((describe(caught.value, client.url), may_pass(caught.value)))
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize("request_", REQUESTS)

@@ -13,12 +13,8 @@ from aiohttp.test_utils import TestServer
 from catalog.client.connection import read_limited
 from catalog.client.errors import ResponseTooLarge
 from catalog.config import Settings
-from catalog.http.outbound import (
-    RedirectRefused,
-    is_public,
-    open_session,
-    why_refused,
-)
+from catalog.http.outbound import RedirectRefused, open_session
+from catalog.http.outboundaddress import is_public, why_address_refused, why_refused
 
 GUARDED = Settings(allow_private_addresses=False)
 OPEN = Settings(allow_private_addresses=True)
@@ -39,7 +35,11 @@ async def server() -> Any:
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "2130706433"]
+    "host",
+    [
+        *("127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0"),
+        *("2130706433", "127.1", "0x7f000001", "0177.0.0.1", "0"),
+    ],
 )
 async def test_private_addresses_are_not_connected_to_however_they_are_written(
     server: TestServer, host: str
@@ -118,6 +118,9 @@ async def test_cookies_are_not_kept(server: TestServer) -> None:
         "64:ff9b::a9fe:a9fe",
         "2002:a00:1::",
         "2001:0:a00:1:0:0:f5ff:fffe",
+        "192.0.0.192",
+        "64:ff9b:1::a9fe:a9fe",
+        "fd20:ce::254",
     ],
 )
 def test_what_is_not_on_the_internet_is_not_public(address: str) -> None:
@@ -148,9 +151,58 @@ def test_what_is_on_the_internet_is_public(address: str) -> None:
     ],
 )
 def test_a_url_that_cannot_be_a_sink_is_refused_with_a_reason(url: str) -> None:
-    assert why_refused(url, allows_private_addresses=False)
+    assert why_refused(url, GUARDED)
 
 
 def test_a_url_that_can_be_a_sink_is_not_refused() -> None:
-    assert why_refused("https://sink.example/x?y=z", allows_private_addresses=False) is None
-    assert why_refused("http://127.0.0.1:80/", allows_private_addresses=True) is None
+    assert why_refused("https://sink.example/x?y=z", GUARDED) is None
+    assert why_refused("http://127.0.0.1:80/", OPEN) is None
+
+
+METADATA = [
+    "169.254.169.254",
+    "169.254.170.2",
+    "100.100.100.200",
+    "168.63.129.16",
+    "192.0.0.192",
+    "fe80::a9fe:a9fe",
+    "fe80::1%eth0",
+    "fd00:ec2::254",
+    "fd20:ce::254",
+    "::ffff:169.254.169.254",
+    "::ffff:a9fe:a9fe",
+    "::169.254.169.254",
+    "64:ff9b::a9fe:a9fe",
+    "64:ff9b:1::a9fe:a9fe",
+    "2002:a9fe:a9fe::",
+    "2001:0:a9fe:a9fe::",
+    "2001:0:0:0:0:0:5601:5601",
+]
+
+
+@pytest.mark.parametrize("address", METADATA)
+@pytest.mark.parametrize("settings", [OPEN, Settings(), GUARDED])
+def test_what_tells_secrets_of_a_machine_is_never_connected_to_unless_named(
+    settings: Settings, address: str
+) -> None:
+    assert why_address_refused(address, settings)
+    named = settings.model_copy(update={"allowed_addresses": ("0.0.0.0/0", "::/0")})
+    assert why_address_refused(address, named) is None
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]"])
+async def test_metadata_is_not_asked_for_by_a_node_that_may_connect_to_private_addresses(
+    host: str,
+) -> None:
+    async with open_session(OPEN) as session:
+        with pytest.raises(aiohttp.ClientConnectorError, match="CONCORD_ALLOWED_ADDRESSES"):
+            await session.get(f"http://{host}/")
+
+
+def test_a_named_network_is_allowed_while_others_are_not() -> None:
+    settings = Settings(allow_private_addresses=False, allowed_addresses="10.1.0.0/16, ::1/128")
+    assert why_address_refused("10.1.2.3", settings) is None
+    assert why_address_refused("::ffff:10.1.2.3", settings) is None
+    assert why_address_refused("::1", settings) is None
+    assert why_address_refused("10.2.0.1", settings)
+    assert why_refused("http://10.1.2.3/", settings) is None

@@ -11,21 +11,28 @@ from catalog.config import Settings
 
 
 @pytest.mark.parametrize(
-    ("host", "said", "allowed"),
+    ("host", "public_url", "said", "allowed"),
     [
-        ("127.0.0.1", None, True),
-        ("::1", None, True),
-        ("localhost", None, True),
-        ("0.0.0.0", None, False),
-        ("catalog.example", None, False),
-        ("127.0.0.1", False, False),
-        ("0.0.0.0", True, True),
+        ("127.0.0.1", None, None, True),
+        ("::1", None, None, True),
+        ("localhost", None, None, True),
+        ("0.0.0.0", None, None, False),
+        ("catalog.example", None, None, False),
+        ("127.0.0.1", None, False, False),
+        ("0.0.0.0", None, True, True),
+        ("127.0.0.1", "http://localhost:8080", None, True),
+        ("127.0.0.1", "http://[::1]:8080/x", None, True),
+        ("127.0.0.1", "https://catalog.example", None, False),
+        ("127.0.0.1", "http://192.168.1.5:8080", None, False),
+        ("127.0.0.1", "http://catalog.internal", None, False),
+        ("0.0.0.0", "http://localhost:8080", None, False),
+        ("127.0.0.1", "https://catalog.example", True, True),
     ],
 )
-def test_private_addresses_are_allowed_on_loopback_unless_said_otherwise(
-    host: str, said: bool | None, allowed: bool
+def test_private_addresses_are_allowed_if_only_this_machine_reaches_the_node(
+    host: str, public_url: str | None, said: bool | None, allowed: bool
 ) -> None:
-    settings = Settings(host=host, allow_private_addresses=said)
+    settings = Settings(host=host, public_url=public_url, allow_private_addresses=said)
     assert settings.allows_private_addresses is allowed
 
 

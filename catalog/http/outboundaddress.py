@@ -1,0 +1,118 @@
+"""The addresses that a node may send requests to: those of sinks, sources and includes."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from catalog.config import Settings
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# In the last one, as in IPv4-compatible addresses, the IPv4 address is at the end, too.
+_ENDS_IN_IPV4 = (_NAT64, ipaddress.IPv6Network("64:ff9b:1::/48"), ipaddress.IPv6Network("::/96"))
+_LOOPBACK = 1
+# Link-local addresses, and others at which cloud platforms tell their machines secrets.
+_PLATFORM: tuple[_Network, ...] = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        *("169.254.0.0/16", "fe80::/10"),
+        "100.100.100.200/32",  # Alibaba Cloud
+        "168.63.129.16/32",  # Azure
+        "192.0.0.192/32",  # Oracle Cloud
+        "fd00:c1::a9fe:a9fe/128",
+        "fd00:ec2::/32",  # Amazon
+        "fd20:ce::254/128",  # Google
+        "fd00:42::42/128",  # Scaleway
+    )
+)
+
+NOT_PUBLIC = "its host is not a public address"
+OF_PLATFORM = "its host is at an address that CONCORD_ALLOWED_ADDRESSES would have to name"
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address belongs to the public Internet.
+
+    An IPv6 address that contains an IPv4 address (mapped, NAT64, 6to4, Teredo) is public if
+    both are.
+    """
+    return all(_is_public(each) for each in _forms(address))
+
+
+def why_address_refused(address: str, settings: Settings) -> str | None:
+    """The reason why a node does not connect to an IP address, or `None`.
+
+    Every IPv4 address within an IPv6 address has to be allowed as well.
+
+    Raises:
+        ValueError: it is no IP address.
+    """
+    forms = _forms(address)
+    allowed = _networks(settings.allowed_addresses)
+    unnamed = [form for form in forms if not _is_within(form, allowed)]
+    if any(_is_within(form, _PLATFORM) for form in unnamed):
+        return OF_PLATFORM
+    if settings.allows_private_addresses or all(_is_public(form) for form in unnamed):
+        return None
+    return NOT_PUBLIC
+
+
+def why_refused(url: str, settings: Settings) -> str | None:
+    """The reason why requests must not be sent to a URL later, or `None`.
+
+    Names are not resolved: addresses are checked when a connection is opened.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "it is not a URL"
+    if parts.scheme not in ("http", "https") or not host:
+        return "it needs to be an absolute http or https URL"
+    if "@" in parts.netloc:
+        return "it must not carry credentials"
+    if parts.fragment:
+        return "it must not have a fragment"
+    if host == "localhost" or host.endswith(".localhost"):
+        host = "127.0.0.1"
+    try:
+        return why_address_refused(host, settings)
+    except ValueError:
+        return None
+
+
+def _forms(address: str) -> list[_Address]:
+    """An address, and the IPv4 addresses in it; a mapped one is the IPv4 address alone."""
+    parsed = ipaddress.ip_address(address)
+    if not isinstance(parsed, ipaddress.IPv6Address):
+        return [parsed]
+    if parsed.ipv4_mapped is not None:
+        return [parsed.ipv4_mapped]
+    found = [parsed.sixtofour, *(parsed.teredo or ())]
+    if _is_within(parsed, _ENDS_IN_IPV4) and int(parsed) > _LOOPBACK:
+        found.append(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF))
+    return [parsed, *(each for each in found if each is not None)]
+
+
+def _is_public(address: _Address) -> bool:
+    return (
+        address.is_global
+        and not address.is_multicast
+        and not (isinstance(address, ipaddress.IPv6Address) and address.is_site_local)
+        and (address in _NAT64 or not address.is_reserved)
+        and not _is_within(address, _PLATFORM)
+    )
+
+
+def _is_within(address: _Address, networks: Sequence[_Network]) -> bool:
+    return any(address in network for network in networks)
+
+
+@functools.lru_cache(maxsize=16)
+def _networks(texts: tuple[str, ...]) -> tuple[_Network, ...]:
+    return tuple(map(ipaddress.ip_network, texts))
