@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from catalog.model.attributes import PROVENANCE
+from catalog.model.attributetypes import find_type_fault
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.errors import MalformedXref
-from catalog.model.schema import STRICT_NAME, GroupType, Model
+from catalog.model.schema import STRICT_NAME, Attribute, GroupType, Model
 from catalog.model.xid import Xid, is_valid_id
 from catalog.writing.crossreferences import check_xref
 from replication.decide import Copy
@@ -85,15 +87,18 @@ def _fault_of(entity: Entity, path: Xid, model: Model) -> str:
         return f"the model here has no type for {path.groups}/{path.resources}".rstrip("/")
     if path.kind == "resource" and "xref" in entity.attributes:
         return _fault_of_reference(entity, path, model)
-    managed, stored = _managed_names(group, path)
+    settable, managed, stored = _definitions(group, path)
     for name in entity.attributes:
-        if name not in stored and (name in managed or not STRICT_NAME.fullmatch(name)):
+        if name in stored or (name in settable and name != "*"):
+            continue
+        if name in managed or name in PROVENANCE or not STRICT_NAME.fullmatch(name):
             return f'it has an attribute of its own named "{name[:64]}"'
     for name, type_ in stored.items():
         value = entity.attributes.get(name)
         if not (_has_type(type_, value) or (value is None and name not in _ALWAYS_THERE)):
             return f'its "{name}" is not {type_}'
-    return ""
+    fault = find_type_fault(entity.attributes, settable, stored)
+    return "" if fault is None else f"it has an attribute of another type than here, {fault}"
 
 
 def _fault_of_reference(entity: Entity, path: Xid, model: Model) -> str:
@@ -110,11 +115,13 @@ def _has_type(type_: str, value: object) -> bool:
     return isinstance(value, str) and (type_ != _ID or is_valid_id(value))
 
 
-def _managed_names(group: GroupType, path: Xid) -> tuple[frozenset[str], Mapping[str, str]]:
-    """The attributes that a server computes, and the types of those that it stores."""
+def _definitions(
+    group: GroupType, path: Xid
+) -> tuple[Mapping[str, Attribute], frozenset[str], Mapping[str, str]]:
+    """The attributes that clients set, those that a server computes, and what it stores of them."""
     if path.kind == "group":
-        return group.managed, {}
+        return group.own_attributes, group.managed, {}
     kind = group.resources[path.resources]
     if path.kind == "version":
-        return kind.managed, _STORED_OF_VERSION
-    return kind.meta_managed, _STORED_OF_RESOURCE
+        return kind.version_attributes, kind.managed, _STORED_OF_VERSION
+    return kind.meta_attributes, kind.meta_managed, _STORED_OF_RESOURCE

@@ -138,15 +138,9 @@ class _Check:
     def with_siblings(
         self, values: Mapping[str, Any], definitions: Definitions, path: str
     ) -> Definitions:
-        """The definitions and those that the values of conditional attributes add to them."""
-        active, conditional = definitions, definitions.conditional
-        while conditional:
-            keys = tuple(_condition_met(each, values) for each in conditional)
-            extended, clashes = active.extended(conditional, keys)
-            for name in clashes:
-                self.reject(step(path, name), "more than one condition defines it")
-            conditional = tuple(each for each in extended.conditional if each.name not in active)
-            active = extended
+        active, clashes = active_definitions(values, definitions)
+        for name in clashes:
+            self.reject(step(path, name), "more than one condition defines it")
         return active
 
     def extension(
@@ -284,6 +278,24 @@ def _condition_met(definition: Attribute, values: Mapping[str, Any]) -> str:
     except (ValueError, OverflowError):
         text = value_text(value)
     return text if text in definition.siblings else _NO_CONDITION
+
+
+def active_definitions(
+    values: Mapping[str, Any], definitions: Definitions
+) -> tuple[Definitions, list[str]]:
+    """The definitions and those that the values of conditional attributes add to them.
+
+    Returns:
+        also the names that more than one condition defines.
+    """
+    active, conditional, clashing = definitions, definitions.conditional, list[str]()
+    while conditional:
+        keys = tuple(_condition_met(each, values) for each in conditional)
+        extended, clashes = active.extended(conditional, keys)
+        clashing += clashes
+        conditional = tuple(each for each in extended.conditional if each.name not in active)
+        active = extended
+    return active, clashing
 
 
 def _listed(definition: Attribute) -> str:

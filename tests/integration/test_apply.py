@@ -298,3 +298,43 @@ def test_what_a_copy_of_a_version_may_hold(attributes: dict[str, Any], is_right:
     xid = "/schemagroups/g/schemas/s/versions/1"
     reason = why_invalid(entity(xid, ancestorid="1", **attributes), default_model())
     assert (reason == "") == is_right
+
+
+@pytest.mark.parametrize(
+    ("xid", "attributes", "fault"),
+    [
+        (
+            "/schemagroups/g/schemas/s/versions/1",
+            {"ancestorid": "1", "contenttype": 5},
+            '"contenttype": it must be a string',
+        ),
+        ("/schemagroups/g", {"labels": {"a": 5}}, '"labels.a": it must be a string'),
+        ("/schemagroups/g", {"*": 5}, 'named "*"'),
+        ("/schemagroups/g", {"authority": "urn:mine"}, 'named "authority"'),
+        (
+            "/messagegroups/g/messages/m",
+            {"defaultversionid": "1", "defaultversionsticky": False, "deprecated": []},
+            '"deprecated": it must be an object',
+        ),
+    ],
+)
+def test_a_value_of_another_type_than_a_client_may_write_is_refused(
+    xid: str, attributes: dict[str, Any], fault: str
+) -> None:
+    assert fault in why_invalid(entity(xid, **attributes), default_model())
+
+
+async def test_a_value_of_another_type_is_a_conflict_with_its_cause_and_the_rest_flows(
+    member: Node,
+) -> None:
+    policy = Policy(own=member.database.node.authority, sender=AUTHORITY)
+    group, resource, version = schema("g")
+    bad = entity(version.xid, ancestorid="1", contenttype=5, document=b"{}")
+    batch = Batch(copies=[group, resource, bad, *schema("h")], policy=policy)
+    applied = await apply_batch(member.context, batch)
+    [found] = [f for f in applied.findings if f.verdict is not Verdict.APPLY]
+    assert (found.verdict, found.xid) == (Verdict.INVALID, version.xid)
+    assert '"contenttype": it must be a string' in found.detail
+    assert (await member.send("GET", "/export")).json["schemagroups"].keys() == {"g", "h"}
+    corrected = await apply_batch(member.context, Batch(copies=schema("g"), policy=policy))
+    assert {f.verdict for f in corrected.findings} == {Verdict.APPLY, Verdict.CURRENT}
