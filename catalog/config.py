@@ -145,7 +145,15 @@ class Settings(Limits):
     backoff_cap_seconds: PositiveFloat = 300.0
     """Longest pause after failures of a sink or peer"""
     database_pool_size: PositiveInt = 10
-    """Most connections that one process opens to PostgreSQL"""
+    """Most connections to PostgreSQL that one process opens for requests"""
+    database_feed_connections: PositiveInt = 3
+    """Most connections that one process opens to read pages of the replication feed"""
+    database_duty_connections: int = Field(
+        8,
+        ge=4,
+        description="Most connections that one process opens for deliveries, links and its other "
+        "duties, which keep two; a process has one more to watch the database",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log events to write"""
 

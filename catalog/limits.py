@@ -5,7 +5,7 @@ docs/security.md says what each of them holds, and by which test.
 
 from __future__ import annotations
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -31,6 +31,21 @@ class Limits(BaseSettings):
     # Checks of documents
 
     # Streams and long polls
+    streams: PositiveInt = Field(
+        10,
+        description="Most streams at a time: exports, snapshots, digests, inlined collections. "
+        "Each has a connection to PostgreSQL of its own",
+    )
+    streams_per_client: PositiveInt = 4
+    """Most streams of one client at a time"""
+    stream_least_rate: PositiveInt = 64 * 1024
+    """Bytes per second at which a stream must be read, on average"""
+    stream_timeout_seconds: PositiveFloat = 7200.0
+    """Longest time that a stream may take"""
+    long_polls: PositiveInt = 5000
+    """Most requests that wait for changes of the replication feed at a time"""
+    long_polls_per_client: PositiveInt = 500
+    """Most such requests of one client at a time"""
 
     # Connections
 

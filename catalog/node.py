@@ -20,6 +20,7 @@ from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, EventDialect, read_configuration
 from catalog.formats import Checker
 from catalog.model.errors import ServerBusy
+from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Revive, Watch, leave_alone
 from catalog.store.embedded import start_embedded
@@ -154,7 +155,12 @@ async def _open_database(settings: Settings) -> AsyncIterator[tuple[Database, Re
                 modelsource=initial.model.source,
                 resolved=initial.resolved,
                 public_url=settings.public_url,
-                pool_size=settings.database_pool_size,
+                sizes=PoolSizes(
+                    requests=settings.database_pool_size,
+                    streams=settings.streams,
+                    feed=settings.database_feed_connections,
+                    duties=settings.database_duty_connections,
+                ),
             )
         )
         await ensure_registry(database, settings.registry_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import asyncpg
@@ -170,6 +171,39 @@ class Connections:
                 await self._pool.close()
         except DatabaseFailure:
             self._pool.terminate()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSizes:
+    """The most connections of one process for each purpose; see `Pools`.
+
+    The watch on the database has one more.
+    """
+
+    requests: int = 10
+    streams: int = 10
+    feed: int = 3
+    duties: int = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pools:
+    """The connections of one process. One purpose cannot use up those of another.
+
+    `requests` are for what ends soon, `streams` for snapshots that last as long as their readers
+    take, `feed` for reading pages of the feed, and `duties` for the node's own tasks, some of
+    which keep a connection for ever.
+    """
+
+    requests: Connections
+    streams: Connections
+    feed: Connections
+    duties: Connections
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for pool in (self.streams, self.feed, self.duties, self.requests):
+            await pool.close()
 
 
 @contextlib.contextmanager

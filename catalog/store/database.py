@@ -1,4 +1,4 @@
-"""The database of one node: its connection pool, its transactions, and the node's identity."""
+"""The database of one node: its connections, its transactions, and the node's identity."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import asyncpg
 import orjson
 from asyncpg.exceptions import UniqueViolationError
 
+from catalog.model.caller import caller
 from catalog.model.change import Change
 from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.model.errors import BadRequest, ServerBusy
@@ -24,6 +25,8 @@ from catalog.store.connections import (
     Connections,
     DatabaseFailure,
     DatabaseUnusable,
+    Pools,
+    PoolSizes,
     cut,
     give_up,
     is_closed,
@@ -38,6 +41,7 @@ _SIBLING = re.compile(r"=\((.*), ([^,()]*)\)")
 _CONNECT_SECONDS = 10.0
 _ROLLBACK_SECONDS = 2.0
 _SETTLING_SECONDS = 0.1
+_SIZES = PoolSizes()
 
 # Whether the current task has committed anything for the request that it answers.
 has_committed: ContextVar[bool] = ContextVar("has_committed", default=False)
@@ -102,11 +106,11 @@ async def wait_for(ticket: asyncio.Event, timeout_seconds: float) -> bool:
 
 
 class Database:
-    """One node's database. Use `Database.open`; everything else goes through `pool`."""
+    """One node's database. Use `Database.open`; everything else goes through its pools."""
 
-    def __init__(self, dsn: str, pool: Connections, availability: Availability, node: Node) -> None:
+    def __init__(self, dsn: str, pools: Pools, availability: Availability, node: Node) -> None:
         self.dsn = dsn
-        self.pool = pool
+        self.pools = pools
         self.availability = availability
         self.node = node
         self.signal = Signal()
@@ -122,7 +126,7 @@ class Database:
         modelsource: Mapping[str, Any],
         resolved: Mapping[str, Any] | None = None,
         public_url: str | None = None,
-        pool_size: int = 10,
+        sizes: PoolSizes = _SIZES,
     ) -> AsyncIterator[Database]:
         """Connect, migrate, and read or create the identity of this node.
 
@@ -132,24 +136,29 @@ class Database:
             resolved: the same with its `$include`s resolved, if it has any.
             public_url: becomes the authority of a fresh node; without one it is
                 `urn:uuid:` and the instance id. An authority never changes afterwards.
-            pool_size: the most connections that are open at a time.
+            sizes: the most connections that are open at a time.
 
         Raises:
             DatabaseUnusable: the server cannot be reached or refuses the connection, or another
                 version of Concord migrated the database.
         """
         availability = Availability()
-        pool = Connections(await _connect(dsn, pool_size), availability)
+        pools = await _connect(dsn, sizes, availability)
         try:
             try:
-                async with pool.acquire() as connection:
+                async with pools.duties.acquire() as connection:
                     await migrate(connection)
                     node = await _identify(connection, modelsource, resolved, public_url)
             except ServerBusy as error:
                 raise DatabaseUnusable(str(error.__cause__)) from error
-            yield cls(dsn, pool, availability, node)
+            yield cls(dsn, pools, availability, node)
         finally:
-            await pool.close()
+            await pools.close()
+
+    @property
+    def pool(self) -> Connections:
+        """The pool of the current task: that of requests if it works for a client."""
+        return self.pools.requests if caller.get() else self.pools.duties
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -178,14 +187,17 @@ class Database:
             raise
 
     @contextlib.asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Connection]:
+    async def snapshot(self, pool: Connections | None = None) -> AsyncIterator[Connection]:
         """Open a read-only transaction in which every statement sees the same state.
+
+        Args:
+            pool: lends the connection; by default the pool of the current task.
 
         Raises:
             ServerBusy: the database did not answer in time, or is away.
         """
         async with (
-            self.pool.acquire() as connection,
+            (pool or self.pool).acquire() as connection,
             _in_transaction(connection, isolation="repeatable_read", readonly=True),
         ):
             yield connection
@@ -213,22 +225,32 @@ async def _in_transaction(connection: Connection, **options: Any) -> AsyncIterat
         raise
 
 
-async def _connect(dsn: str, pool_size: int) -> asyncpg.Pool:
+async def _connect(dsn: str, sizes: PoolSizes, availability: Availability) -> Pools:
+    """Open the pools, and one connection, which tells whether the database can be used."""
     try:
-        pool: asyncpg.Pool = await asyncpg.create_pool(
-            dsn,
-            init_size=1,
-            # With more, asyncpg would reconnect by itself, and log each failure.
-            min_size=0,
-            max_size=pool_size,
-            server_settings=SETTINGS,
-            timeout=_CONNECT_SECONDS,
-            command_timeout=60,
-            reset=_leave_transaction,
+        return Pools(
+            requests=Connections(await _pool(dsn, sizes.requests, 0), availability),
+            streams=Connections(await _pool(dsn, sizes.streams, 0), availability),
+            feed=Connections(await _pool(dsn, sizes.feed, 0), availability),
+            duties=Connections(await _pool(dsn, sizes.duties, 1), availability),
         )
-        return pool
     except (*DatabaseFailure, ValueError) as error:
         raise DatabaseUnusable(str(error) or "it does not answer") from error
+
+
+async def _pool(dsn: str, size: int, at_once: int) -> asyncpg.Pool:
+    pool: asyncpg.Pool = await asyncpg.create_pool(
+        dsn,
+        init_size=at_once,
+        # With more, asyncpg would reconnect by itself, and log each failure.
+        min_size=0,
+        max_size=size,
+        server_settings=SETTINGS,
+        timeout=_CONNECT_SECONDS,
+        command_timeout=60,
+        reset=_leave_transaction,
+    )
+    return pool
 
 
 async def _leave_transaction(connection: Connection) -> None:

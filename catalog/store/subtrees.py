@@ -40,8 +40,8 @@ class Snapshot:
 
 @contextlib.asynccontextmanager
 async def open_snapshot(database: Database) -> AsyncIterator[Snapshot]:
-    """Open a snapshot, planned for long reads whose first rows come at once."""
-    async with database.snapshot() as connection:
+    """Open a snapshot for a stream, planned for long reads whose first rows come at once."""
+    async with database.snapshot(database.pools.streams) as connection:
         row = await connection.fetchrow(_queries.begin)
         yield Snapshot(connection=connection, name=f"{row['txid']}{row['missing']}")
 
