@@ -27,6 +27,10 @@ class Limits(BaseSettings):
     """Longest time that a search by a filter or an order may take"""
     body_timeout_seconds: PositiveFloat = 20.0
     """Longest time that a client may take to send a request's body"""
+    max_body_memory_bytes: PositiveInt = 256 * 1024 * 1024
+    """Most bytes of bodies of requests under way; the first 64 KiB of each do not count"""
+    max_client_body_memory_bytes: PositiveInt = 64 * 1024 * 1024
+    """The same for the requests of one client"""
 
     # Checks of documents
 
@@ -48,6 +52,8 @@ class Limits(BaseSettings):
     """Most such requests of one client at a time"""
 
     # Connections
+    idle_connection_seconds: PositiveFloat = 75.0
+    """Time after which a connection is closed on which no request is under way"""
 
     # Kept for others
 

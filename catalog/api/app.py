@@ -16,9 +16,11 @@ from catalog.api.routes import routes as native_routes
 from catalog.api.routes import short_path
 from catalog.context import CONTEXT, Context
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
+from catalog.http.bodymemory import BODY_MEMORY, BodyMemory, releasing_middleware
 from catalog.http.crossorigin import share_with_origins
 from catalog.http.etag import conditional_middleware
 from catalog.http.problems import answer_unparsable_requests, note_begun, problem_middleware
+from catalog.http.protocoloptions import protocol_options
 from catalog.http.responses import leave_untyped
 from catalog.http.stream import SNAPSHOTS
 from catalog.model.errors import ActionNotSupported
@@ -35,15 +37,17 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app = web.Application(
         middlewares=[
             problem_middleware,
+            releasing_middleware,
             checking_middleware,
             conditional_middleware,
             document_middleware,
         ],
-        client_max_size=context.settings.max_body_bytes,
+        handler_args=protocol_options(context.settings),
     )
     app[CONTEXT] = context
     app[ANSWERS] = AnswerCache(context.database, context.settings.cache_staleness_seconds)
     app[SNAPSHOTS] = asyncio.Semaphore(max(1, context.settings.database_pool_size // 2))
+    app[BODY_MEMORY] = BodyMemory(context.settings)
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
     app.add_routes([*native_routes, *routes])
@@ -76,3 +80,7 @@ async def _prepare(request: web.Request, response: web.StreamResponse) -> None:
     response.headers.add("Link", f"<{context.base_url(request)}>;rel=xregistry-root")
     leave_untyped(response)
     share_with_origins(request, response, context.settings.cors_origins)
+    if not request.content.is_eof():
+        # The rest of a body that was refused is not read, so that no request can follow it.
+        response.headers["Connection"] = "close"
+        response.force_close()

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from typing import Any
 
 import orjson
 from aiohttp import web
 
 from catalog.context import CONTEXT
-from catalog.model.concorderrors import RequestTimeout, RequestTooLarge, UnsupportedMediaType
+from catalog.http.bodymemory import BODY_MEMORY, HeldBody, held_body
+from catalog.http.inflate import CODINGS, inflate
+from catalog.model.concorderrors import (
+    RequestTimeout,
+    RequestTooLarge,
+    UnsupportedContentCoding,
+    UnsupportedMediaType,
+)
 from catalog.model.errors import MissingBody, ParsingData
 
 # aiohttp's type of a body without one. A page may not send it to others as a type that it states.
@@ -19,28 +27,81 @@ SEND_JSON = "Send it with the header Content-Type: application/json."
 
 
 async def read_body(request: web.Request) -> bytes:
-    """Read the whole body; it is empty if there is none.
+    """Read the whole body, inflated if it is compressed; it is empty if there is none.
 
     Raises:
         RequestTooLarge: it exceeds `max_body_bytes`.
         RequestTimeout: it did not come within `body_timeout_seconds`.
-        ParsingData: the connection ended before the announced length.
+        ParsingData: the connection ended before the announced length, or the body is damaged.
+        UnsupportedContentCoding: it is compressed in another way than those of `CODINGS`.
+        TooManyAtOnce, ServerBusy: see `BodyMemory.take`.
     """
+    held = held_body(request)
+    if held.content is None:
+        coding = _content_coding(request)
+        sent = await _receive(request, held)
+        held.content = await _inflated(request, held, sent, coding) if sent and coding else sent
+    return held.content
+
+
+def _content_coding(request: web.Request) -> str:
+    """One of `CODINGS`, or empty."""
+    named = ",".join(request.headers.getall("Content-Encoding", [])).strip().lower()
+    if named in ("", "identity"):
+        return ""
+    coding = named.removeprefix("x-")
+    if coding not in CODINGS:
+        raise UnsupportedContentCoding(request.path, coding=named)
+    return coding
+
+
+async def _receive(request: web.Request, held: HeldBody) -> bytes:
+    """The body as it is sent. It is inflated only when it is complete: a client that stalls
+    costs what it has sent, and no more."""
     settings = request.app[CONTEXT].settings
-    announced = request.content_length or 0
-    if announced > settings.max_body_bytes:
+    if (request.content_length or 0) > settings.max_body_bytes:
         raise RequestTooLarge(request.path, limit=str(settings.max_body_bytes))
+    received = bytearray()
     try:
         async with asyncio.timeout(settings.body_timeout_seconds):
-            return await request.read()
+            async for piece in request.content.iter_any():
+                _add(received, piece, request, held)
     except TimeoutError as error:
         raise RequestTimeout(request.path, seconds=f"{settings.body_timeout_seconds:g}") from error
-    except web.HTTPRequestEntityTooLarge as error:
-        raise RequestTooLarge(request.path, limit=str(settings.max_body_bytes)) from error
     except (web.RequestPayloadError, ValueError) as error:
-        raise ParsingData(
-            request.path, error_detail="the body does not match its declared length or encoding"
-        ) from error
+        raise _mismatch(request) from error
+    return bytes(received)
+
+
+async def _inflated(request: web.Request, held: HeldBody, sent: bytes, coding: str) -> bytes:
+    memory = request.app[BODY_MEMORY]
+    pieces, inflated = inflate(sent, coding), bytearray()
+    try:
+        while True:
+            async with memory.inflating:
+                piece = next(pieces, None)
+                if piece is None:
+                    return bytes(inflated)
+                _add(inflated, piece, request, held, besides=len(sent))
+                await asyncio.sleep(0)
+    except zlib.error as error:
+        raise _mismatch(request) from error
+
+
+def _add(
+    body: bytearray, piece: bytes, request: web.Request, held: HeldBody, besides: int = 0
+) -> None:
+    most = request.app[CONTEXT].settings.max_body_bytes
+    if len(body) + len(piece) > most:
+        raise RequestTooLarge(request.path, limit=str(most))
+    held.grow(len(body) + len(piece) + besides)
+    body += piece
+
+
+def _mismatch(request: web.Request) -> ParsingData:
+    return ParsingData(
+        request.path, error_detail="the body does not match its declared length or encoding"
+    )
 
 
 async def read_json(request: web.Request) -> Any:

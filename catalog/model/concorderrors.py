@@ -48,6 +48,13 @@ class OriginRefused(RequestError, name="origin_refused", status=403, home=CONCOR
     template = "Pages of <origin> may not change this catalog."
 
 
+class UnsupportedContentCoding(
+    XRegistryError, name="unsupported_content_coding", status=415, home=CONCORD
+):
+    template = "The body sent to <subject> is coded as <coding>; gzip and deflate are accepted."
+    headers = MappingProxyType({"Accept-Encoding": "gzip, deflate"})
+
+
 class UnresolvedConflict(XRegistryError, name="conflict", status=409, home=CONCORD):
     template = '"<subject>" stays as it is: <error_detail>.'
 
