@@ -17,6 +17,7 @@ from urllib.parse import quote
 import asyncpg
 import structlog
 
+from catalog.store.datadirectory import DirectoryUnusable, make_private, open_lock
 from catalog.store.postgresprocess import PORT, WAIT_SECONDS, EmbeddedPostgresError, Server, until
 
 _log = structlog.get_logger(__name__)
@@ -69,9 +70,9 @@ async def start_embedded(directory: Path, *, database: str = "concord") -> Embed
     """Start the server in `directory`, or join the one that runs there already.
 
     Creates the directory, the server's data and the database where they are missing. Processes
-    may share a directory; if one is killed, its server stays for the next ones. Root cannot run
-    PostgreSQL: the server then runs as `postgres`, or else as `nobody`, and the directories above
-    its own are opened for that account to pass through.
+    may share a directory; if one is killed, its server stays for the next ones. Only the node's
+    user may enter the directory. Root cannot run PostgreSQL: the server then has an account of its
+    own (`account_of`), and the directories above are opened for that account to pass through.
 
     Raises:
         EmbeddedPostgresError: the server does not start, or not within two minutes.
@@ -133,11 +134,12 @@ class SharedServer:
     @classmethod
     def at(cls, directory: Path) -> SharedServer:
         directory = directory.expanduser().resolve()
+        server = Server.at(directory / "data")
         try:
-            directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-        except OSError as error:
-            raise EmbeddedPostgresError(f"cannot create {directory}: {error.strerror}") from error
-        return cls(directory, Server.at(directory / "data"))
+            make_private(directory, server.account)
+        except DirectoryUnusable as error:
+            raise EmbeddedPostgresError(str(error)) from error
+        return cls(directory, server)
 
     async def join(self) -> tuple[IO[bytes], Path]:
         """Become a user of the server, starting it first if it does not run.
@@ -182,15 +184,17 @@ class SharedServer:
                 await self.server.stop()
 
     def _users(self) -> IO[bytes]:
-        return (self.directory / "users.lock").open("ab")
+        return self._open("users.lock")
+
+    def _open(self, name: str) -> IO[bytes]:
+        try:
+            return open_lock(self.directory / name, self.server.account)
+        except DirectoryUnusable as error:
+            raise EmbeddedPostgresError(str(error)) from error
 
     @asynccontextmanager
     async def _start_lock(self, timeout_seconds: float) -> AsyncIterator[None]:
-        try:
-            lock = (self.directory / "start.lock").open("ab")
-        except PermissionError as error:
-            raise EmbeddedPostgresError(f"{self.directory} belongs to another user") from error
-        with lock:
+        with self._open("start.lock") as lock:
             try:
                 async with asyncio.timeout(timeout_seconds):
                     await _lock(lock)

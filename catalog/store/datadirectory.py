@@ -1,0 +1,93 @@
+"""The directory of an embedded server: only its users may enter it and use its lock files.
+
+A lock file that others could open could be locked by them, and no node would start or stop.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from pathlib import Path
+from typing import IO
+
+from catalog.store.postgresaccount import Account
+
+_LOCKS = ("start.lock", "users.lock")
+_PRIVATE = 0o700
+# Root owns the directory, and the server's account passes through it as its group.
+_PASSABLE = 0o710
+
+
+class DirectoryUnusable(Exception):
+    """The directory is not the node's own; the text says what to do."""
+
+
+def make_private(directory: Path, account: Account | None) -> None:
+    """Create the directory, or close it to others if it is open to them.
+
+    One that holds anything else than a server keeps its mode.
+
+    Raises:
+        DirectoryUnusable: it belongs to another user, or others may write to it.
+    """
+    try:
+        directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        found = directory.stat()
+        _check_owner(directory, found, account)
+        names = {entry.name for entry in os.scandir(directory)}
+        if names and not names & {"data", *_LOCKS}:
+            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise DirectoryUnusable(
+                    f"other users may write to {directory}: choose a directory of the node's own"
+                )
+            return
+        mode = _PRIVATE
+        if account is not None and found.st_uid != account.user:
+            mode = _PASSABLE
+            os.chown(directory, -1, account.group)
+        if stat.S_IMODE(found.st_mode) != mode:
+            directory.chmod(mode)
+    except OSError as error:
+        raise DirectoryUnusable(f"cannot use {directory}: {error.strerror}") from error
+
+
+def open_lock(path: Path, account: Account | None) -> IO[bytes]:
+    """Open a lock file, which is closed to others.
+
+    Raises:
+        DirectoryUnusable: it belongs to another user.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        file = os.fdopen(os.open(path, flags, 0o600), "ab")
+    except PermissionError as error:
+        raise DirectoryUnusable(f"{path} belongs to another user") from error
+    except OSError as error:
+        raise DirectoryUnusable(f"cannot open {path}: {error.strerror}") from error
+    found = os.fstat(file.fileno())
+    try:
+        _check_owner(path, found, account)
+        if stat.S_IMODE(found.st_mode) != 0o600:
+            os.fchmod(file.fileno(), 0o600)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _check_owner(path: Path, found: os.stat_result, account: Account | None) -> None:
+    own = os.geteuid()
+    if found.st_uid in {own, account.user if account is not None else own}:
+        return
+    raise DirectoryUnusable(
+        f"{path} belongs to the user {_name_of(found.st_uid)}: run the node as that user, choose "
+        f"another directory with CONCORD_DATA_DIR, or run `chown -R {_name_of(own)} {path}` first"
+    )
+
+
+def _name_of(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)

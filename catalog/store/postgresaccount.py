@@ -1,0 +1,73 @@
+"""The account of an embedded server whose node is root, as which PostgreSQL does not run."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+# Of the ids that neither distributions nor systemd assign (systemd, UIDS-GIDS.md).
+_UNUSED_IDS = range(61000, 61184)
+_SHARED = "nobody"
+
+
+class NoAccount(Exception):
+    """There is no account to run PostgreSQL under; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The user and the group of a server's processes.
+
+    `creator` is the user that creates its data: `initdb` needs one that has a name.
+    """
+
+    user: int
+    group: int
+    creator: int
+
+
+def account_of(data: Path) -> Account | None:
+    """The account for a data directory; `None` where the processes are the caller's.
+
+    The owner of the data keeps it. New data belongs to `postgres`; on a machine without that
+    account, to a user id that nobody else has. `nobody` would share it with other services.
+
+    Raises:
+        NoAccount
+    """
+    if os.geteuid() != 0:
+        return None
+    if data.exists() and (found := data.stat()).st_uid != 0:
+        return Account(found.st_uid, found.st_gid, found.st_uid)
+    with suppress(KeyError):
+        entry = pwd.getpwnam("postgres")
+        return Account(entry.pw_uid, entry.pw_gid, entry.pw_uid)
+    unused = next(_unused_ids(), None)
+    with suppress(KeyError):
+        creator = pwd.getpwnam(_SHARED).pw_uid
+        if unused is not None:
+            return Account(unused, unused, creator)
+    raise NoAccount(
+        "root cannot run it, and there is no account `postgres`: create one with "
+        "`useradd --system --user-group --shell /usr/sbin/nologin postgres`"
+    )
+
+
+def _unused_ids() -> Iterator[int]:
+    for id in _UNUSED_IDS:
+        try:
+            pwd.getpwuid(id)
+        except KeyError:
+            yield id
+
+
+def hand_over(path: Path, account: Account) -> None:
+    """Give a directory with everything in it to an account, the directory itself last."""
+    for directory, _, files in os.walk(path, topdown=False):
+        for name in files:
+            os.chown(os.path.join(directory, name), account.user, account.group)
+        os.chown(directory, account.user, account.group)
