@@ -25,6 +25,7 @@ from catalog.store.database import Database
 from catalog.store.databasewatch import Revive, Watch, leave_alone
 from catalog.store.embedded import start_embedded
 from catalog.store.statistics import Statistics
+from catalog.tracebacks import shorten_traceback
 
 _log = structlog.get_logger()
 # The time for open requests when the node stops.
@@ -201,6 +202,8 @@ def configure_logs(level: str) -> None:
     if sys.stderr.isatty():
         renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         exceptions = []
+    if level != "debug":
+        exceptions = [shorten_traceback]
     # aiohttp would log a traceback for each malformed request. Errors of handlers are logged
     # by the middleware.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)

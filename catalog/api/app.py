@@ -19,7 +19,8 @@ from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.bodymemory import BODY_MEMORY, BodyMemory, releasing_middleware
 from catalog.http.crossorigin import share_with_origins
 from catalog.http.etag import conditional_middleware
-from catalog.http.problems import answer_unparsable_requests, note_begun, problem_middleware
+from catalog.http.frameworkerrors import answer_framework_errors
+from catalog.http.problems import problem_middleware
 from catalog.http.protocoloptions import protocol_options
 from catalog.http.responses import leave_untyped
 from catalog.http.stream import SNAPSHOTS
@@ -33,7 +34,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
         context: shared by all handlers.
         routes: the dialects' and replication's.
     """
-    answer_unparsable_requests()
+    answer_framework_errors()
     app = web.Application(
         middlewares=[
             problem_middleware,
@@ -74,7 +75,6 @@ def _answer_other_methods(resource: web.AbstractResource) -> None:
 
 async def _prepare(request: web.Request, response: web.StreamResponse) -> None:
     """Complete the headers of every response."""
-    note_begun(request)
     context = request.app[CONTEXT]
     # core/http.md, "xRegistry Root HTTP Header"
     response.headers.add("Link", f"<{context.base_url(request)}>;rel=xregistry-root")

@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 from aiohttp import web
+from aiohttp.http import StreamWriter
 from aiohttp.typedefs import Handler
 
 from catalog.http.clientaddress import client_address
@@ -16,16 +17,15 @@ from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.model.errors import (
     ActionNotSupported,
     ApiNotFound,
-    ParsingData,
     ServerBusy,
     ServerError,
     XRegistryError,
 )
+from catalog.model.masking import described
 from catalog.store.database import has_committed
 
 _log = structlog.get_logger()
 _MOST_VIOLATIONS = 1000
-_BEGUN: web.RequestKey[bool] = web.RequestKey("begun", bool)
 
 
 @web.middleware
@@ -39,28 +39,32 @@ async def problem_middleware(request: web.Request, handler: Handler) -> web.Stre
     try:
         return await handler(request)
     except BaseException as error:
-        if _BEGUN in request:
-            _cut_short(request, error)
+        if has_begun(request):
+            cut_short(request, error)
             raise
         if not isinstance(error, Exception):
             raise
         return _answer(request, error)
 
 
-def note_begun(request: web.Request) -> None:
-    """From now on, the request cannot be answered with a problem."""
-    request[_BEGUN] = True
+def has_begun(request: web.BaseRequest) -> bool:
+    """Whether a part of the answer was sent, so that it cannot become a problem any more."""
+    return request.writer.output_size > 0
 
 
-def _cut_short(request: web.Request, error: BaseException) -> None:
-    is_clients = _is_client_gone(request)
+def cut_short(request: web.BaseRequest, error: BaseException) -> None:
+    """Cut the connection of an answer that has begun, so that the client does not take it as whole.
+
+    An error is logged unless the client has gone.
+    """
+    is_clients = is_client_gone(request)
     if request.transport is not None:
         request.transport.abort()
     if isinstance(error, Exception) and not is_clients:
-        _log.warning("an answer was cut short", path=request.path, error=str(error))
+        _log.warning("an answer was cut short", path=request.path, error=described(error))
 
 
-def _is_client_gone(request: web.Request) -> bool:
+def is_client_gone(request: web.BaseRequest) -> bool:
     return request.transport is None or request.transport.is_closing()
 
 
@@ -76,18 +80,22 @@ def _answer(request: web.Request, error: Exception) -> web.Response:
             allow = sorted(error.allowed_methods)
             refusal = ActionNotSupported(request.path, action=request.method, allow=allow)
             return problem_response(refusal)
-        case web.HTTPException():
-            raise error
-        case ConnectionError() if _is_client_gone(request):
+        case ConnectionError() if is_client_gone(request):
             raise error
         case TimeoutError():
             return problem_response(ServerBusy(request.path))
         case _:
-            # An unexpected error must not end the server; it is logged under an id that the
-            # client gets.
-            instance = uuid.uuid4().hex
-            _log.error("request failed", instance=instance, path=request.path, exc_info=error)
-            return problem_response(ServerError(request.path), instance=instance)
+            return answer_unexpected(request, error)
+
+
+def answer_unexpected(request: web.BaseRequest, error: BaseException | None) -> web.Response:
+    """Answer an error of the node itself; it is logged under an id that the client gets."""
+    instance = uuid.uuid4().hex
+    if isinstance(request.writer, StreamWriter):
+        # The answer that could not be sent may have been one in chunks.
+        request.writer.chunked = False
+    _log.error("request failed", instance=instance, path=request.path, exc_info=error)
+    return problem_response(ServerError(request.path), instance=instance)
 
 
 def _unavailable(request: web.Request, error: DatabaseUnavailable) -> DatabaseUnavailable:
@@ -126,29 +134,3 @@ def problem_document(error: XRegistryError, path: str = "") -> dict[str, Any]:
         "args": error.arguments,
     }
     return {name: value for name, value in members.items() if value}
-
-
-def answer_unparsable_requests() -> None:
-    """Answer requests that aiohttp itself refuses with an error document.
-
-    aiohttp has no setting for this, so its method is replaced, for every server of this
-    process.
-    """
-    web.RequestHandler.handle_error = _handle_unparsable  # type: ignore[method-assign, assignment]
-
-
-_handle_error = web.RequestHandler.handle_error
-
-
-def _handle_unparsable(
-    handler: web.RequestHandler,
-    request: web.BaseRequest,
-    status: int = 500,
-    exc: BaseException | None = None,
-    message: str | None = None,
-) -> web.StreamResponse:
-    if status != 400 or request.writer.output_size > 0:
-        return _handle_error(handler, request, status, exc, message)
-    response = problem_response(ParsingData(error_detail="it is not a well-formed HTTP request"))
-    response.force_close()
-    return response

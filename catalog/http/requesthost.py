@@ -30,6 +30,7 @@ def check_host(request: web.Request, context: Context) -> None:
 
     A node answers to `Settings.own_names`, to loopback names and to every IP address: a page
     cannot have an address lead elsewhere. The port is not compared, since ports are mapped.
+    Requests of HTTP/1.0 need no host.
 
     Raises:
         BadRequest: the host is malformed, missing, or another one than that of the target.
@@ -37,24 +38,16 @@ def check_host(request: web.Request, context: Context) -> None:
     """
     settings = context.settings
     host = request.headers.get(hdrs.HOST)
-    if host != request.host:
-        host = _host_of_unusual(request, host)
-    if len(host) > _LONGEST or (name := _name_in(host)) is None:
-        raise BadRequest(request.path, error_detail="the header Host is malformed")
+    if host is None and request.version < HttpVersion11:
+        return
+    if host is None or len(host) > _LONGEST or (name := _name_in(host)) is None:
+        raise BadRequest(request.path, error_detail="the header Host is missing or malformed")
+    # RFC 9112, 3.2.2: a target that is a whole URL has the same host.
+    if host != request.host and name != request.host:
+        raise BadRequest(request.path, error_detail="the header Host is not that of the target")
     if not (_is_own(name, settings.own_names) or "*" in settings.own_names):
         raise UnknownHost(request.path, host=name, detail=_ADVICE)
     request[BASE_URL] = settings.public_url or f"{request.scheme}://{host}"
-
-
-def _host_of_unusual(request: web.Request, host: str | None) -> str:
-    """The host of a request of HTTP/1.0 without one, or of one whose target is a whole URL."""
-    if host is None and request.version < HttpVersion11:
-        return request.host
-    # RFC 9112, 3.2.2: a client sends the same host twice.
-    if host is None or len(host) > _LONGEST or _name_in(host) != request.host:
-        fault = "the header Host is missing, or not the host of the request's target"
-        raise BadRequest(request.path, error_detail=fault)
-    return host
 
 
 @functools.lru_cache(maxsize=1024)

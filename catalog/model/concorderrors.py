@@ -55,6 +55,10 @@ class UnsupportedContentCoding(
     headers = MappingProxyType({"Accept-Encoding": "gzip, deflate"})
 
 
+class ExpectationFailed(RequestError, name="expectation_failed", status=417, home=CONCORD):
+    template = "No expectation but 100-continue is met here."
+
+
 class UnresolvedConflict(XRegistryError, name="conflict", status=409, home=CONCORD):
     template = '"<subject>" stays as it is: <error_detail>.'
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PAGE = "https://page.example"
 PUBLIC = "https://catalog.example"
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "public_url": f"{PUBLIC}/concord",
     "hosts": "node-1,catalog_internal",
     "cors_origins": PAGE,
