@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from aiohttp import hdrs, web
@@ -17,13 +16,13 @@ from catalog.api.routes import short_path
 from catalog.context import CONTEXT, Context
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.bodymemory import BODY_MEMORY, BodyMemory, releasing_middleware
+from catalog.http.clientshares import add_client_shares
 from catalog.http.crossorigin import share_with_origins
 from catalog.http.etag import conditional_middleware
 from catalog.http.frameworkerrors import answer_framework_errors
 from catalog.http.problems import problem_middleware
 from catalog.http.protocoloptions import protocol_options
 from catalog.http.responses import leave_untyped
-from catalog.http.stream import SNAPSHOTS
 from catalog.model.errors import ActionNotSupported
 
 
@@ -47,8 +46,8 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     )
     app[CONTEXT] = context
     app[ANSWERS] = AnswerCache(context.database, context.settings.cache_staleness_seconds)
-    app[SNAPSHOTS] = asyncio.Semaphore(max(1, context.settings.database_pool_size // 2))
     app[BODY_MEMORY] = BodyMemory(context.settings)
+    add_client_shares(app, context.settings)
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
     app.add_routes([*native_routes, *routes])

@@ -51,9 +51,9 @@ async def answer_plan(plan: ReadPlan) -> web.StreamResponse:
         async with plan.connection() as connection:
             loaded, visible = await load(connection, plan), EVERYTHING
     else:
-        async with plan.snapshot() as snapshot:
-            visible = await plan.visible(snapshot.connection)
-            loaded = await load(snapshot.connection, plan)
+        async with plan.context.database.snapshot() as connection:
+            visible = await plan.visible(connection)
+            loaded = await load(connection, plan)
     response = answer_loaded(plan, loaded, visible)
     return plan.cache(response, has_cross_references=loaded.has_cross_references)
 

@@ -17,9 +17,10 @@ from catalog.api.subtreejson import SubtreeWriter
 from catalog.context import Context
 from catalog.http.deadline import in_search_time
 from catalog.http.etag import names_tag, not_modified, tag, weak_tag
-from catalog.http.stream import SNAPSHOTS, WHOLE, send
+from catalog.http.stream import WHOLE, send, stream_share
+from catalog.model.concorderrors import TooManyAtOnce
 from catalog.model.configuration import Configuration
-from catalog.model.errors import NotFound
+from catalog.model.errors import NotFound, ServerBusy
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading.find import find_visible
@@ -103,9 +104,21 @@ class ReadPlan:
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
-        """One state of the catalog, however long the answer takes."""
-        async with self.request.app[SNAPSHOTS], open_snapshot(self.context.database) as snapshot:
-            yield snapshot
+        """One state of the catalog, however long the answer takes.
+
+        Raises:
+            TooManyAtOnce: see `stream_share`.
+            ServerBusy: see `stream_share`, or the request was applied, but not answered.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(stream_share(self.request))
+            except (TooManyAtOnce, ServerBusy) as refusal:
+                if self.is_read:
+                    raise
+                detail = f"The request was applied, but is not answered: {refusal.title}"
+                raise ServerBusy(self.request.path, detail=detail) from refusal
+            yield await stack.enter_async_context(open_snapshot(self.context.database))
 
     async def visible(self, connection: Connection, page: Sequence[str] | None = None) -> Visible:
         """The entities that the filters leave over; one that was just written is among them.

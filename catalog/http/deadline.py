@@ -10,39 +10,49 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
+from catalog.config import Settings
 from catalog.context import CONTEXT
 from catalog.http.etag import READING
-from catalog.model.concorderrors import SearchTooCostly
+from catalog.model.concorderrors import ReadTooSlowly, SearchTooCostly
 from catalog.model.errors import ServerBusy
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-_LEAST_RATE = 64 * 1024  # bytes per second
 
 
 class Deadline:
     """Bounds the time of a request; a stream may last longer while its reader keeps up.
 
-    Each sent piece of a stream gives it `seconds` more, but all of it must be read at the least
-    rate, so that no client holds a snapshot for ever.
+    Each sent piece of a stream gives it as long as a request may take, but on average it must be
+    read at the least rate, so that no client holds a snapshot for ever.
 
     Raises:
+        ReadTooSlowly: a stream was cut.
         ServerBusy: the time is over; a write may have been applied.
     """
 
-    __slots__ = ("_latest", "_request", "_seconds", "_timeout")
+    __slots__ = ("_due", "_last", "_request", "_sent", "_settings", "_timeout")
 
-    def __init__(self, request: web.Request, seconds: float) -> None:
+    def __init__(self, request: web.Request, settings: Settings) -> None:
+        now = asyncio.get_running_loop().time()
         self._request = request
-        self._seconds = seconds
-        self._timeout = asyncio.timeout(seconds)
-        self._latest = asyncio.get_running_loop().time() + seconds
+        self._settings = settings
+        self._due = now + settings.request_timeout_seconds
+        self._last = max(self._due, now + settings.stream_timeout_seconds)
+        self._sent = 0
+        self._timeout = asyncio.timeout_at(self._due)
 
     def postpone(self, sent: int) -> None:
         """Extend the deadline after `sent` bytes."""
-        self._latest += sent / _LEAST_RATE
+        self._sent += sent
+        self._due += sent / self._settings.stream_least_rate
         now = asyncio.get_running_loop().time()
-        self._timeout.reschedule(min(now + self._seconds, self._latest))
+        stalled = now + self._settings.request_timeout_seconds
+        self._timeout.reschedule(min(stalled, self._due, self._last))
+
+    def extend(self, seconds: float) -> None:
+        """Extend the deadline by the time that the client asks to wait for something."""
+        self._due += seconds
+        self._timeout.reschedule(self._due)
 
     async def __aenter__(self) -> None:
         await self._timeout.__aenter__()
@@ -54,9 +64,15 @@ class Deadline:
         except TimeoutError as timeout:
             error = timeout
         if isinstance(error, TimeoutError):
-            is_read = self._request.method in READING
-            detail = "" if is_read else "The request may have been applied."
-            raise ServerBusy(self._request.path, detail=detail) from error
+            raise self._refusal() from error
+
+    def _refusal(self) -> ServerBusy:
+        path = self._request.path
+        if self._sent:
+            rate = str(self._settings.stream_least_rate)
+            return ReadTooSlowly(path, rate=rate, setting="CONCORD_STREAM_LEAST_RATE")
+        is_read = self._request.method in READING
+        return ServerBusy(path, detail="" if is_read else "The request may have been applied.")
 
 
 DEADLINE: web.RequestKey[Deadline] = web.RequestKey("deadline", Deadline)
@@ -67,7 +83,10 @@ def bounded(handler: Handler) -> Handler:
 
     @functools.wraps(handler)
     async def handle(request: web.Request) -> web.StreamResponse:
-        async with Deadline(request, request.app[CONTEXT].settings.request_timeout_seconds):
+        # A deadline around another one would end a stream that the inner one lets go on.
+        if DEADLINE in request:
+            return await handler(request)
+        async with Deadline(request, request.app[CONTEXT].settings):
             return await handler(request)
 
     return handle

@@ -30,6 +30,12 @@ class TooManyAtOnce(RequestError, name="too_many_at_once", status=429, home=CONC
     headers = MappingProxyType({"Retry-After": "1"})
 
 
+class ReadTooSlowly(ServerBusy, name="read_too_slowly", home=CONCORD):
+    """A stream is cut, since its reader takes too long. The reader cannot be told any more."""
+
+    template = "The stream of <subject> was not read at <rate> bytes per second (<setting>)."
+
+
 class SearchTooCostly(RequestError, name="search_too_costly", home=CONCORD):
     """A search exceeds the time that it may take in the database."""
 

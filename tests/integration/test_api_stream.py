@@ -99,7 +99,7 @@ async def test_readers_may_be_slow_but_not_stand_still(database_url: str) -> Non
     """A request may take a second here; what progresses is not cut, what does not is."""
     async with start_node(database_url) as writer:
         await fill(writer, 60, 300)
-    async with start_node(database_url, request_timeout_seconds=1, database_pool_size=2) as node:
+    async with start_node(database_url, request_timeout_seconds=1, streams=1) as node:
         async with node.client.get("/?inline=*") as response:
             parts = [await response.content.read(64)]
             while part := await response.content.read(500_000):
@@ -108,7 +108,7 @@ async def test_readers_may_be_slow_but_not_stand_still(database_url: str) -> Non
         assert orjson.loads(b"".join(parts))["messagegroupscount"] == 60
         async with node.client.get("/?inline=*") as response:
             await response.content.read(10)
-            # There is one snapshot at a time, so the second reader waits for the first's end.
+            # There is one stream at a time, so the second reader waits for the first's end.
             async with asyncio.timeout(20):
                 while (await node.send("HEAD", "/?inline=*")).status != 200:
                     pass
@@ -168,8 +168,8 @@ async def test_a_version_without_a_document_is_none_whose_bytes_are_gone(node: N
 
 
 async def test_readers_who_leave_give_their_connections_back(database_url: str) -> None:
-    """As many as there are connections begin a large answer, and hang up."""
-    async with start_node(database_url, database_pool_size=2) as node:
+    """More than may stream at a time begin a large answer, and hang up."""
+    async with start_node(database_url, streams=1) as node:
         await fill(node, 60, 100)
         for _ in range(4):
             async with node.client.get("/?inline=*") as response:

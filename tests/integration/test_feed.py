@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 import pytest
 
+from catalog.model.entity import Origin
+from catalog.store.database import Connection
+from replication import feedpages
+from replication.feed import pages_of
+from tests.e2e.nodes import until
 from tests.integration.conftest import Node, assert_problem
 from tests.integration.federation import drop_log, lines, start_member, write_some
 
@@ -103,6 +108,51 @@ async def test_a_reader_that_waits_is_answered_as_soon_as_there_is_something(
         await asyncio.sleep(0)  # it begins to wait
         await member.put("/messagegroups/h")
     assert [line.get("xid") for line in waiting.result()] == ["/messagegroups/h", None]
+
+
+async def test_readers_that_wait_share_one_page_whatever_they_filter(
+    member: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[int] = []
+    read_changed = feedpages._read_changed
+
+    async def counted(connection: Connection, origins: Collection[Origin]) -> Any:
+        reads.append(len(origins))
+        return await read_changed(connection, origins)
+
+    await member.put("/messagegroups/g")
+    after = await cursor_now(member)
+    monkeypatch.setattr(feedpages, "_read_changed", counted)
+    scopes = ["/messagegroups/h", "/messagegroups/g/messages/m"] * 5
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        waiting = [group.create_task(changes(member, after, wait=15, scope=s)) for s in scopes]
+        await until(lambda: pages_of(member.database).waiting == 10)
+        reads.clear()
+        await member.put("/messagegroups/g/messages/m")
+        await until(lambda: pages_of(member.database).waiting == 5)
+        await member.put("/messagegroups/h")
+    found = [[line.get("xid") for line in each.result()[:-1]] for each in waiting]
+    message = "/messagegroups/g/messages/m"
+    expected = ["/messagegroups/g", message, f"{message}/versions/1"]
+    assert found == [["/messagegroups/h"], expected] * 5
+    assert len(reads) <= 4, "far fewer than readers"
+
+
+async def test_a_client_waits_with_so_many_requests_and_is_told_the_limit(
+    database_url: str,
+) -> None:
+    async with start_member(database_url, long_polls_per_client=2) as member:
+        after = await cursor_now(member)
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            waiting = [group.create_task(changes(member, after, wait=15)) for _ in range(2)]
+            await until(lambda: pages_of(member.database).waiting == 2)
+            answer = await member.send("GET", f"/replication/changes?after={after}&wait=15")
+            assert (answer.status, answer.error) == (429, "too_many_at_once")
+            assert answer.json["args"]["setting"] == "CONCORD_LONG_POLLS_PER_CLIENT"
+            assert answer.headers["Retry-After"] == "1"
+            assert await changes(member, after) == [{"cursor": after}], "who does not wait may read"
+            await member.put("/messagegroups/g")
+        assert all(len(each.result()) == 2 for each in waiting)
 
 
 async def test_a_reader_that_waits_in_vain_gets_its_cursor_back(member: Node) -> None:

@@ -1,0 +1,237 @@
+"""Reads pages of the feed, each once for all readers that wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from catalog.model.concorderrors import CONCORD
+from catalog.model.entity import Origin
+from catalog.model.errors import ServerBusy, XRegistryError
+from catalog.model.xid import Xid, depth
+from catalog.store import entities as store
+from catalog.store.changes import Position, read_changes, read_head
+from catalog.store.database import Connection, Database, wait_for
+from replication.decide import Copy, CopyFilter
+
+MOST_CHANGES = 1000
+# A committed change stays hidden while an older transaction is open, and there is no signal when
+# that one ends: so read again soon after a signal, then less often.
+_FIRST_PAUSE, _LAST_PAUSE = 0.02, 5.0
+# After so many readers, other tasks of the event loop have their time.
+_WOKEN_AT_ONCE = 2
+# Readers that wait share their pages, so those that ask for fewer changes get one of these.
+_SHARED_LIMITS = (1000, 100, 10, 1)
+_MOST_SHARED = 16
+
+
+class CursorGone(XRegistryError):
+    """The feed cannot continue from a cursor without leaving out changes."""
+
+    name = "cursor_gone"
+    status = 410
+    home = CONCORD
+    template = "<subject> can't go on from this cursor: <error_detail>."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What changed after a position, as it is now, without documents.
+
+    `copies` has the entities and tombstones of all authorities, with the ancestors of the
+    entities, parents first; `changed` are the xids of those that changed themselves. The next
+    page begins after `end`. There are no further changes up to `seen`.
+    """
+
+    copies: Sequence[Copy]
+    changed: frozenset[str]
+    end: Position
+    seen: Position
+
+    def select(self, wanted: CopyFilter) -> Sequence[Copy]:
+        """The copies that a filter admits, with the ancestors of the entities."""
+        if wanted == _EVERYTHING:
+            return self.copies
+        admitted = {c.xid for c in self.copies if c.xid in self.changed and wanted.admits(c)}
+        shown = admitted.union(*(ancestors(xid) for xid in admitted))
+        return [copy for copy in self.copies if copy.xid in shown]
+
+
+_EVERYTHING = CopyFilter()
+
+
+async def read_copies(connection: Connection, origins: Iterable[Origin]) -> list[Copy]:
+    """The entities and tombstones of these origins, with the ancestors of the entities."""
+    copies, _ = await _read_changed(connection, origins)
+    return copies
+
+
+async def _read_changed(
+    connection: Connection, origins: Iterable[Origin]
+) -> tuple[list[Copy], frozenset[str]]:
+    origins = set(origins)
+    if not origins:
+        return [], frozenset()
+    live = await store.load_by_origin(connection, origins)
+    deleted = await store.load_tombstones(connection, origins - live.keys())
+    copies = {entity.xid: entity for entity in live.values() if entity.kind != "registry"}
+    changed = frozenset([*copies, *(tombstone.xid for tombstone in deleted.values())])
+    above = {ancestor for xid in copies for ancestor in ancestors(xid)}
+    copies |= await store.load(connection, above - copies.keys())
+    found: list[Copy] = [*deleted.values(), *copies.values()]
+    return sorted(found, key=lambda copy: (depth(copy.xid), copy.xid)), changed
+
+
+def ancestors(text: str) -> list[str]:
+    """The xids of the group and the resource that an entity belongs to."""
+    xid = Xid.parse(text)
+    found = {"version": [xid.group, xid.resource], "resource": [xid.group]}.get(xid.kind, [])
+    return [str(ancestor) for ancestor in found]
+
+
+class FeedPages:
+    """The pages of a node's feed.
+
+    While there are readers that wait, one task follows the log for all of them, and readers at
+    the same position share one page. When the log has grown, they are woken few at a time.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._follower: asyncio.Task[None] | None = None
+        # With each reader that waits, the position up to which it has seen all changes.
+        self._waiting: dict[asyncio.Future[Position], Position] = {}
+        # The follower has seen no change between these.
+        self._end = self._seen = Position(0, 0)
+        self._shared: dict[tuple[Position, int], asyncio.Task[Page]] = {}
+
+    @property
+    def waiting(self) -> int:
+        """The number of readers that wait."""
+        return len(self._waiting)
+
+    async def read(self, path: str, after: Position, limit: int) -> Page:
+        """Read the page after a position.
+
+        Args:
+            path: the request's.
+
+        Raises:
+            CursorGone
+        """
+        async with self._database.snapshot(self._database.pools.feed) as connection:
+            head = await read_head(connection)
+            if not head.reaches(after):
+                raise CursorGone(
+                    path,
+                    error_detail="the change log does not reach from there to now",
+                    detail="Read /replication/snapshot, which ends with a cursor.",
+                )
+            logged = await read_changes(connection, after, limit)
+            origins = {
+                Origin(entry.change.authority, entry.change.origin)
+                for entry in logged
+                if entry.change.kind != "registry"
+            }
+            copies, changed = await _read_changed(connection, origins)
+        end = logged[-1].position if logged else after
+        seen = head.now if len(logged) < limit else end
+        return Page(copies=copies, changed=changed, end=end, seen=seen)
+
+    async def read_first(self, path: str, after: Position, limit: int) -> Page:
+        """Read the page after a position for a reader that waits if the page is empty.
+
+        Raises:
+            CursorGone
+        """
+        if self._follower is not None and self._end <= after <= self._seen:
+            return Page(copies=(), changed=frozenset(), end=after, seen=self._seen)
+        return await self._read_shared(path, after, limit)
+
+    async def read_next(self, path: str, seen: Position, limit: int) -> Page:
+        """Wait until there are changes after those that a reader has seen, and read them.
+
+        Raises:
+            CursorGone
+        """
+        return await self._read_shared(path, await self._growth(seen), limit)
+
+    async def _read_shared(self, path: str, after: Position, limit: int) -> Page:
+        key = after, next(each for each in _SHARED_LIMITS if each <= limit)
+        reading = self._shared.get(key)
+        if reading is None:
+            if len(self._shared) >= _MOST_SHARED:
+                return await self.read(path, *key)
+            reading = asyncio.create_task(self.read(path, *key))
+            self._shared[key] = reading
+            reading.add_done_callback(partial(self._forget, key))
+        # One of the readers may leave while the others wait.
+        return await asyncio.shield(reading)
+
+    def _forget(self, key: tuple[Position, int], reading: asyncio.Task[Page]) -> None:
+        """Forget a page that was not read, or that nobody would replace when the log grows."""
+        is_read = not reading.cancelled() and reading.exception() is None
+        if not (is_read and self._follower) and self._shared.get(key) is reading:
+            del self._shared[key]
+
+    async def _growth(self, seen: Position) -> Position:
+        """Wait until there are changes after `seen`; return a position that they all come after."""
+        if self._follower is None:
+            self._end = self._seen = seen
+            self._follower = asyncio.create_task(self._follow())
+        elif self._end > seen:
+            return seen
+        woken: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+        self._waiting[woken] = seen
+        try:
+            return await woken
+        finally:
+            del self._waiting[woken]
+            if not self._waiting and self._follower is not None:
+                self._follower.cancel()
+                self._follower = None
+                self._shared.clear()
+
+    async def _follow(self) -> None:
+        """Follow the log while there are readers that wait."""
+        pause = _LAST_PAUSE
+        while True:
+            ticket, seen = self._database.signal.ticket(), self._seen
+            try:
+                has_grown = await self._look()
+            except ServerBusy:
+                await self._database.recovered()
+                continue
+            if has_grown:
+                await self._wake(seen)
+            else:
+                was_woken = await wait_for(ticket, pause)
+                pause = _FIRST_PAUSE if was_woken else min(_LAST_PAUSE, pause * 2)
+
+    async def _look(self) -> bool:
+        """Look how far the log has grown."""
+        async with self._database.snapshot(self._database.pools.duties) as connection:
+            head = await read_head(connection)
+            logged = await read_changes(connection, self._seen, MOST_CHANGES)
+        if logged:
+            self._end = logged[-1].position
+            self._shared.clear()
+        self._seen = head.now if len(logged) < MOST_CHANGES else self._end
+        return bool(logged)
+
+    async def _wake(self, seen: Position) -> None:
+        """Wake the readers that wait: there may be thousands, so they get half of the time.
+
+        Args:
+            seen: the changes come after it. It is the same for all, so that they share a page.
+        """
+        loop = asyncio.get_running_loop()
+        for number, (woken, waits_after) in enumerate([*self._waiting.items()], start=1):
+            if waits_after < self._end and not woken.done():
+                woken.set_result(seen)
+            if number % _WOKEN_AT_ONCE == 0:
+                begun = loop.time()
+                await asyncio.sleep(0)  # Those that were woken answer.
+                await asyncio.sleep(loop.time() - begun)
