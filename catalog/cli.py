@@ -120,6 +120,7 @@ def _serve(settings: Settings) -> None:
 
     from catalog import dialects
     from catalog.events.dispatcher import run_deliveries
+    from catalog.events.logretention import run_log_retention
     from catalog.node import configure_logs, run_node
     from replication.routes import routes as replication_routes
     from replication.scheduler import run_links
@@ -139,7 +140,7 @@ def _serve(settings: Settings) -> None:
         settings,
         routes=[*dialects.routes, *replication_routes],
         event_dialects=dialects.event_dialects,
-        loops=[run_deliveries, run_links],
+        loops=[run_deliveries, run_log_retention, run_links],
         ready=ready,
     )
     try:

@@ -56,5 +56,23 @@ class Limits(BaseSettings):
     """Time after which a connection is closed on which no request is under way"""
 
     # Kept for others
+    log_days: PositiveFloat = Field(30.0, le=36500)
+    """Days that changes stay in the log, from which links and subscriptions read"""
+    log_changes: PositiveInt = 5_000_000
+    """Most changes in the log, of about 1 KB each"""
+    log_held_days: PositiveFloat = Field(90.0, le=36500)
+    """Days that changes stay for a subscription that has yet to deliver them"""
+    log_held_changes: PositiveInt = 10_000_000
+    """Most changes in the log while a subscription has yet to deliver the oldest"""
+    cache_bytes: PositiveInt = 64 * 1024 * 1024
+    """Most memory for answers that are kept to be given again"""
+    max_subscriptions: PositiveInt = 20_000
+    """Most subscriptions that a node has"""
+    subscription_bytes: PositiveInt = 16 * 1024
+    """Largest body that defines a subscription"""
+    subscription_conditions: PositiveInt = 1000
+    """Most expressions and attributes in the filters of a subscription"""
+    max_links: PositiveInt = 2000
+    """Most links that a node has"""
 
     # Links

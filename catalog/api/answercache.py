@@ -23,10 +23,12 @@ from catalog.model.xid import Xid
 from catalog.store.changes import RecentWrites, read_written
 from catalog.store.database import Connection, Database
 
-_MOST_ANSWERS = 10_000
 _MOST_ENDINGS = 50_000
 _LARGEST_BODY = 64 * 1024
 _LONGEST_CONFIRMATION_SECONDS = 10.0
+# The memory of an answer beside its body and the texts of its key and headers: objects, and
+# entries of tables.
+_OVERHEAD_BYTES = 3000
 
 # The registry's URL as the client knows it, the path and query, and the configuration's revision.
 Key: TypeAlias = tuple[str, str, int]
@@ -43,14 +45,17 @@ class CachedAnswer:
 
 
 class AnswerCache:
-    """The most recently used answers, up to 10,000.
+    """The most recently used answers, as far as they fit into a number of bytes.
 
     Args:
+        most_bytes: of the answers together, with their keys and headers.
         staleness_seconds: how long a write of another process may go unnoticed.
     """
 
-    def __init__(self, database: Database, staleness_seconds: float) -> None:
+    def __init__(self, database: Database, *, most_bytes: int, staleness_seconds: float) -> None:
         self._database = database
+        self._most_bytes = most_bytes
+        self._bytes = 0
         self._staleness = staleness_seconds
         self._answers: OrderedDict[Key, CachedAnswer] = OrderedDict()
         self._places: dict[str, set[Key]] = {}
@@ -101,8 +106,9 @@ class AnswerCache:
             return
         self._forget(key)
         self._answers[key] = answer
+        self._bytes += _size(key, answer)
         self._places.setdefault(answer.place, set()).add(key)
-        if len(self._answers) > _MOST_ANSWERS:
+        while self._bytes > self._most_bytes:
             self._forget(next(iter(self._answers)))
 
     def end_changed(self, changes: Iterable[Change]) -> None:
@@ -114,6 +120,7 @@ class AnswerCache:
         self._writes += 1
         self._floor = self._writes
         self._answers.clear()
+        self._bytes = 0
         self._places.clear()
         self._written.clear()
 
@@ -152,15 +159,23 @@ class AnswerCache:
         self._written[place] = self._writes
         self._written.move_to_end(place)
         for key in self._places.pop(place, ()):
-            del self._answers[key]
+            self._bytes -= _size(key, self._answers.pop(key))
 
     def _forget(self, key: Key) -> None:
         answer = self._answers.pop(key, None)
         if answer is not None:
+            self._bytes -= _size(key, answer)
             keys = self._places[answer.place]
             keys.discard(key)
             if not keys:
                 del self._places[answer.place]
+
+
+def _size(key: Key, answer: CachedAnswer) -> int:
+    """About how many bytes of memory an answer takes."""
+    base, path, _ = key
+    headers = sum(len(name) + len(value) for name, value in answer.headers.items())
+    return _OVERHEAD_BYTES + len(base) + len(path) + len(answer.place) + headers + len(answer.body)
 
 
 def places_of(xid: str) -> list[str]:

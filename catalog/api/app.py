@@ -45,9 +45,13 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
         handler_args=protocol_options(context.settings),
     )
     app[CONTEXT] = context
-    app[ANSWERS] = AnswerCache(context.database, context.settings.cache_staleness_seconds)
     app[BODY_MEMORY] = BodyMemory(context.settings)
     add_client_shares(app, context.settings)
+    app[ANSWERS] = AnswerCache(
+        context.database,
+        most_bytes=context.settings.cache_bytes,
+        staleness_seconds=context.settings.cache_staleness_seconds,
+    )
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
     app.add_routes([*native_routes, *routes])

@@ -229,9 +229,20 @@ def show_subscription(subscription: Subscription) -> dict[str, Any]:
             "deliveredat": subscription.deliveredat and format_time(subscription.deliveredat),
             "error": subscription.error,
             "lag": subscription.lag,
+            **_loss_of(subscription),
         },
     }
     return {name: value for name, value in shown.items() if value is not None}
+
+
+def _loss_of(subscription: Subscription) -> dict[str, Any]:
+    if subscription.lostat is None:
+        return {}
+    detail = (
+        "Changes left the log before they were delivered. Read from the catalog what their events "
+        "would have told, then replace the subscription (PUT): this clears the notice."
+    )
+    return {"lost": {"at": format_time(subscription.lostat), "detail": detail}}
 
 
 def _violation(subject: str, detail: ErrorDetails) -> XRegistryError:

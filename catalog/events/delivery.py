@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import assert_never
 
@@ -20,7 +21,7 @@ from catalog.events.supervisor import LoopTiming
 from catalog.events.webhook import Delivered, SinkGone, SinkRefused, post
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
-from catalog.store.changes import Position
+from catalog.store.changes import ChangesDropped, Position
 from catalog.store.subscriptions import Progress, State, Subscription
 
 _log = structlog.get_logger(__name__)
@@ -131,7 +132,12 @@ class Delivery:
         """Deliver the next changes up to the first failure; return how many were seen."""
         self._pause = 0.0
         interval = self._subscription.definition.interval
-        seen = await (self._advance() if interval is None else self._advance_to_latest(interval))
+        advance = self._advance() if interval is None else self._advance_to_latest(interval)
+        try:
+            seen = await advance
+        except ChangesDropped as dropped:
+            await self._lose(dropped.begin)
+            seen = 1
         # A long run of events that do not match must not block the event loop.
         await asyncio.sleep(0)
         return seen
@@ -162,6 +168,12 @@ class Delivery:
         if seen:
             await self._pass(position)
         return seen
+
+    async def _lose(self, begin: Position) -> None:
+        """Go on where the log begins now: changes before it were not delivered."""
+        _log.warning("changes were dropped before their delivery", subscription=self.id)
+        self.cursor, self._settled = begin, 0
+        await self._record(lostat=self._resources.timing.now())
 
     def _concerns(self, entries: Sequence[LogEntry]) -> bool:
         """Whether any of these changes is to be delivered; move the cursor past those before it."""
@@ -229,12 +241,16 @@ class Delivery:
             )
         await self._record(error=answer.reason)
 
-    async def _record(self, *, state: State = "active", error: str | None = None) -> None:
-        progress = self._progress(state=state, error=error)
+    async def _record(
+        self, *, state: State = "active", error: str | None = None, lostat: datetime | None = None
+    ) -> None:
+        progress = self._progress(state=state, error=error, lostat=lostat)
         self._acknowledged = 0
         await self._resources.progress.record(progress)
 
-    def _progress(self, *, state: State = "active", error: str | None = None) -> Progress:
+    def _progress(
+        self, *, state: State = "active", error: str | None = None, lostat: datetime | None = None
+    ) -> Progress:
         return Progress(
             id=self.id,
             revision=self.revision,
@@ -244,4 +260,5 @@ class Delivery:
             state=state,
             failures=self._failures,
             error=error,
+            lostat=lostat,
         )

@@ -14,7 +14,7 @@ from catalog.context import EventDialect
 from catalog.events.nativeevents import texts_of
 from catalog.events.webhook import encode
 from catalog.model.errors import ServerBusy
-from catalog.store.changes import Position, read_changes, read_head
+from catalog.store.changes import ChangesDropped, Position, read_changes, read_head
 from catalog.store.database import Database, wait_for
 from catalog.store.subscriptions import ContentMode
 
@@ -122,7 +122,14 @@ class Tail:
     async def read_once(self) -> int:
         """Add the new changes of the log to the window; return their number."""
         end = self._end
-        entries = await self._read(end, _READ_LIMIT)
+        try:
+            entries = await self._read(end, _READ_LIMIT)
+        except ChangesDropped as dropped:
+            if end == self._end:
+                self._entries, self._begin, self._end = [], dropped.begin, dropped.begin
+                for woken in [each for each in self._waiting if not each.done()]:
+                    woken.set_result(None)
+            return 1
         if entries and end == self._end:
             self._entries += entries
             self._end = entries[-1].position

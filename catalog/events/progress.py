@@ -108,4 +108,5 @@ def _merged(earlier: Progress, later: Progress) -> Progress:
         later,
         delivered=earlier.delivered + later.delivered,
         deliveredat=later.deliveredat or earlier.deliveredat,
+        lostat=later.lostat or earlier.lostat,
     )

@@ -1,11 +1,11 @@
-"""Reads the change log: positions, the changes after one, the bounds, and the recent writes."""
+"""Reads the change log, its bounds and the recent writes, and drops its oldest changes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from catalog.model.change import Change
 from catalog.store.database import Connection
@@ -57,6 +57,27 @@ class LoggedChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """The changes that stay in the log: those within `age` that are among the last `count`.
+
+    Those that a subscription has yet to deliver stay within `held_age` and `held_count`.
+    """
+
+    age: timedelta
+    count: int
+    held_age: timedelta
+    held_count: int
+
+
+class ChangesDropped(Exception):
+    """The log begins after the position that a reader goes on from, at `begin`."""
+
+    def __init__(self, begin: Position) -> None:
+        super().__init__(f"the change log begins after {begin}")
+        self.begin = begin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
     """The bounds of the log: it begins after `dropped`, and can be read up to `now`."""
 
@@ -73,8 +94,14 @@ async def read_changes(connection: Connection, after: Position, limit: int) -> l
 
     A change is shown only when no change before it can still appear, so the position of the
     last one is a cursor that skips nothing.
+
+    Raises:
+        ChangesDropped: changes after the position are no longer in the log.
     """
     rows = await connection.fetch(_queries.read, after.txid, after.seq, limit)
+    begin = Position(rows[0]["dropped_txid"], rows[0]["dropped_seq"])
+    if after < begin:
+        raise ChangesDropped(begin)
     return [
         LoggedChange(
             position=Position(row["txid"], row["seq"]),
@@ -93,7 +120,26 @@ async def read_changes(connection: Connection, after: Position, limit: int) -> l
             ),
         )
         for row in rows
+        if row["txid"] is not None
     ]
+
+
+async def drop_oldest(
+    connection: Connection, retention: Retention, now: datetime, *, limit: int
+) -> int:
+    """Delete up to `limit` of the oldest changes that need not be kept; return how many.
+
+    Readers see the log begin later in the same transaction. Tombstones stay.
+    """
+    dropped: int | None = await connection.fetchval(
+        _queries.drop_oldest,
+        now - retention.age,
+        retention.count,
+        now - retention.held_age,
+        retention.held_count,
+        limit,
+    )
+    return dropped or 0
 
 
 async def read_head(connection: Connection) -> Head:
@@ -116,7 +162,7 @@ class RecentWrites:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent:
-    """The writes before `snapshot`; `None` if there are too many to list."""
+    """The writes before `snapshot`; `None` if they are too many to list, or not all in the log."""
 
     snapshot: str
     written: Sequence[RecentWrites] | None
@@ -129,7 +175,8 @@ async def read_written(connection: Connection, since: str | None) -> Recent:
     """
     first = int(since.partition(":")[0]) if since is not None else 0
     rows = await connection.fetch(_queries.written, since, first, _MOST_WRITES + 1)
-    is_complete = since is not None and len(rows) <= _MOST_WRITES
+    is_logged = rows[0]["dropped_txid"] < first
+    is_complete = since is not None and is_logged and len(rows) <= _MOST_WRITES
     written = [
         RecentWrites(xid=row["xid"], kind=row["kind"], action=row["action"])
         for row in rows

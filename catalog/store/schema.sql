@@ -439,6 +439,7 @@ CREATE TABLE subscriptions (
     delivered bigint DEFAULT 0 NOT NULL,
     deliveredat timestamp with time zone,
     error text,
+    lostat timestamp with time zone,
     CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'ended'::text])))
 );
 

@@ -54,7 +54,8 @@ class Subscription:
     """A durable cursor and a filter, with the state of its delivery.
 
     Everything up to `cursor` was delivered or did not match. `failures` counts failures in a
-    row. `lag` is how many changes come after the cursor: 1000 stands for that many or more.
+    row. `lostat` is when it was noticed that changes had left the log before they were delivered.
+    `lag` is how many changes come after the cursor: 1000 stands for that many or more.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Subscription:
     delivered: int
     deliveredat: datetime | None
     error: str | None
+    lostat: datetime | None
     lag: int
 
 
@@ -82,6 +84,7 @@ class Progress:
     state: State = "active"
     failures: int = 0
     error: str | None = None
+    lostat: datetime | None = None
 
 
 async def create(
@@ -156,6 +159,7 @@ async def save_progress(connection: Connection, progress: Sequence[Progress]) ->
         [p.state for p in progress],
         [p.failures for p in progress],
         [p.error for p in progress],
+        [p.lostat for p in progress],
     )
 
 
@@ -188,6 +192,7 @@ def _subscription_from(row: Mapping[str, Any]) -> Subscription:
         delivered=row["delivered"],
         deliveredat=row["deliveredat"],
         error=row["error"],
+        lostat=row["lostat"],
         lag=row["lag"],
     )
 

@@ -7,6 +7,7 @@ import contextlib
 import csv
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from random import Random
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,8 +21,10 @@ from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry
 from catalog.context import Context, read_configuration
 from catalog.events.dispatcher import run_deliveries
+from catalog.events.logretention import drop_once
 from catalog.events.supervisor import LoopTiming
 from catalog.model.modelsource import default_model
+from catalog.store.changes import Retention
 from catalog.store.database import Database
 from replication.routes import routes
 from replication.scheduler import run_links
@@ -160,17 +163,11 @@ async def execute(node: Node, statement: str, *arguments: Any) -> None:
 
 
 async def drop_log(node: Node) -> None:
-    """Drop the whole log but its newest row, as an operator does who is short of space."""
+    """Drop the whole log but its newest row, as retention does where it keeps no more."""
     await node.changes()
-    await execute(
-        node,
-        """WITH newest AS (SELECT txid, seq FROM changes ORDER BY txid DESC, seq DESC LIMIT 1),
-        dropped AS (
-            DELETE FROM changes c USING newest n WHERE (c.txid, c.seq) < (n.txid, n.seq)
-            RETURNING c.txid, c.seq
-        ), last AS (SELECT txid, seq FROM dropped ORDER BY txid DESC, seq DESC LIMIT 1)
-        UPDATE node SET dropped_txid = last.txid, dropped_seq = last.seq FROM last""",
-    )
+    age = timedelta(days=1)
+    least = Retention(age=age, count=1, held_age=age, held_count=1)
+    await drop_once(node.database, least)
 
 
 async def write_some(node: Node, group: str, *, messages: int = 2) -> None:

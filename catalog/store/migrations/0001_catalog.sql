@@ -417,7 +417,9 @@ CREATE TABLE subscriptions (
     failures integer NOT NULL DEFAULT 0,
     delivered bigint NOT NULL DEFAULT 0,
     deliveredat timestamptz,
-    error text
+    error text,
+    -- When it was noticed that changes had left the log before they were delivered.
+    lostat timestamptz
 );
 
 

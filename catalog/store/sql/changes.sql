@@ -1,10 +1,16 @@
 -- name: read
--- The changes after a position in log order, up to the first transaction still running.
-SELECT * FROM changes
-WHERE (txid, seq) > ($1, $2)
-    AND txid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
-ORDER BY txid, seq
-LIMIT $3
+-- The changes after a position in log order, up to the first transaction still running, each with
+-- the beginning of the log. One row without a change stands for none.
+SELECT c.*, n.dropped_txid, n.dropped_seq
+FROM node n
+LEFT JOIN LATERAL (
+    SELECT * FROM changes
+    WHERE (txid, seq) > ($1, $2)
+        AND txid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    ORDER BY txid, seq
+    LIMIT $3
+) AS c ON true
+ORDER BY c.txid, c.seq
 
 -- name: head
 -- The last position that can be read now, and the last one that was dropped.
@@ -19,10 +25,44 @@ SELECT pg_notify('changes', '')
 -- name: written
 -- The snapshot of now, and what was logged by transactions that an earlier one did not see;
 -- its first part is where to look, apart, so that the plan is made for it.
-SELECT pg_current_snapshot()::text AS snapshot, c.xid, c.kind, c.action
-FROM (SELECT) AS once
+SELECT pg_current_snapshot()::text AS snapshot, n.dropped_txid, c.xid, c.kind, c.action
+FROM node n
 LEFT JOIN (
     SELECT DISTINCT xid, kind, action FROM changes
     WHERE txid >= $2 AND NOT pg_visible_in_snapshot(txid::text::xid8, $1::text::pg_snapshot)
     LIMIT $3
 ) AS c ON true
+
+-- name: drop_oldest
+-- Delete up to $5 of the oldest changes, and let the log begin after them. A change is kept if it
+-- is later than $1 and among the last $2, and also if the slowest subscription has yet to pass it
+-- and it is later than $3 and among the last $4. The newest one always stays: it names the state
+-- of the catalog.
+WITH newest AS (
+    SELECT txid, seq FROM changes ORDER BY txid DESC, seq DESC LIMIT 1
+), slowest AS (
+    SELECT txid, seq FROM subscriptions WHERE state = 'active' ORDER BY txid, seq LIMIT 1
+), oldest AS (
+    SELECT txid, seq, at FROM changes
+    WHERE (txid, seq) > ((SELECT dropped_txid FROM node), (SELECT dropped_seq FROM node))
+        AND txid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    ORDER BY txid, seq
+    LIMIT $5
+), kept AS (
+    SELECT o.txid, o.seq
+    FROM oldest o CROSS JOIN newest n LEFT JOIN slowest s ON true
+    WHERE (o.at > $1 AND o.seq > n.seq - $2)
+        OR ((o.txid, o.seq) > (s.txid, s.seq) AND o.at > $3 AND o.seq > n.seq - $4)
+        OR (o.txid, o.seq) >= (n.txid, n.seq)
+    ORDER BY o.txid, o.seq
+    LIMIT 1
+), gone AS (
+    DELETE FROM changes c USING oldest o
+    WHERE (c.txid, c.seq) = (o.txid, o.seq)
+        AND NOT EXISTS (SELECT FROM kept k WHERE (k.txid, k.seq) <= (o.txid, o.seq))
+    RETURNING c.txid, c.seq
+), last AS (
+    SELECT txid, seq FROM gone ORDER BY txid DESC, seq DESC LIMIT 1
+)
+UPDATE node SET dropped_txid = last.txid, dropped_seq = last.seq FROM last
+RETURNING (SELECT count(*) FROM gone)

@@ -17,8 +17,8 @@ SELECT EXISTS (
 DELETE FROM changes
 
 -- name: renew_instance
--- Change the instance id, so that peers drop their cursors.
-UPDATE node SET instance = $1
+-- Change the instance id, so that peers drop their cursors, and let the log begin anew.
+UPDATE node SET instance = $1, dropped_txid = 0, dropped_seq = 0
 
 -- name: rollback
 -- End the transaction of a user that was cancelled.

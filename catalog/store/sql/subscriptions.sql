@@ -8,7 +8,7 @@ RETURNING *, 0 AS lag
 -- Replace the definition of a subscription, which keeps its cursor.
 UPDATE subscriptions SET
     definition = $2::jsonb, sinkcredential = $3::jsonb, state = 'active', failures = 0,
-    error = NULL, revision = nextval('subscriptions_revision')
+    error = NULL, lostat = NULL, revision = nextval('subscriptions_revision')
 WHERE id = $1
 RETURNING *, (
     SELECT count(*) FROM (
@@ -61,11 +61,12 @@ UPDATE subscriptions s SET
     deliveredat = coalesce(p.deliveredat, s.deliveredat),
     state = CASE WHEN s.revision = p.revision THEN p.state ELSE s.state END,
     failures = CASE WHEN s.revision = p.revision THEN p.failures ELSE s.failures END,
-    error = CASE WHEN s.revision = p.revision THEN p.error ELSE s.error END
+    error = CASE WHEN s.revision = p.revision THEN p.error ELSE s.error END,
+    lostat = CASE WHEN s.revision = p.revision THEN coalesce(p.lostat, s.lostat) ELSE s.lostat END
 FROM unnest(
     $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::timestamptz[],
-    $7::text[], $8::integer[], $9::text[]
-) AS p (id, revision, txid, seq, delivered, deliveredat, state, failures, error)
+    $7::text[], $8::integer[], $9::text[], $10::timestamptz[]
+) AS p (id, revision, txid, seq, delivered, deliveredat, state, failures, error, lostat)
 WHERE s.id = p.id
 
 -- name: pull_back
