@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import io
 import logging
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 from aiohttp import web
@@ -20,6 +21,7 @@ from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, EventDialect, read_configuration
 from catalog.formats import Checker
 from catalog.model.errors import ServerBusy
+from catalog.model.printable import printable, printable_lines
 from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Revive, Watch, leave_alone
@@ -190,6 +192,17 @@ async def serve(app: web.Application, settings: Settings) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
+def _make_printable(_: object, __: str, event: structlog.typing.EventDict) -> dict[str, object]:
+    """Escape what others wrote: other values than texts are shown by their `repr`."""
+    return {k: printable(v) if isinstance(v, str) else v for k, v in event.items()}
+
+
+def _write_traceback(stream: TextIO, error: structlog.typing.ExcInfo) -> None:
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, error)
+    stream.write(printable_lines(text.getvalue()))
+
+
 def configure_logs(level: str) -> None:
     """Log from `level` on: readable on a terminal, JSON elsewhere.
 
@@ -200,10 +213,12 @@ def configure_logs(level: str) -> None:
     renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
     exceptions: list[structlog.typing.Processor] = [structlog.processors.format_exc_info]
     if sys.stderr.isatty():
-        renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+        renderer = structlog.dev.ConsoleRenderer(exception_formatter=_write_traceback)
         exceptions = []
     if level != "debug":
         exceptions = [shorten_traceback]
+    if sys.stderr.isatty():
+        exceptions.append(_make_printable)
     # aiohttp would log a traceback for each malformed request. Errors of handlers are logged
     # by the middleware.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import orjson
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from catalog.commands.terminal import PlainConsole, escaped
+from catalog.model.printable import printable_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -64,8 +66,8 @@ Verbose = Annotated[
 # Without a terminal, a table is not folded to the width of a terminal that does not exist.
 _WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200
 
-out = Console(highlight=False, soft_wrap=True, width=_WIDTH)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+out = PlainConsole(highlight=False, soft_wrap=True, width=_WIDTH)
+err = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 class CommandError(Exception):
@@ -85,9 +87,9 @@ def fail(message: str, hint: str = "", *, code: int = CANNOT) -> NoReturn:
 
 def show_error(message: str, hint: str = "") -> None:
     """Print an error, and a hint how to correct it, on stderr."""
-    err.print(f"[bold red]Error:[/] {_escaped(message)}")
+    err.print(f"[bold red]Error:[/] {escaped(message)}")
     if hint:
-        err.print(_escaped(hint))
+        err.print(escaped(hint))
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -99,7 +101,7 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return asyncio.run(main())
     except Refused as refused:
         for violation in refused.problem.others:
-            err.print(f"[red]Also:[/] {_escaped(sentence(violation))}")
+            err.print(f"[red]Also:[/] {escaped(sentence(violation))}")
         code = NO if refused.problem.status < 500 else CANNOT
         fail(refused.message, refused.hint, code=code)
     except (ClientError, CommandError, SourceFileError) as error:
@@ -145,7 +147,7 @@ def progress_bar() -> Progress:
 
 def print_json(value: Any) -> None:
     """Print a JSON value, coloured on a terminal."""
-    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    text = printable_json(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
     if out.is_terminal:
         out.print_json(text)
     else:
@@ -161,17 +163,13 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 
 def cell(value: Any) -> str:
-    """A value as the text of a table's cell, without markup."""
+    """A value as the text of a table's cell or a sentence: one line, without markup."""
     if value is None or value == "" or value == []:
         return "-"
     if isinstance(value, list):
-        return _escaped(", ".join(map(_text, value)))
-    return _escaped(_text(value))
+        return escaped(", ".join(map(_text, value)))
+    return escaped(_text(value))
 
 
 def _text(value: Any) -> str:
     return orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("[", "\\[")

@@ -22,6 +22,7 @@ from catalog.commands.console import (
     print_json,
     table,
 )
+from catalog.model.printable import printable_json
 
 if TYPE_CHECKING:
     from catalog.client import Client, Events
@@ -181,7 +182,7 @@ async def _listen(
 async def _print(events: Events, *, as_json: bool) -> None:
     async for event in events:
         if as_json:
-            print(orjson.dumps(dict(event)).decode(), flush=True)
+            print(printable_json(orjson.dumps(dict(event)).decode()), flush=True)
         else:
             out.print(event_line(event))
 
@@ -195,7 +196,7 @@ async def _interrupted() -> None:
 
 def event_line(event: Any) -> str:
     """Return an event as one line: its time, type, subject and the changed attributes."""
-    time = str(event.get("time", ""))[11:23]
+    time = cell(str(event.get("time", ""))[11:23])
     changed = (event.get("data") or {}).get("changed") or []
     names = f" [dim]{cell(list(changed))}[/]" if changed else ""
     return f"[dim]{time}[/] [cyan]{cell(event.get('type'))}[/] {cell(event.get('subject'))}{names}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
+
+from catalog.commands.terminal import PlainConsole
 
 STEPS = 7
 
@@ -29,7 +30,7 @@ class Screen:
     """A console that numbers the steps, and measures the time since the first."""
 
     def __init__(self) -> None:
-        self.console = Console(highlight=False)
+        self.console = PlainConsole(highlight=False)
         self._began = time.monotonic()
         self._step = 0
 

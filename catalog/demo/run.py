@@ -8,6 +8,7 @@ from pathlib import Path
 
 from catalog.client import ClientError
 from catalog.client.subscriptions import open_sink
+from catalog.commands.terminal import escaped
 from catalog.demo.convergence import show_convergence, show_counts
 from catalog.demo.damage import reconcile_damage
 from catalog.demo.federation import NAMES, Federation, NodeFailed, open_federation
@@ -50,7 +51,7 @@ async def _run(screen: Screen, report: Path, *, stay: bool) -> int:
                 _show_failure(screen, federation, failure)
                 return 1
     except (EmbeddedPostgresError, NodeFailed) as error:
-        screen.console.print(f"[bold red]The demo could not begin.[/] {error}")
+        screen.console.print(f"[bold red]The demo could not begin.[/] {escaped(str(error))}")
         return 1
     return 0
 
@@ -91,7 +92,7 @@ async def _stay(demo: Demo) -> None:
 
 
 def _show_failure(screen: Screen, federation: Federation, failure: Exception) -> None:
-    screen.console.print("\n[bold red]The demo failed.[/]", str(failure))
+    screen.console.print("\n[bold red]The demo failed.[/]", escaped(str(failure)))
     for name, tail in federation.log_tails():
         screen.console.print(f"\n[bold]The end of the log of {name}:[/]")
         screen.console.print(tail, markup=False)

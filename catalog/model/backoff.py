@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from random import Random
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
+_LONGEST_DATE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +51,15 @@ def parse_retry_after(value: str | None, now: datetime) -> float:
     if value is None:
         return 0.0
     text = value.strip()
-    if text.isascii() and text.isdigit():
-        seconds = float(text)
-    else:
-        try:
-            date = parsedate_to_datetime(text)
-        except ValueError:
+    try:
+        if text.isascii() and text.isdigit():
+            seconds = float(text)
+        elif len(text) > _LONGEST_DATE:
             return 0.0
-        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
+        else:
+            date = parsedate_to_datetime(text)
+            seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
+    # A zone of many digits is beyond the range of any number.
+    except (ValueError, OverflowError):
+        return 0.0
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from catalog.commands.console import cell, err, out, print_json
 from catalog.documents.rewriter import unescaped
 from catalog.documents.serialization import STDIN
+from catalog.model.printable import printable
 
 if TYPE_CHECKING:
     from catalog.lint.finding import Finding
@@ -42,7 +43,7 @@ def show_findings(findings: Sequence[Finding], format: str) -> None:
         )
         return
     if format == "github":
-        sys.stdout.writelines(f"{_as_command(finding)}\n" for finding in findings)
+        sys.stdout.writelines(f"{printable(_as_command(finding))}\n" for finding in findings)
     else:
         _show_all(findings)
     summary = ", ".join(
