@@ -18,7 +18,7 @@ from catalog.documents.downgrade import downgrade
 from catalog.documents.editions import DOCUMENT_SCHEMA, NEWEST_EDITION, SPECVERSIONS, stated_edition
 from catalog.documents.migration import migrate, root_of
 from catalog.documents.serialization import NotParsable, parse_json, parse_yaml, to_yaml
-from catalog.http.body import read_body, read_object
+from catalog.http.body import read_attributes, read_body
 from catalog.http.stream import WHOLE
 from catalog.model.errors import MissingBody, ParsingData
 
@@ -34,10 +34,10 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
     document's attributes of its own are left out.
 
     Raises:
-        MissingBody, ParsingData, and the errors of `read_object`.
+        MissingBody, ParsingData, and the errors of `read_attributes`.
     """
     if request.content_type.lower() not in DOCUMENTS:
-        return await read_object(request)
+        return await read_attributes(request)
     text = await read_body(request)
     if not text:
         raise MissingBody(request.path)

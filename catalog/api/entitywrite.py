@@ -17,7 +17,7 @@ from catalog.api.requesttarget import RequestTarget
 from catalog.api.writeanswer import answer_deleted, answer_written
 from catalog.api.writeflags import read_write_flags
 from catalog.context import Context
-from catalog.http.body import read_body, read_json, read_object
+from catalog.http.body import read_attributes, read_body, read_json
 from catalog.http.writeconditions import condition_on
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -43,7 +43,7 @@ async def answer_write(
         await _read_document(request, target, interaction, configuration.model)
     else:
         forbid_metadata(request)
-        body = await (read_registry if target.kind == "registry" else read_object)(request)
+        body = await (read_registry if target.kind == "registry" else read_attributes)(request)
         if target.kind == "registry" and request.method != hdrs.METH_POST:
             body = {name: value for name, value in body.items() if name not in flags.ignore & _SET}
             patch = request.method == hdrs.METH_PATCH

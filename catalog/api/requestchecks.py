@@ -11,6 +11,7 @@ from aiohttp.typedefs import Handler
 from catalog.api.allowedmethods import KINDS
 from catalog.api.requesttarget import segments_of
 from catalog.context import CONTEXT, Context
+from catalog.http.characters import check_characters
 from catalog.http.crossorigin import check_origin
 from catalog.http.etag import READING
 from catalog.http.flags import Flags
@@ -35,6 +36,7 @@ async def checking_middleware(request: web.Request, handler: Handler) -> web.Str
     """Check a request, and handle it again if its configuration was replaced before its write."""
     context = request.app[CONTEXT]
     check_host(request, context)
+    check_characters(request)
     check_origin(request, context)
     _check_segments(request.rel_url.raw_path)
     for _ in range(_MOST_ATTEMPTS):

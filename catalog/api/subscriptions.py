@@ -7,7 +7,12 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from catalog.api.wire import SubscriptionRequest, parse_subscription, show_subscription
+from catalog.api.wire import (
+    SubscriptionRequest,
+    parse_subscription,
+    show_subscription,
+    unmasked,
+)
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_json
 from catalog.http.flags import read_page
@@ -34,9 +39,10 @@ async def create_subscription(request: web.Request) -> web.Response:
     """`POST /subscriptions`: the subscription receives changes from now on."""
     context = request.app[CONTEXT]
     wanted = await _read_request(request, context)
+    definition = unmasked(wanted.to_definition(), None, request.path)
     async with context.database.transaction() as connection:
         id, credential = str(uuid.uuid4()), wanted.to_credential()
-        subscription = await create(connection, id, wanted.to_definition(), credential)
+        subscription = await create(connection, id, definition, credential)
     headers = {"Location": f"{context.base_url(request)}/subscriptions/{subscription.id}"}
     return json_response(show_subscription(subscription), status=201, headers=headers)
 
@@ -52,13 +58,18 @@ async def replace_subscription(request: web.Request) -> web.Response:
     """`PUT /subscriptions/{id}`: the whole of it, its credential included.
 
     A credential that is not given again is gone, so that it is never sent to a sink that it
-    was not meant for. The cursor stays; a subscription that had ended is active again.
+    was not meant for. Values that an answer masks can be given back as they are shown. The cursor
+    stays; a subscription that had ended is active again.
     """
     context = request.app[CONTEXT]
     wanted = await _read_request(request, context)
     async with context.database.transaction() as connection:
         id, credential = request.match_info["id"], wanted.to_credential()
-        subscription = await replace(connection, id, wanted.to_definition(), credential)
+        stored = await get(connection, id)
+        if stored is None:
+            raise NotFound(request.path)
+        definition = unmasked(wanted.to_definition(), stored.definition, request.path)
+        subscription = await replace(connection, id, definition, credential)
     return _answer(request, subscription)
 
 

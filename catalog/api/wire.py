@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -28,6 +29,7 @@ from catalog.model.errors import (
     XRegistryError,
     with_violations,
 )
+from catalog.model.masking import MASK, is_masked, masked_url, unmasked_url
 from catalog.model.timestamps import format_time
 from catalog.store.subscriptions import (
     ContentMode,
@@ -45,6 +47,7 @@ _RESERVED_HEADERS = re.compile(
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[\x21-\x7e]{1,8192}")
+_STARS = f"{MASK} keeps a stored value while the sink stays the same; here it stands for none"
 _SCHEME = re.compile(r"[A-Za-z0-9-]{1,32}")
 
 
@@ -132,7 +135,8 @@ class SubscriptionRequest(_Body):
     `protocolsettings.contentmode` is an addition: `binary` (the default) or `structured`. So is
     `config.interval`: the least seconds between two events; only the latest in between is sent.
     The server assigns `id` and `status`; clients may send them back, and they are ignored. An
-    older draft (message catalog, 5.5) has one `filter` and the protocol `HTTPS`.
+    older draft (message catalog, 5.5) has one `filter` and the protocol `HTTPS`. Stars in the query
+    of the sink, or as the value of a header, keep what is stored (`unmasked`).
     """
 
     id: Any = None
@@ -206,8 +210,37 @@ def parse_subscription(data: Any, subject: str) -> SubscriptionRequest:
         raise with_violations([_violation(subject, detail) for detail in details]) from None
 
 
+def unmasked(
+    definition: SubscriptionDefinition, stored: SubscriptionDefinition | None, subject: str
+) -> SubscriptionDefinition:
+    """A definition with stored values in place of stars, as an answer shows them.
+
+    A value is kept only while it goes to the sink that it was stored for: nobody who cannot read
+    it can have it sent elsewhere.
+
+    Raises:
+        InvalidAttribute: stars stand where no value is stored for this sink.
+    """
+    masked = [name for name, value in definition.headers.items() if value == MASK]
+    if not masked and not is_masked(definition.sink):
+        return definition
+    sink = None if stored is None else unmasked_url(definition.sink, stored.sink)
+    if stored is None or sink is None:
+        name = "sink" if is_masked(definition.sink) else "protocolsettings.headers"
+        raise InvalidAttribute(subject, name=name, error_detail=_STARS)
+    headers = dict(definition.headers)
+    for name in masked:
+        if name not in stored.headers:
+            raise InvalidAttribute(subject, name="protocolsettings.headers", error_detail=_STARS)
+        headers[name] = stored.headers[name]
+    return replace(definition, sink=sink, headers=headers)
+
+
 def show_subscription(subscription: Subscription) -> dict[str, Any]:
-    """A subscription as clients see it: defaults applied, without its credential."""
+    """A subscription as clients see it: defaults applied, without its credential.
+
+    Stars stand for the values in the sink's query and for those of headers, which may be secrets.
+    """
     definition = subscription.definition
     shown = {
         "id": subscription.id,
@@ -215,11 +248,11 @@ def show_subscription(subscription: Subscription) -> dict[str, Any]:
         "types": list(definition.types) or None,
         "config": None if definition.interval is None else {"interval": definition.interval},
         "filters": list(definition.filters) or None,
-        "sink": definition.sink,
+        "sink": masked_url(definition.sink),
         "protocol": definition.protocol,
         "protocolsettings": {
             "method": definition.method,
-            "headers": definition.headers,
+            "headers": dict.fromkeys(definition.headers, MASK),
             "contentmode": definition.contentmode,
         },
         "status": {

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from catalog.context import CONTEXT
 from catalog.http.bodymemory import BODY_MEMORY, HeldBody, held_body
+from catalog.http.characters import check_json_texts
 from catalog.http.inflate import CODINGS, inflate
 from catalog.model.concorderrors import (
     RequestTimeout,
@@ -110,15 +111,23 @@ async def read_json(request: web.Request) -> Any:
     Raises:
         MissingBody: it is empty.
         UnsupportedMediaType: it is declared as something else than JSON.
-        ParsingData: it is not JSON in UTF-8, or nested deeper than `max_depth`.
+        ParsingData: it is not JSON in UTF-8, is nested deeper than `max_depth`, or has U+0000 in
+            a text.
     """
+    value, body = await _read_json(request)
+    check_json_texts(value, body)
+    return value
+
+
+async def _read_json(request: web.Request) -> tuple[Any, bytes]:
+    """The value, and the body itself."""
     body = await read_body(request)
     if not body:
         raise MissingBody(request.path)
     media_type = request.content_type.lower()
     if not (media_type == _UNTYPED or media_type.endswith(("/json", "+json"))):
         raise UnsupportedMediaType(request.path, contenttype=media_type, detail=SEND_JSON)
-    return parse_json(body, request.app[CONTEXT].settings.max_depth)
+    return parse_json(body, request.app[CONTEXT].settings.max_depth), body
 
 
 async def read_object(request: web.Request) -> dict[str, Any]:
@@ -127,7 +136,20 @@ async def read_object(request: web.Request) -> dict[str, Any]:
     Raises:
         ParsingData: it is another JSON value; and the errors of `read_json`.
     """
-    value = await read_json(request)
+    return _object(request, await read_json(request))
+
+
+async def read_attributes(request: web.Request) -> dict[str, Any]:
+    """Read the body as a JSON object whose texts are left to the checks of attributes.
+
+    Raises:
+        ParsingData: it is another JSON value; and the errors of `read_json`.
+    """
+    value, _ = await _read_json(request)
+    return _object(request, value)
+
+
+def _object(request: web.Request, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ParsingData(request.path, error_detail="a JSON object is needed")
     return value

@@ -94,8 +94,9 @@ def answer_unexpected(request: web.BaseRequest, error: BaseException | None) -> 
     if isinstance(request.writer, StreamWriter):
         # The answer that could not be sent may have been one in chunks.
         request.writer.chunked = False
-    _log.error("request failed", instance=instance, path=request.path, exc_info=error)
-    return problem_response(ServerError(request.path), instance=instance)
+    path = request.path.encode(errors="replace").decode()
+    _log.error("request failed", instance=instance, path=path, exc_info=error)
+    return problem_response(ServerError(path), instance=instance)
 
 
 def _unavailable(request: web.Request, error: DatabaseUnavailable) -> DatabaseUnavailable:

@@ -12,7 +12,11 @@ _LONGEST = 300
 def masked_url(url: str) -> str:
     """A URL with stars in place of the values in its query."""
     base, mark, query = url.partition("?")
-    return base + mark + "&".join(_masked(each) for each in query.split("&") if each)
+    return base + mark + "&".join(map(_masked, _parameters(query)))
+
+
+def _parameters(query: str) -> list[str]:
+    return [each for each in query.split("&") if each]
 
 
 def _masked(parameter: str) -> str:
@@ -28,7 +32,7 @@ def unmasked_url(url: str, stored: str) -> str | None:
     """
     base, _, query = url.partition("?")
     stored_base, mark, stored_query = stored.partition("?")
-    given, known = query.split("&"), [each for each in stored_query.split("&") if each]
+    given, known = _parameters(query), _parameters(stored_query)
     if base != stored_base or [*map(_name, given)] != [*map(_name, known)]:
         return None
     merged = (old if _masked(new) == new else new for new, old in zip(given, known, strict=True))
@@ -42,7 +46,7 @@ def _name(parameter: str) -> str:
 
 def is_masked(url: str) -> bool:
     """Whether a value in the query of a URL is stars."""
-    return any(each.rpartition("=")[2] == MASK for each in url.partition("?")[2].split("&"))
+    return any(each.rpartition("=")[2] == MASK for each in _parameters(url.partition("?")[2]))
 
 
 def described(error: BaseException) -> str:

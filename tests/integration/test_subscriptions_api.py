@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from cloudevents.core.bindings.http import HTTPMessage
 from yarl import URL
 
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context
 from catalog.dialects import event_dialects
+from catalog.events.supervisor import LoopTiming
+from catalog.events.webhook import SinkRefused, post
+from catalog.http.outbound import open_session
 from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
 from catalog.store.database import Database
+from catalog.store.subscriptions import SubscriptionDefinition, get
 
 Client = TestClient[web.Request, web.Application]
 
@@ -83,7 +90,7 @@ async def test_a_created_subscription_is_shown_with_its_defaults(client: Client)
 
 
 async def test_everything_that_was_asked_for_is_shown_again(client: Client) -> None:
-    asked = {
+    asked: dict[str, Any] = {
         "source": SOURCE,
         "types": ["io.xregistry.group.created"],
         "config": {"interval": 1.5},
@@ -95,7 +102,117 @@ async def test_everything_that_was_asked_for_is_shown_again(client: Client) -> N
         },
     }
     shown = await created(client, **asked)
+    settings = {**asked.pop("protocolsettings"), "headers": {"X-Team": "***"}}
     assert {name: shown[name] for name in asked} == asked
+    assert shown["protocolsettings"] == settings
+
+
+SECRET_SINK = f"{SINK}?token=s3cret&n=s3cret"
+SECRET = {"sink": SECRET_SINK, "protocolsettings": {"headers": {"X-Key": "s3cret"}}}
+
+
+async def stored(context: Context, id: str) -> tuple[str, dict[str, str]]:
+    """The sink and the headers that deliveries use."""
+    async with context.database.pool.acquire() as connection:
+        found = await get(connection, id)
+    assert found is not None
+    return found.definition.sink, dict(found.definition.headers)
+
+
+async def test_values_that_may_be_secrets_are_masked_wherever_they_are_shown(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = await created(client, **SECRET)
+    assert shown["sink"] == f"{SINK}?token=***&n=***"
+    path = f"/subscriptions/{shown['id']}"
+    answers = [
+        orjson.dumps(shown).decode(),
+        await (await client.get(path)).text(),
+        await (await client.get("/subscriptions")).text(),
+        await (await client.put(path, json={**MINIMAL, **SECRET})).text(),
+        await (await client.delete(path)).text(),
+    ]
+    output = capsys.readouterr()
+    assert "s3cret" not in "".join(answers) + output.out + output.err
+
+
+async def test_masked_values_that_are_written_back_keep_the_stored_ones(
+    client: Client, context: Context
+) -> None:
+    shown = await created(client, **SECRET)
+    path = f"/subscriptions/{shown['id']}"
+    response = await client.put(path, json={**shown, "types": ["t"]})
+    assert (response.status, (await response.json())["sink"]) == (200, shown["sink"])
+    assert await stored(context, shown["id"]) == (SECRET_SINK, {"X-Key": "s3cret"})
+    changed = {**shown, "sink": f"{SINK}?token=***&n=new"}
+    assert (await client.put(path, json=changed)).status == 200
+    assert (await stored(context, shown["id"]))[0] == f"{SINK}?token=s3cret&n=new"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sink": "https://evil.example/events?token=***&n=***"},
+        {"sink": "https://evil.example/events"},
+        {"sink": f"{SINK}/other?token=***&n=***"},
+        {"sink": "http://sink.example/events?token=***&n=***"},
+        {"protocolsettings": {"headers": {"X-Other": "***"}}},
+    ],
+)
+async def test_no_stored_value_is_sent_to_another_sink(
+    client: Client, context: Context, changes: dict[str, Any]
+) -> None:
+    """Who cannot read a secret cannot have it sent to a sink of their own either."""
+    shown = await created(client, **SECRET)
+    response = await client.put(f"/subscriptions/{shown['id']}", json={**shown, **changes})
+    assert response.status == 400
+    assert "*** keeps a stored value" in (await response.json())["title"]
+    assert await stored(context, shown["id"]) == (SECRET_SINK, {"X-Key": "s3cret"})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"sink": f"{SINK}?token=***"}, {"protocolsettings": {"headers": {"X-Key": "***"}}}],
+)
+async def test_stars_stand_for_nothing_in_a_new_subscription(
+    client: Client, changes: dict[str, Any]
+) -> None:
+    assert "*** keeps a stored value" in await refused(client, **changes)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"SSH-2.0-OpenSSH_9.9 s3cret\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", b""],
+)
+async def test_why_a_delivery_failed_tells_no_secret_and_nothing_of_the_network(
+    answer: bytes,
+) -> None:
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        writer.close()
+
+    definition = SubscriptionDefinition(sink="")
+    async with (
+        await asyncio.start_server(serve, "127.0.0.1", 0) as server,
+        open_session(Settings(allow_private_addresses=True)) as session,
+    ):
+        port = server.sockets[0].getsockname()[1]
+        sinks = [f"http://127.0.0.1:{each}/a?token=t0ken" for each in (port, 1)]
+        answers = [
+            await post(
+                session,
+                replace(definition, sink=sink),
+                None,
+                HTTPMessage(headers={}, body=b""),
+                now=LoopTiming().now,
+            )
+            for sink in sinks
+        ]
+    for each in answers:
+        assert isinstance(each, SinkRefused)
+        assert each.cause
+        assert "t0ken" not in each.reason + each.cause
+        assert not re.search("SSH|127|[0-9]{2}|Error", each.reason)
 
 
 async def test_an_id_that_is_proposed_is_ignored(client: Client) -> None:
