@@ -15,8 +15,8 @@ from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.store import copies as stored_copies
+from catalog.store import doubtedcopies, links
 from catalog.store import entities as store
-from catalog.store import links
 from catalog.store.database import Connection, Database
 from catalog.store.links import Link, LinkConflict
 from catalog.store.locks import ConfigurationChanged, MustBeginAgain, Touched, lock_and_load
@@ -30,7 +30,9 @@ from replication.batch import (
     raised_registry,
 )
 from replication.copychecks import Incoming, MalformedCopy, check_copies
-from replication.decide import SETTLED, Copy, Policy, Verdict
+from replication.decide import SETTLED, Verdict
+from replication.pinning import policy_within
+from replication.provenance import Copy, Policy
 
 _MOST_LOCKS = 200
 _MOST_ATTEMPTS = 3
@@ -108,7 +110,8 @@ async def _apply_once(
         entities, tombstones = await _load(connection, valid)
         if batch.is_repair:
             entities = await _blank_damaged(connection, entities)
-        decision = decide_batch(batch.copies, entities, tombstones, batch.policy)
+        policy = await _policy_under_locks(connection, batch, valid)
+        decision = decide_batch(batch.copies, entities, tombstones, policy)
         changes: Sequence[Change] = ()
         if not decision.is_empty:
             if "/" in locked:
@@ -118,6 +121,22 @@ async def _apply_once(
     if changes:
         database.signal.set(changes)
     return AppliedBatch(findings=decision.findings, changes=len(changes))
+
+
+async def _policy_under_locks(
+    connection: Connection, batch: Batch, copies: Sequence[Copy]
+) -> Policy:
+    """The policy of a batch, given the other links and the copies that its link doubts.
+
+    It is read under the locks of the batch, so none is applied by what was so before.
+    """
+    policy = await policy_within(connection, batch.policy, {copy.authority for copy in copies})
+    if batch.link is None or not batch.is_bulk:
+        return policy
+    told = [copy.origin for copy in copies if policy.is_own_word(copy)]
+    doubted = await doubtedcopies.digests_among(connection, batch.link.id, told)
+    await doubtedcopies.settle(connection, batch.link.id, told)
+    return replace(policy, overruled=policy.overruled | doubted)
 
 
 def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:

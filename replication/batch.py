@@ -12,7 +12,8 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.schema import Model
 from catalog.model.xid import depth
 from replication.copychecks import Incoming, MalformedCopy
-from replication.decide import CONFLICTS, Copy, LocalState, Policy, Verdict, decide
+from replication.decide import CONFLICTS, LocalState, Verdict, decide
+from replication.provenance import MOST_LEAP, Copy, Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,9 +225,21 @@ def _explain(verdict: Verdict, local: LocalState, copy: Copy) -> str:
         return f"here {subject} is {holder.xid} of {holder.authority}"
     if verdict is Verdict.DIVERGED:
         return "the copy here has the same epoch and other content"
+    if verdict is Verdict.AHEAD:
+        return (
+            f"the copy here has epoch {_epoch(local)}: it is forged, or the authority has lost data"
+        )
+    if verdict is Verdict.LEAPT:
+        return (
+            f"its epoch {copy.epoch} is more than {MOST_LEAP} above {_epoch(local)}, the one here"
+        )
     if local.held is None and local.parent is None and copy.kind != "group":
         return "its parent is not here"
     return "its digest does not match its content"
+
+
+def _epoch(local: LocalState) -> int:
+    return 0 if local.held is None else local.held.epoch
 
 
 def _conclude(

@@ -12,7 +12,7 @@ from catalog.model.errors import MalformedXref
 from catalog.model.schema import STRICT_NAME, Attribute, GroupType, Model
 from catalog.model.xid import Xid, is_valid_id
 from catalog.writing.crossreferences import check_xref
-from replication.decide import Copy
+from replication.provenance import Copy
 
 _MOST_EPOCH = 2**62
 _MOST_AUTHORITY = 1024

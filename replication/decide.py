@@ -1,7 +1,8 @@
 """Decides whether an incoming copy is applied, given the entities of this node.
 
 Only an entity's authority raises its epoch, so of two copies the one with the higher epoch is the
-later one, whatever their ways and their order.
+later one, whatever their ways and their order. Where another catalog may have forged the copy
+here, the authority's own word is the later one (`Policy.overruled`).
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from catalog.model.entity import Entity, Origin, Tombstone
-
-Copy = Entity | Tombstone
+from catalog.model.entity import Entity, Tombstone
+from replication.provenance import Copy, Policy, is_leap, may_bring
 
 
 class Verdict(StrEnum):
@@ -25,6 +25,11 @@ class Verdict(StrEnum):
     """The same copy is here already."""
     STALE = "stale"
     """A later copy is here already."""
+    AHEAD = "ahead"
+    """It comes from its authority, and a copy with a higher epoch is here: that one is forged, or
+    the authority has lost data."""
+    LEAPT = "leapt"
+    """Its epoch is so far above the one here that no authority can have counted up to it."""
     DIVERGED = "diverged"
     """A copy with the same epoch and other content is here, and the sender has no precedence."""
     COLLIDED = "collided"
@@ -32,7 +37,8 @@ class Verdict(StrEnum):
     OWN = "own"
     """This node is its authority."""
     REFUSED = "refused"
-    """The policy does not admit its authority or its xid."""
+    """The policy does not admit its authority or its xid, or its authority's own source is
+    followed."""
     INVALID = "invalid"
     """It is malformed, its digest does not match its content, or its parent is not here."""
 
@@ -40,46 +46,10 @@ class Verdict(StrEnum):
 SETTLED = frozenset({Verdict.APPLY, Verdict.CURRENT, Verdict.STALE, Verdict.DELETED, Verdict.OWN})
 """Verdicts that end the conflict of an origin."""
 
-CONFLICTS = frozenset({Verdict.DIVERGED, Verdict.COLLIDED, Verdict.INVALID})
+CONFLICTS = frozenset(
+    {Verdict.DIVERGED, Verdict.COLLIDED, Verdict.INVALID, Verdict.AHEAD, Verdict.LEAPT}
+)
 """Verdicts that an operator should see."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyFilter:
-    """The copies that are admitted.
-
-    Args:
-        authorities: those whose entities are admitted; `None` admits all.
-        scope: xids that are admitted with all below and above them; an empty one admits all.
-    """
-
-    authorities: frozenset[str] | None = None
-    scope: tuple[str, ...] = ()
-
-    def admits(self, copy: Copy | Origin) -> bool:
-        by_authority = self.authorities is None or copy.authority in self.authorities
-        return by_authority and is_in_scope(copy.xid, self.scope)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy(CopyFilter):
-    """The copies that a node admits, and those that win at equal epochs.
-
-    Args:
-        own: the authority of this node.
-        sender: the authority of the catalog that sends; at equal epochs, its copies of its own
-            entities win.
-        is_trusted: at equal epochs, all copies of the sender win (a repair).
-        is_recovering: this node takes its own entities back from its peers.
-    """
-
-    own: str
-    sender: str = ""
-    is_trusted: bool = False
-    is_recovering: bool = False
-
-    def has_precedence(self, copy: Copy) -> bool:
-        return self.is_trusted or copy.authority == self.sender
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,50 +67,46 @@ class LocalState:
     parent: Entity | None = None
 
 
-def is_in_scope(xid: str, scope: tuple[str, ...]) -> bool:
-    """Whether `xid` is at, below or above one of these paths, or there are none.
-
-    Above, since the ancestors of a replica come with it.
-    """
-    return not scope or any(
-        xid == path or xid.startswith(path + "/") or path.startswith(xid + "/") for path in scope
-    )
-
-
 def decide(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
     """Decide about one incoming copy."""
+    held = local.held
     if incoming.authority == policy.own and not policy.is_recovering:
         return Verdict.OWN
-    if not policy.admits(incoming):
+    if not may_bring(incoming, policy):
         return Verdict.REFUSED
-    if isinstance(incoming, Tombstone):
-        return _decide_deletion(local.held, incoming, policy)
-    if incoming.digest != incoming.content_digest():
+    if isinstance(incoming, Entity) and incoming.digest != incoming.content_digest():
         return Verdict.INVALID
-    if isinstance(local.held, Entity):
-        return _decide_update(local.held, incoming, policy)
-    if local.held is not None and incoming.epoch <= local.held.epoch:
-        return Verdict.DELETED
+    if is_leap(held, incoming, policy):
+        return Verdict.LEAPT
+    if isinstance(incoming, Tombstone):
+        return _decide_deletion(held, incoming, policy)
+    if isinstance(held, Entity):
+        return _decide_update(held, incoming, policy)
+    if held is not None and incoming.epoch <= held.epoch and not policy.overrules(held, incoming):
+        return Verdict.AHEAD if policy.is_own_word(incoming) else Verdict.DELETED
     return _decide_arrival(local, incoming)
 
 
 def _decide_deletion(held: Copy | None, incoming: Tombstone, policy: Policy) -> Verdict:
-    if held is None or held.epoch < incoming.epoch:
+    if held is None:
         return Verdict.APPLY
-    if held.epoch > incoming.epoch:
-        return Verdict.STALE
-    if isinstance(held, Tombstone):
+    if held.digest == incoming.digest:
         return Verdict.CURRENT
-    return Verdict.APPLY if policy.has_precedence(incoming) else Verdict.DIVERGED
+    return _decide_replacement(held, incoming, policy)
 
 
 def _decide_update(held: Entity, incoming: Entity, policy: Policy) -> Verdict:
-    if held.epoch < incoming.epoch:
+    if held.epoch == incoming.epoch and held.digest == incoming.digest:
+        return Verdict.CURRENT
+    return _decide_replacement(held, incoming, policy)
+
+
+def _decide_replacement(held: Copy, incoming: Copy, policy: Policy) -> Verdict:
+    """Of two different copies, the one with the higher epoch wins, unless it is overruled."""
+    if held.epoch < incoming.epoch or policy.overrules(held, incoming):
         return Verdict.APPLY
     if held.epoch > incoming.epoch:
-        return Verdict.STALE
-    if held.digest == incoming.digest:
-        return Verdict.CURRENT
+        return Verdict.AHEAD if policy.is_own_word(incoming) else Verdict.STALE
     return Verdict.APPLY if policy.has_precedence(incoming) else Verdict.DIVERGED
 
 

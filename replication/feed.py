@@ -21,9 +21,9 @@ from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection, Database
-from replication.decide import Copy, CopyFilter
 from replication.feedlines import MEDIA_TYPE, write_copy, write_end
 from replication.feedpages import MOST_CHANGES, CursorGone, FeedPages, read_copies
+from replication.provenance import Copy, CopyFilter
 from replication.wire import OriginsBody, is_scope, read_as
 
 _HEADERS = {"Content-Type": MEDIA_TYPE}

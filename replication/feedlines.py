@@ -13,7 +13,7 @@ import orjson
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.timestamps import format_time, parse_time
 from replication.copychecks import Incoming, MalformedCopy
-from replication.decide import Copy
+from replication.provenance import Copy
 
 MEDIA_TYPE = "application/x-ndjson"
 _MOST_DEPTH = 100

@@ -14,7 +14,7 @@ from catalog.model.xid import Xid, depth
 from catalog.store import entities as store
 from catalog.store.changes import Position, read_changes, read_head
 from catalog.store.database import Connection, Database, wait_for
-from replication.decide import Copy, CopyFilter
+from replication.provenance import Copy, CopyFilter
 
 MOST_CHANGES = 1000
 # A committed change stays hidden while an older transaction is open, and there is no signal when

@@ -20,6 +20,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import described
 from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
+from replication.provenance import is_authority
 
 _log = structlog.get_logger(__name__)
 
@@ -90,7 +91,9 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
     data = await peer.handshake(count=count)
     try:
         digestversion = data["digestversion"]
-        instance, authority = uuid.UUID(data["instance"]), str(data["authority"])
+        instance, authority = uuid.UUID(data["instance"]), data["authority"]
+        if not is_authority(authority):
+            raise ValueError("authority")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadAnswer(f"{peer.url}/replication", "something else than a handshake") from error
     if digestversion != DIGEST_VERSION:

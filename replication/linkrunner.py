@@ -19,6 +19,7 @@ from catalog.model.errors import ServerBusy
 from catalog.store import links
 from catalog.store.database import wait_for
 from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
+from replication.eviction import doubt_copies, drop_doubted, evict
 from replication.handshake import (
     cause_of,
     describe,
@@ -28,6 +29,7 @@ from replication.handshake import (
     why_own,
 )
 from replication.notifications import HINT_SECONDS, ensure_subscription
+from replication.pinning import meet_claim
 from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
 
 _log = structlog.get_logger(__name__)
@@ -94,7 +96,7 @@ class LinkRunner:
         self._retried_at = -resources.context.settings.pull_interval_seconds
         # How often conflicts were to be retried, and how often of these they were.
         self._requested = self._retried = 0
-        self._is_awake = False
+        self._is_awake = self._has_dropped = False
 
     def reconsider(self) -> None:
         """Retry conflicts soon."""
@@ -121,14 +123,12 @@ class LinkRunner:
                 await self._fail(f"{type(error).__name__}: {error}", None)
 
     async def _follow(self) -> None:
+        await self._drop_replicas()
         flow, cursor = await self._shake_hands()
         try:
             if cursor is None:
-                await self._report("copying")
-                brought = await bootstrap(flow)
-                detail = f"{brought.copies} copies, {brought.changes} changes"
-                await self._remember("copied", detail)
-                cursor = brought.cursor
+                cursor = await self._copy(flow)
+            await self._drop_doubted(flow)
             while True:
                 cursor = await self._advance(flow, cursor)
         except (CursorExpired, _SnapshotNeeded) as error:
@@ -136,6 +136,39 @@ class LinkRunner:
                 await links.forget_cursor(connection, self.link)
             await self._remember("resynchronise", describe(error, self._peer.url))
             await self._pause(1, None)
+
+    async def _drop_replicas(self) -> None:
+        """Drop what an operator asked to be dropped, whether the source answers or not."""
+        if self._has_dropped or not self.link.drops:
+            return
+        number = await evict(self._resources.context, self.link)
+        async with self._database.transaction() as connection:
+            if self.link.ends:
+                await links.delete(connection, self.id)
+            else:
+                await links.note_dropped(connection, self.link)
+        if self.link.ends:
+            raise LinkReplaced(self.id)
+        self._has_dropped = True
+        await self._remember("dropped", f"{number} replicas")
+
+    async def _copy(self, flow: Flow) -> str:
+        """Copy everything once; return the cursor to go on from.
+
+        What is here of the source's authority is doubted first, if an operator has set up the
+        link since the last copy: a source that lost data by itself does not delete it here, too.
+        """
+        await self._report("copying")
+        if flow.link.doubts:
+            await doubt_copies(flow)
+        brought = await bootstrap(flow)
+        await self._remember("copied", f"{brought.copies} copies, {brought.changes} changes")
+        return brought.cursor
+
+    async def _drop_doubted(self, flow: Flow) -> None:
+        number = await drop_doubted(flow.context, flow.link, flow.source.authority)
+        if number:
+            await self._remember("dropped", f"{number} replicas that their authority does not have")
 
     async def _shake_hands(self) -> tuple[Flow, str | None]:
         """Ask the source for its identity; a cursor is valid only for the instance that gave it."""
@@ -147,11 +180,12 @@ class LinkRunner:
             )
         async with self._database.transaction() as connection:
             link = await links.get(connection, self.id)
+            if link is None:
+                raise LinkReplaced(self.id)
+            await meet_claim(connection, link, source.authority)
             cursor = await links.meet(
                 connection, self.link, source.instance, source.authority, source.base
             )
-        if link is None:
-            raise LinkReplaced(self.id)
         if link.instance not in (None, source.instance):
             detail = f"the source is {source.instance} now, it was {link.instance}"
             await self._remember("another instance", detail)

@@ -1,8 +1,10 @@
-"""Handlers for links: define, show and delete them, list their conflicts, repair origins."""
+"""Handlers for links: define, show, pin, reset and delete them, list conflicts, repair origins."""
 
 from __future__ import annotations
 
+import shlex
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -14,14 +16,17 @@ from catalog.http.body import read_json
 from catalog.http.flags import read_page
 from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import json_response
+from catalog.model.concorderrors import SourceUnusable
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, InvalidAttribute, NotFound
 from catalog.model.timestamps import format_time
 from catalog.store import links
-from catalog.store.links import Link, LinkConflict, LinkDefinition
+from catalog.store.database import Connection
+from catalog.store.links import RELAY, Link, LinkConflict, LinkDefinition
 from replication.handshake import probe
+from replication.pinning import why_not_pinned
 from replication.repair import repair
-from replication.wire import LinkBody, OriginsBody, read_as
+from replication.wire import LinkBody, OriginsBody, PinBody, ResetBody, read_as
 
 
 async def list_links(request: web.Request) -> web.Response:
@@ -35,16 +40,31 @@ async def list_links(request: web.Request) -> web.Response:
 
 
 async def create_link(request: web.Request) -> web.Response:
-    """`POST /replication/links`: create a link; `?force` does not ask the source first."""
+    """`POST /replication/links`: create a link; `?force` does not ask the source first.
+
+    The source is pinned to the authority in the body, or to the one that it claims when it is
+    asked, here or at the first contact.
+    """
     context = request.app[CONTEXT]
     body = read_as(LinkBody, await read_json(request), request.path)
-    definition = _checked(context, body.to_definition(), request.path)
+    definition = _checked(context, body, request.path)
     id = body.id or uuid.uuid4().hex[:12]
     is_forced = "force" in request.query
     found = None if is_forced else await probe(context, definition.source, request.path)
+    authority = body.authority
+    if found is not None:
+        authority = authority or found["authority"]
+    if found is not None and found["authority"] != authority:
+        detail = f"it claims to be {found['authority']}, not {authority}"
+        raise SourceUnusable(request.path, source=definition.source, error_detail=detail)
     async with context.database.transaction() as connection:
         others = [] if found is None else await links.following(connection, found["authority"])
-        link = await links.create(connection, id, definition)
+        if await links.get(connection, id) is not None:
+            raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
+        await _check_pin(
+            connection, request, id, definition, authority, is_named=body.authority is not None
+        )
+        link = await links.create(connection, id, definition, authority)
     if link is None:
         raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
     location = f"{context.base_url(request)}/replication/links/{quote(id)}"
@@ -61,20 +81,66 @@ async def get_link(request: web.Request) -> web.Response:
 
 
 async def replace_link(request: web.Request) -> web.Response:
-    """`PUT /replication/links/{id}`: unless its mode alone differs, a link copies all again."""
+    """`PUT /replication/links/{id}`: unless its mode alone differs, a link copies all again.
+
+    It stays pinned to its authority unless the body names another one.
+    """
     context, id = request.app[CONTEXT], request.match_info["id"]
     body = read_as(LinkBody, await read_json(request), request.path)
     if body.id not in (None, id):
         raise InvalidAttribute(request.path, name="id", error_detail=f'it needs to be "{id}"')
-    definition = _checked(context, body.to_definition(), request.path)
+    definition = _checked(context, body, request.path)
     async with context.database.transaction() as connection:
-        return _answer(request, await links.replace(connection, id, definition))
+        before = await _existing(connection, request)
+        authority = body.authority or before.authority
+        await _check_pin(connection, request, id, definition, authority)
+        return _answer(request, await links.replace(connection, before, definition, authority))
+
+
+async def pin_link(request: web.Request) -> web.Response:
+    """`POST /replication/links/{id}/pin`: the source speaks for another authority from now on."""
+    context = request.app[CONTEXT]
+    body = read_as(PinBody, await read_json(request), request.path)
+    _check_authority(context, body.authority, request.path)
+    async with context.database.transaction() as connection:
+        before = await _existing(connection, request)
+        await _check_pin(connection, request, before.id, before.definition, body.authority)
+        pinned = await links.restart(
+            connection, before, authority=body.authority, drops=before.drops, ends=before.ends
+        )
+        return _answer(request, pinned)
+
+
+async def reset_link(request: web.Request) -> web.Response:
+    """`POST /replication/links/{id}/reset`: copy everything again.
+
+    With `drop`, the replicas of the authorities that the link may bring are dropped first, or those
+    of some of them.
+    """
+    body = read_as(ResetBody, await read_json(request), request.path)
+    async with request.app[CONTEXT].database.transaction() as connection:
+        before = await _existing(connection, request)
+        drops = _droppable(before, body.authorities, request.path) if body.drop else before.drops
+        reset = await links.restart(
+            connection, before, authority=before.authority, drops=drops, ends=before.ends
+        )
+        return _answer(request, reset)
 
 
 async def delete_link(request: web.Request) -> web.Response:
-    """`DELETE /replication/links/{id}`: its replicas stay, and stay read-only."""
+    """`DELETE /replication/links/{id}`: its replicas stay, and stay read-only.
+
+    With `?drop` they are dropped, and then the link is deleted.
+    """
     async with request.app[CONTEXT].database.transaction() as connection:
-        return _answer(request, await links.delete(connection, request.match_info["id"]))
+        if "drop" not in request.query:
+            return _answer(request, await links.delete(connection, request.match_info["id"]))
+        before = await _existing(connection, request)
+        drops = _droppable(before, [], request.path)
+        ending = await links.restart(
+            connection, before, authority=before.authority, drops=drops, ends=True
+        )
+        return _answer(request, ending, status=202)
 
 
 async def list_conflicts(request: web.Request) -> web.Response:
@@ -109,13 +175,70 @@ async def post_repair(request: web.Request) -> web.Response:
     )
 
 
-def _checked(context: Context, definition: LinkDefinition, subject: str) -> LinkDefinition:
+def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
+    definition = body.to_definition()
     refusal = why_refused(definition.source, context.settings)
     if definition.source in (context.public_base, context.settings.public_url):
         refusal = "it is this node itself"
     if refusal is not None:
         raise InvalidAttribute(subject, name="source", error_detail=refusal)
+    if body.authority is not None:
+        _check_authority(context, body.authority, subject)
     return definition
+
+
+def _check_authority(context: Context, authority: str, subject: str) -> None:
+    if authority == context.database.node.authority:
+        raise InvalidAttribute(
+            subject, name="authority", error_detail="it is the authority of this node"
+        )
+
+
+async def _check_pin(
+    connection: Connection,
+    request: web.Request,
+    id: str,
+    definition: LinkDefinition,
+    authority: str | None,
+    *,
+    is_named: bool = True,
+) -> None:
+    """Refuse a source that may not be pinned to an authority.
+
+    Raises:
+        SourceUnusable: another source is, or the operator needs to name the authority.
+    """
+    if authority is None:
+        return
+    remedy = f"If it is, name it as `authority` (`--pin {shlex.quote(authority)}`)."
+    source = definition.source
+    refusal = await why_not_pinned(
+        connection, id, source, authority, is_named=is_named, remedy=remedy
+    )
+    if refusal is not None:
+        raise SourceUnusable(
+            request.path, source=source, error_detail=refusal.reason, detail=refusal.remedy
+        )
+
+
+async def _existing(connection: Connection, request: web.Request) -> Link:
+    link = await links.get(connection, request.match_info["id"])
+    if link is None:
+        raise NotFound(request.path)
+    return link
+
+
+def _droppable(link: Link, named: Sequence[str], subject: str) -> Sequence[str]:
+    """The authorities whose replicas a link drops: all that it may bring, or the named ones."""
+    own = [link.authority] if link.authority is not None else []
+    brought = link.definition.authorities or own
+    if brought != RELAY and (others := {*named} - {*brought}):
+        raise InvalidAttribute(
+            subject,
+            name="authorities",
+            error_detail=f"the link does not bring {', '.join(sorted(others))}",
+        )
+    return named or brought
 
 
 def _next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
@@ -123,10 +246,10 @@ def _next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
     return {"Link": f"<{url}?limit={limit}&after={quote(after, safe='')}>;rel=next"}
 
 
-def _answer(request: web.Request, link: Link | None) -> web.Response:
+def _answer(request: web.Request, link: Link | None, *, status: int = 200) -> web.Response:
     if link is None:
         raise NotFound(request.path)
-    return json_response(_show(link))
+    return json_response(_show(link), status=status)
 
 
 def _show(link: Link) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.store import links
-from catalog.store.links import RELAY, Link, LinkDefinition
+from catalog.store.links import Link
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import Incoming
-from replication.decide import Policy
 from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
+from replication.pinning import policy_of
+from replication.provenance import Policy
 from replication.wire import MOST_ORIGINS, is_scope
 
 _MOST_COPIES = 1000
@@ -53,25 +54,6 @@ class Flow:
         policy = self.policy
         authorities = [("authority", each) for each in sorted(policy.authorities or ())]
         return authorities + [("scope", path) for path in policy.scope]
-
-
-def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
-    """The policy for copies that come by a link.
-
-    A source sends entities of its own authority only, unless the link says that it relays.
-
-    Args:
-        definition: the link's.
-        own: this node's authority.
-        source: the authority of the source, as it states it.
-    """
-    is_relay = definition.authorities == RELAY
-    return Policy(
-        own=own,
-        sender=source,
-        authorities=None if is_relay else frozenset(definition.authorities or (source,)),
-        scope=definition.scope,
-    )
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from catalog.client import Client, ClientError
 from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.model.entity import Origin
+from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.links import Link
 from replication.apply import AppliedBatch, Batch, apply_batch
@@ -17,7 +18,8 @@ from replication.batch import CopyFinding
 from replication.copychecks import Incoming
 from replication.decide import Verdict
 from replication.handshake import describe, peer_at, shake_hands
-from replication.pull import apply_lines, policy_of
+from replication.pinning import check_claim, policy_of
+from replication.pull import apply_lines
 
 _MOST_LINKS = 10_000
 _REPAIRED = frozenset({Verdict.APPLY, Verdict.CURRENT})
@@ -25,7 +27,7 @@ _REASONS = {
     Verdict.STALE: "a later one is here",
     Verdict.DELETED: "it was deleted here later",
     Verdict.OWN: "this node is its authority",
-    Verdict.REFUSED: "the link does not admit it",
+    Verdict.REFUSED: "the link does not admit it, or another one follows its authority itself",
 }
 
 
@@ -45,8 +47,9 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
     """Fetch origins by the links that may bring them, and apply the copies.
 
     Digests of the entities here are computed anew, so damage is repaired even if the stored digest
-    is unchanged; at equal epochs the source is right. Copies that are older than the entities here
-    are not applied. Links to the origin's authority are asked before relays.
+    is unchanged; at equal epochs the source is right. The authority's own word replaces what was
+    here when it was asked, whatever the epochs; older copies of relays are not applied. Links to
+    the origin's authority are asked before relays.
     """
     async with context.database.pool.acquire(timeout=30) as connection:
         by_id = await links.page(connection, "", _MOST_LINKS)
@@ -56,7 +59,9 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
         for is_relayed in (False, True):
             for link in by_id:
                 source = link.definition.source
-                policy = policy_of(link.definition, own="", source=link.authority or source)
+                if link.authority is None:
+                    continue
+                policy = policy_of(link.definition, own="", source=link.authority)
                 wanted = [
                     origin
                     for origin in repaired.unresolved
@@ -92,16 +97,29 @@ async def _fetch(
     context: Context, link: Link, peer: Client, wanted: list[Origin]
 ) -> dict[Origin, CopyFinding]:
     source = await shake_hands(peer)
+    check_claim(link, source.authority)
     policy = policy_of(
         link.definition, own=context.database.node.authority, source=source.authority
     )
+    policy = replace(policy, is_trusted=True, overruled=await _digests_here(context, wanted))
     found: dict[Origin, CopyFinding] = {}
 
     async def apply(copies: list[Incoming], _: str | None) -> AppliedBatch:
-        batch = Batch(copies=copies, policy=replace(policy, is_trusted=True), is_repair=True)
-        applied = await apply_batch(context, batch)
+        applied = await apply_batch(context, Batch(copies=copies, policy=policy, is_repair=True))
         found.update({finding.origin: finding for finding in applied.findings})
         return applied
 
     await apply_lines(peer.fetch_lines(wanted), apply)
     return found
+
+
+async def _digests_here(context: Context, origins: list[Origin]) -> frozenset[bytes]:
+    """The digests of copies that are here before an authority is asked, and that of damaged ones.
+
+    A copy that comes meanwhile is not among them: it may be later than the authority's answer.
+    """
+    async with context.database.pool.acquire(timeout=30) as connection:
+        live = await store.load_by_origin(connection, origins)
+        deleted = await store.load_tombstones(connection, origins)
+    here = {entity.digest for entity in live.values()} | {end.digest for end in deleted.values()}
+    return frozenset(here | {b""})

@@ -18,6 +18,8 @@ routes: list[web.RouteDef] = [
     web.get("/replication/links/{id}", links.get_link),
     web.put("/replication/links/{id}", links.replace_link),
     web.delete("/replication/links/{id}", links.delete_link),
+    web.post("/replication/links/{id}/pin", links.pin_link),
+    web.post("/replication/links/{id}/reset", links.reset_link),
     web.get("/replication/links/{id}/conflicts", links.list_conflicts),
     web.post("/notifications", notifications.post_notification),
     web.options("/notifications", notifications.grant_notifications),

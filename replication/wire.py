@@ -17,6 +17,7 @@ from catalog.model.errors import (
     with_violations,
 )
 from catalog.store.links import RELAY, LinkDefinition
+from replication.provenance import is_authority
 
 MOST_ORIGINS = 1000
 _MOST_NAMED = 100
@@ -50,6 +51,12 @@ def _check_id(id: str) -> str:
     return id
 
 
+def _check_authority(authority: str) -> str:
+    if not is_authority(authority):
+        raise ValueError("it needs to be an absolute URI")
+    return authority
+
+
 def _check_authorities(authorities: list[str]) -> list[str]:
     if "*" in authorities and authorities != list(RELAY):
         raise ValueError('"*" means all authorities, so it has to be alone')
@@ -57,6 +64,7 @@ def _check_authorities(authorities: list[str]) -> list[str]:
 
 
 _Text = Annotated[str, Field(min_length=1, max_length=1024)]
+_Authority = Annotated[str, AfterValidator(_check_authority)]
 
 
 class _ClosedBody(BaseModel):
@@ -64,11 +72,16 @@ class _ClosedBody(BaseModel):
 
 
 class LinkBody(_ClosedBody):
-    """`POST /replication/links` and `PUT /replication/links/{id}`."""
+    """`POST /replication/links` and `PUT /replication/links/{id}`.
+
+    `authority` is the one that the source is pinned to; without it, a new link is pinned to the one
+    that its source names first, and another one stays pinned as it is.
+    """
 
     id: Annotated[str, AfterValidator(_check_id)] | None = None
     source: Annotated[_Text, AfterValidator(_check_source)]
     mode: Literal["pull", "events"] = "events"
+    authority: _Authority | None = None
     authorities: Annotated[
         list[_Text], Field(max_length=_MOST_NAMED), AfterValidator(_check_authorities)
     ] = Field(default_factory=list)
@@ -83,6 +96,19 @@ class LinkBody(_ClosedBody):
             authorities=tuple(self.authorities),
             scope=tuple(self.scope),
         )
+
+
+class PinBody(_ClosedBody):
+    """`POST /replication/links/{id}/pin`."""
+
+    authority: _Authority
+
+
+class ResetBody(_ClosedBody):
+    """`POST /replication/links/{id}/reset`."""
+
+    drop: bool = False
+    authorities: list[_Text] = Field(default_factory=list, max_length=_MOST_NAMED)
 
 
 class _OriginBody(_ClosedBody):

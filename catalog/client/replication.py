@@ -59,8 +59,26 @@ class ReplicationCalls(Connection):
         params = [("force", "")] if force else []
         return await self.post("/replication/links", definition, params)
 
-    async def remove_link(self, id: str) -> None:
-        await self.request("DELETE", f"/replication/links/{id}")
+    async def pin_link(self, id: str, authority: str) -> JsonObject:
+        """Believe from now on that the source of a link is this authority."""
+        return await self.post(f"/replication/links/{id}/pin", {"authority": authority})
+
+    async def reset_link(
+        self, id: str, *, drop: bool = False, authorities: Sequence[str] = ()
+    ) -> JsonObject:
+        """Let a link copy everything again.
+
+        Args:
+            drop: drop the replicas of all authorities that the link may bring first.
+            authorities: drop only the replicas of these.
+        """
+        body = {"drop": drop, "authorities": list(authorities)}
+        return await self.post(f"/replication/links/{id}/reset", body)
+
+    async def remove_link(self, id: str, *, drop: bool = False) -> None:
+        """Delete a link; `drop` drops its replicas first, which takes its time."""
+        params = [("drop", "")] if drop else []
+        await self.request("DELETE", f"/replication/links/{id}", params=params)
 
     async def conflicts(self, link: str) -> list[JsonObject]:
         """The copies that a link could not apply, each with its reason."""

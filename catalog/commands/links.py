@@ -1,4 +1,4 @@
-"""The commands `link add`, `link list`, `link show` and `link remove`."""
+"""The commands `link add`, `list`, `show`, `pin`, `reset` and `remove`."""
 
 from __future__ import annotations
 
@@ -44,12 +44,23 @@ def add(
         typer.Option(help="Fetch changes at each event of the source, or periodically (pull)."),
     ] = LinkMode.events,
     id: Annotated[str | None, typer.Option("--id", help="A name for the link.")] = None,
+    pin: Annotated[
+        str | None,
+        typer.Option(
+            help="The authority that the source speaks for; else the one that it names first.",
+            metavar="URI",
+        ),
+    ] = None,
     relay: Annotated[
-        bool, typer.Option("--relay", help="Bring the replicas that the source has, too.")
+        bool,
+        typer.Option("--relay", help="Bring all that the source has: believe it about everybody."),
     ] = False,
     authority: Annotated[
         list[str] | None,
-        typer.Option(help="Bring the entities of this authority. Repeatable.", metavar="URI"),
+        typer.Option(
+            help="Bring the entities of this authority instead of the source's own. Repeatable.",
+            metavar="URI",
+        ),
     ] = None,
     scope: Annotated[
         list[str] | None,
@@ -65,7 +76,8 @@ def add(
 ) -> None:
     """Follow a catalog: copy its entities, and then each of their changes.
 
-    The node asks the source who it is, and refuses a source that it cannot follow.
+    The node asks the source who it is, and refuses a source that it cannot follow. From then on
+    the source is pinned to its authority: only you can change that, by `concord link pin`.
 
     Example: concord link add http://127.0.0.1:8080 --url http://127.0.0.1:8081
     """
@@ -77,6 +89,8 @@ def add(
     }
     if id is not None:
         definition["id"] = id
+    if pin is not None:
+        definition["authority"] = pin
     link = on_node(url, lambda client: client.add_link(definition, force=force))
     if as_json:
         print_json(link)
@@ -137,10 +151,61 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 
 @app.command()
-def remove(id: LinkId, url: Url = DEFAULT_URL) -> None:
-    """Stop following a catalog. The replicas that the link has brought stay.
+def pin(
+    id: LinkId,
+    authority: Annotated[
+        str, typer.Argument(metavar="URI", help="The authority that the source speaks for.")
+    ],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Believe that the source of a link is another authority than before, and copy it anew.
+
+    The replicas of the former authority stay; `concord link reset --drop` drops replicas.
+
+    Example: concord link pin eu https://eu.example.com
+    """
+    link = on_node(url, lambda client: client.pin_link(id, authority))
+    out.print(f"Link [bold]{cell(id)}[/] is pinned to {cell(link['authority'])}.")
+
+
+@app.command()
+def reset(
+    id: LinkId,
+    drop: Annotated[
+        bool,
+        typer.Option("--drop", help="Drop the replicas of all authorities that it brings first."),
+    ] = False,
+    authority: Annotated[
+        list[str] | None,
+        typer.Option(help="Drop only the replicas of this authority. Repeatable.", metavar="URI"),
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Copy everything from the source again.
+
+    What the source says about its own entities replaces all that is here of its authority, whatever
+    the epochs. Dropping also removes what a relay brought. Other catalogs that follow this node
+    are not told of it: reset their links, too.
+
+    Example: concord link reset hub --drop
+    """
+    on_node(url, lambda client: client.reset_link(id, drop=drop, authorities=authority or ()))
+    first = "drops its replicas and " if drop else ""
+    out.print(f"Link [bold]{cell(id)}[/] {first}copies everything again.")
+
+
+@app.command()
+def remove(
+    id: LinkId,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Drop the replicas that the link may bring first.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Stop following a catalog. The replicas that the link has brought stay, unless dropped.
 
     Example: concord link remove eu
     """
-    on_node(url, lambda client: client.remove_link(id))
-    out.print(f"Link [bold]{cell(id)}[/] is removed.")
+    on_node(url, lambda client: client.remove_link(id, drop=drop))
+    when = "as soon as its replicas are dropped" if drop else ""
+    out.print(f"Link [bold]{cell(id)}[/] is removed {when}".rstrip() + ".")

@@ -98,8 +98,10 @@ async def link_nodes(demo: Demo, sink: str) -> None:
         source = demo.federation[name].url
         await hub.add_link({"id": name, "source": source, "mode": "events"})
         demo.screen.done(f"hub follows {name}, woken by its events")
+    authorities = [demo.federation[name].url for name in REGIONS]
+    source = demo.federation["hub"].url
     await edge.add_link(
-        {"id": "hub", "source": demo.federation["hub"].url, "mode": "events", "authorities": ["*"]}
+        {"id": "hub", "source": source, "mode": "events", "authorities": authorities}
     )
     demo.screen.done("edge follows hub, which relays for eu and us")
     subscription = await hub.subscribe(

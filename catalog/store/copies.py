@@ -48,8 +48,33 @@ async def load_held(
 
 
 async def drop(connection: Connection, xids: Sequence[str]) -> None:
-    """Delete entities that can no longer be reached, without tombstones."""
+    """Delete entities without tombstones: their authorities have not deleted them, or say so yet.
+
+    Their descendants need to be among them.
+    """
     await connection.execute(_queries.drop, list(xids))
+
+
+async def page_groups(
+    connection: Connection, own: str, authorities: Sequence[str] | None, after: str, limit: int
+) -> list[Origin]:
+    """Read up to `limit` groups of authorities other than `own`; `None` stands for all."""
+    rows = await connection.fetch(_queries.groups, own, authorities, after, limit)
+    return [Origin(row["authority"], row["xid"]) for row in rows]
+
+
+async def page_deletions(
+    connection: Connection, own: str, authorities: Sequence[str] | None, after: Origin, limit: int
+) -> list[Origin]:
+    """Read the origins of up to `limit` tombstones of authorities other than `own`."""
+    rows = await connection.fetch(
+        _queries.deletions, own, authorities, after.authority, after.xid, limit
+    )
+    return [Origin(row["authority"], row["origin"]) for row in rows]
+
+
+async def forget_deletions(connection: Connection, origins: Iterable[Origin]) -> None:
+    await connection.execute(_queries.forget_deletions, *columns_of(origins))
 
 
 async def rehash_documents(connection: Connection, xids: Iterable[str]) -> dict[str, bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Literal
@@ -36,8 +36,8 @@ class LinkDefinition:
     """The definition of a link by an operator.
 
     `authorities` are the authorities of the entities that the link brings: empty stands for the
-    source's own, and `("*",)` for all. `scope` are the xids that it brings, each with everything
-    below it; empty stands for all.
+    one that the source is pinned to, and `("*",)` for all: the source is believed about each of
+    them. `scope` are the xids that it brings, each with everything below it; empty stands for all.
     """
 
     source: str
@@ -50,7 +50,10 @@ class LinkDefinition:
 class Link:
     """A link with the identity of its source, its state and its progress.
 
-    `cursor` is `None` until a complete copy was applied. `currentat` is when the link last
+    `authority` is the one that the source is pinned to, `None` before the first contact. The next
+    complete copy drops the replicas of `drops` first, and if the link `doubts`, it replaces the
+    copies of `authority` here whatever their epochs. A link that `ends` is deleted once they are
+    dropped. `cursor` is `None` until a complete copy was applied. `currentat` is when the link last
     had applied everything that its source had. `history` has the newest event first.
     """
 
@@ -69,6 +72,22 @@ class Link:
     error: str | None
     history: tuple[Mapping[str, str], ...]
     conflicts: int
+    doubts: bool
+    drops: tuple[str, ...]
+    ends: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The knowledge of this node about an authority that a source claims to be.
+
+    `rival` is the id of a link to another source that is pinned to it. It `is_shared` if another
+    link to the same source is, and `is_known` if entities here or definitions of links name it.
+    """
+
+    rival: str | None
+    is_shared: bool
+    is_known: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,25 +102,57 @@ class LinkConflict:
     at: datetime
 
 
-async def create(connection: Connection, id: str, definition: LinkDefinition) -> Link | None:
-    """Add a link; `None` if its id is taken."""
-    row = await connection.fetchrow(_queries.create, id, _text(definition))
+async def create(
+    connection: Connection, id: str, definition: LinkDefinition, authority: str | None = None
+) -> Link | None:
+    """Add a link; `None` if its id is taken.
+
+    Args:
+        authority: the one that the source is pinned to; `None` pins it at the first contact.
+    """
+    row = await connection.fetchrow(_queries.create, id, _text(definition), authority)
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
 
 
-async def replace(connection: Connection, id: str, definition: LinkDefinition) -> Link | None:
-    """Replace the definition of a link; `None` if there is no such link.
+async def replace(
+    connection: Connection, before: Link, definition: LinkDefinition, authority: str | None
+) -> Link | None:
+    """Replace the definition of a link and its pin; `None` if there is no such link.
 
     Unless its mode alone differs, the link begins with a complete copy again.
     """
-    before = await get(connection, id)
-    if before is None:
-        return None
-    leads_elsewhere = _flow(before.definition) != _flow(definition)
-    row = await connection.fetchrow(_queries.replace, id, _text(definition), leads_elsewhere)
+    leads_elsewhere = _flow(before.definition) != _flow(definition) or before.authority != authority
+    row = await connection.fetchrow(
+        _queries.replace, before.id, _text(definition), leads_elsewhere, authority
+    )
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
+
+
+async def restart(
+    connection: Connection,
+    before: Link,
+    *,
+    authority: str | None,
+    drops: Sequence[str] = (),
+    ends: bool = False,
+) -> Link | None:
+    """Let a link begin with a complete copy again; `None` if there is no such link.
+
+    Args:
+        authority: the one that its source is pinned to.
+        drops: the authorities whose replicas are dropped first; `*` stands for all.
+        ends: delete the link after that, instead.
+    """
+    row = await connection.fetchrow(_queries.restart, before.id, authority, list(drops), ends)
+    await connection.execute(_queries.announce, "")
+    return None if row is None else _link_from(row)
+
+
+async def note_dropped(connection: Connection, link: Link) -> None:
+    """Note that the replicas which a link was to drop are gone."""
+    await connection.execute(_queries.has_dropped, link.id, link.revision)
 
 
 async def delete(connection: Connection, id: str) -> Link | None:
@@ -131,6 +182,8 @@ async def meet(
 ) -> str | None:
     """Store the identity of the source, and return the cursor if it is of this instance.
 
+    At the first contact, the source is pinned to its authority.
+
     Args:
         base: the base of the URLs that the source gives out, if it names one.
 
@@ -147,8 +200,24 @@ async def meet(
 
 
 async def following(connection: Connection, authority: str) -> list[str]:
-    """Read the ids of the links whose sources have identified themselves as an authority."""
+    """Read the ids of the links whose sources are pinned to an authority."""
     return [row["id"] for row in await connection.fetch(_queries.following, authority)]
+
+
+async def pinned_to(
+    connection: Connection, authorities: Collection[str] | None
+) -> list[tuple[str, LinkDefinition]]:
+    """Read the authorities and definitions of links that are pinned to some; `None` is to any."""
+    wanted = None if authorities is None else list(authorities)
+    rows = await connection.fetch(_queries.pinned_to, wanted)
+    return [(row["authority"], _definition_from(row)) for row in rows]
+
+
+async def read_claim(connection: Connection, link: str, authority: str, source: str) -> Claim:
+    """Read what this node knows of an authority that the source of a link claims to be."""
+    row = await connection.fetchrow(_queries.claim, link, authority, source)
+    assert row is not None
+    return Claim(rival=row["rival"], is_shared=row["is_shared"], is_known=row["is_known"])
 
 
 async def authorities_at(connection: Connection, base: str) -> list[str]:
@@ -259,15 +328,23 @@ def _text(definition: LinkDefinition) -> str:
     return orjson.dumps(asdict(definition)).decode()
 
 
-def _link_from(row: Mapping[str, Any]) -> Link:
-    values = {field.name: row[field.name] for field in fields(Link)}
+def _definition_from(row: Mapping[str, Any]) -> LinkDefinition:
     given = orjson.loads(row["definition"])
-    definition = LinkDefinition(
+    return LinkDefinition(
         source=given["source"],
         mode=given["mode"],
         authorities=tuple(given["authorities"]),
         scope=tuple(given["scope"]),
     )
+
+
+def _link_from(row: Mapping[str, Any]) -> Link:
+    values = {field.name: row[field.name] for field in fields(Link)}
     return Link(
-        **values | {"definition": definition, "history": tuple(orjson.loads(row["history"]))}
+        **values
+        | {
+            "definition": _definition_from(row),
+            "history": tuple(orjson.loads(row["history"])),
+            "drops": tuple(row["drops"]),
+        }
     )

@@ -208,6 +208,12 @@ CREATE TABLE documents (
     body bytea NOT NULL
 );
 
+CREATE TABLE doubted_copies (
+    link text NOT NULL,
+    origin text NOT NULL COLLATE "C",
+    digest bytea NOT NULL
+);
+
 CREATE VIEW kept AS
  SELECT collection AS listing,
     (lower(id) COLLATE "C") AS listing_id,
@@ -259,6 +265,9 @@ CREATE TABLE links (
     error text,
     history jsonb DEFAULT '[]'::jsonb NOT NULL,
     base text COLLATE "C",
+    doubts boolean DEFAULT true NOT NULL,
+    drops text[] DEFAULT '{}'::text[] NOT NULL,
+    ends boolean DEFAULT false NOT NULL,
     CONSTRAINT links_state_check CHECK ((state = ANY (ARRAY['new'::text, 'copying'::text, 'behind'::text, 'current'::text, 'waiting'::text, 'refused'::text])))
 );
 
@@ -464,6 +473,9 @@ ALTER TABLE ONLY conflicts
 ALTER TABLE ONLY documents
     ADD CONSTRAINT documents_pkey PRIMARY KEY (xid);
 
+ALTER TABLE ONLY doubted_copies
+    ADD CONSTRAINT doubted_copies_pkey PRIMARY KEY (link, origin);
+
 ALTER TABLE ONLY entities
     ADD CONSTRAINT entities_pkey PRIMARY KEY (xid);
 
@@ -532,6 +544,9 @@ ALTER TABLE ONLY conflicts
 
 ALTER TABLE ONLY documents
     ADD CONSTRAINT documents_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON DELETE CASCADE;
+
+ALTER TABLE ONLY doubted_copies
+    ADD CONSTRAINT doubted_copies_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY set_members
     ADD CONSTRAINT set_members_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON DELETE CASCADE;

@@ -10,7 +10,7 @@ import pytest
 from catalog.model.entity import Entity
 from catalog.model.timestamps import parse_time
 from replication.apply import Batch, apply_batch
-from replication.decide import Policy
+from replication.provenance import Policy
 from tests.integration.conftest import SPEC, Node, assert_problem, start_node
 
 CHECKED = {"validateformat": True, "validatecompatibility": True}

@@ -11,7 +11,7 @@ import pytest
 
 from catalog.model.entity import Entity
 from replication.apply import Batch, apply_batch
-from replication.decide import Policy
+from replication.provenance import Policy
 from tests.integration.conftest import Node, assert_problem, start_node
 
 FILE = "/dirs/d/files/f"

@@ -17,8 +17,9 @@ from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import Incoming, why_invalid
-from replication.decide import Policy, Verdict
+from replication.decide import Verdict
 from replication.feedlines import read_line, write_copy
+from replication.provenance import Policy
 from tests.integration.conftest import Node
 from tests.integration.federation import digest_rows, execute, start_member
 
@@ -128,7 +129,7 @@ async def test_a_deleted_group_leaves_nothing_that_cannot_be_reached(member: Nod
         assert await connection.fetchval("SELECT count(*) FROM entities WHERE xid <> '/'") == 0
         assert await connection.fetchval("SELECT count(*) FROM documents") == 0
     late = await receive(member, version, end_of(version), end_of(resource))
-    assert sorted(finding.verdict for finding in late.findings) == ["applied", "applied", "deleted"]
+    assert sorted(finding.verdict for finding in late.findings) == ["ahead", "applied", "applied"]
     assert {deleted for _, deleted, _ in (await digest_rows(member)).values()} == {"true"}
 
 
@@ -196,7 +197,8 @@ async def test_a_conflict_leaves_when_its_origin_is_applied_after_all(member: No
 async def test_nothing_is_written_for_a_link_that_was_replaced(member: Node) -> None:
     async with member.database.transaction() as connection:
         link = await links.create(connection, "l", LinkDefinition(source="http://x"))
-        await links.replace(connection, "l", LinkDefinition(source="http://y"))
+        assert link is not None
+        await links.replace(connection, link, LinkDefinition(source="http://y"), None)
     with pytest.raises(LinkReplaced):
         await receive(member, entity("/messagegroups/g"), link=link, cursor="c")
     assert await digest_rows(member) == {}

@@ -28,6 +28,7 @@ class FakeNode:
     url: str = ""
     imported: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
+    changed_links: list[tuple[str, Any]] = field(default_factory=list)
     subscriptions: list[dict[str, Any]] = field(default_factory=list)
     models: list[Any] = field(default_factory=list)
     replicas: dict[str, str] = field(default_factory=dict)
@@ -86,6 +87,11 @@ class FakeNode:
         found = {} if "force" in request.query else {"found": FOUND}
         return web.json_response({**self.links[-1], **found}, status=201)
 
+    async def change_link(self, request: web.Request) -> web.Response:
+        body = await request.json() if request.can_read_body else None
+        self.changed_links.append((f"{request.method} {request.path_qs}", body))
+        return web.json_response({"id": "eu", "authority": (body or {}).get("authority")})
+
     async def add_subscription(self, request: web.Request) -> web.Response:
         self.subscriptions.append({"id": "s1", **await request.json()})
         return web.json_response(self.subscriptions[-1], status=201)
@@ -116,6 +122,8 @@ def node() -> Iterator[FakeNode]:
                 web.get("/export", _always(EXPORT)),
                 web.get("/replication/links", fake.list_links),
                 web.post("/replication/links", fake.add_link),
+                web.post("/replication/links/eu/{action}", fake.change_link),
+                web.delete("/replication/links/eu", fake.change_link),
                 web.post("/subscriptions", fake.add_subscription),
             ]
         )
@@ -449,6 +457,28 @@ def test_a_link_relays_for_all_authorities_if_asked(concord, node) -> None:
     [link] = node.links
     assert link["authorities"] == ["*"]
     assert (link["id"], link["source"], link["mode"]) == ("hub", "http://hub", "events")
+
+
+def test_a_link_is_pinned_to_the_authority_that_is_named(concord, node) -> None:
+    assert concord("link", "add", "http://hub", "--pin", "urn:hub").exit_code == 0
+    assert (node.links[0]["authority"], node.links[0]["authorities"]) == ("urn:hub", [])
+    assert "pinned to urn:other" in concord("link", "pin", "eu", "urn:other").stdout
+    assert node.changed_links == [("POST /replication/links/eu/pin", {"authority": "urn:other"})]
+
+
+def test_a_link_is_reset_and_removed_with_its_replicas_or_without(concord, node) -> None:
+    for options in ((), ("--drop",), ("--drop", "--authority", "urn:a")):
+        assert concord("link", "reset", "eu", *options).exit_code == 0
+    for options in ((), ("--drop",)):
+        assert concord("link", "remove", "eu", *options).exit_code == 0
+    reset, removed = "POST /replication/links/eu/reset", "DELETE /replication/links/eu"
+    assert node.changed_links == [
+        (reset, {"drop": False, "authorities": []}),
+        (reset, {"drop": True, "authorities": []}),
+        (reset, {"drop": True, "authorities": ["urn:a"]}),
+        (removed, None),
+        (f"{removed}?drop=", None),
+    ]
 
 
 def test_links_are_listed_as_json_for_scripts(concord, node) -> None:

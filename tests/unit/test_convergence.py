@@ -19,7 +19,7 @@ from catalog.model.modelsource import default_model
 from catalog.model.xid import Kind, Xid, depth
 from replication.batch import changes_of, decide_batch
 from replication.copychecks import check_copies
-from replication.decide import Copy, Policy
+from replication.provenance import Copy, CopyFilter, Policy
 
 MODEL = default_model()
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
@@ -163,10 +163,12 @@ class Federation:
 
     def policy(self, target: int, source: int, relay: bool) -> Policy:
         sender = self.nodes[source].authority
+        direct = [self.nodes[each].authority for mine, each, _ in self.links if mine == target]
         return Policy(
             own=self.nodes[target].authority,
             sender=sender,
             authorities=None if relay else frozenset({sender}),
+            direct=tuple(CopyFilter(authorities=frozenset({each})) for each in direct),
         )
 
     def write(self, number: int, place: str, text: str) -> None:
@@ -291,6 +293,42 @@ def assert_agreement(federation: Federation) -> None:
             if origin == number:
                 live = nodes[target].entities.values()
                 assert not mine & {e.xid for e in live if e.authority == node.authority}
+
+
+@given(
+    forgeries=st.lists(
+        st.tuples(places, st.integers(1, 2**40), st.booleans(), st.sampled_from([1, 2])),
+        min_size=1,
+        max_size=8,
+    ),
+    later=st.lists(steps, max_size=20),
+)
+def test_no_relay_makes_a_node_disagree_with_an_authority_that_it_follows_itself(
+    forgeries: list[tuple[str, int, bool, int]], later: list[tuple[Any, ...]]
+) -> None:
+    """In a mesh, node 0 is what is forged, and 3 is the forger, whom all others follow."""
+    federation = Federation("mesh")
+    federation.write(0, "/messagegroups/g{}/messages/m", "true")
+    federation.drain()
+    victim = federation.nodes[0]
+    for place, epoch, is_deleted, target in forgeries:
+        xid = place.format(0)
+        copy: Copy = victim._sealed(xid, Xid.parse(xid).kind, epoch, "forged", BEGIN)
+        if is_deleted:
+            copy = Tombstone(
+                xid=xid,
+                kind=copy.kind,
+                authority=victim.authority,
+                origin=xid,
+                epoch=epoch,
+                deletedat=BEGIN,
+            )
+        federation.nodes[target].receive([copy], federation.policy(target, 3, True))
+    for name, *arguments in later:
+        getattr(federation, name)(*arguments)
+    federation.drain()
+    assert_agreement(federation)
+    assert federation.drain() == 0
 
 
 def test_a_ring_settles_in_one_pass() -> None:

@@ -15,7 +15,8 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
 from replication.batch import changes_of, decide_batch, raised_registry
 from replication.copychecks import MalformedCopy, check_copies
-from replication.decide import Copy, LocalState, Policy, Verdict, decide
+from replication.decide import LocalState, Verdict, decide
+from replication.provenance import MOST_LEAP, Copy, CopyFilter, Policy
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OURS, THEIRS, OTHERS = "urn:ours", "urn:theirs", "urn:others"
@@ -39,7 +40,7 @@ def group(
             **({} if kind == "group" else META),
         },
         createdat=NOW,
-        modifiedat=NOW + timedelta(seconds=epoch),
+        modifiedat=NOW + timedelta(seconds=epoch % 2**30),
     ).sealed()
 
 
@@ -54,7 +55,7 @@ def end_of(entity: Entity, epoch: int | None = None) -> Tombstone:
     )
 
 
-epochs = st.integers(0, 4)
+epochs = st.integers(0, 4) | st.integers(MOST_LEAP - 1, MOST_LEAP + 4)
 texts = st.sampled_from(["", "a", "b"])
 authorities = st.sampled_from([OURS, THEIRS, OTHERS])
 
@@ -74,6 +75,14 @@ policies = st.builds(
     sender=authorities,
     authorities=st.none() | st.frozensets(authorities),
     scope=st.sampled_from([(), ("/messagegroups/g",), ("/endpoints",), ("/messagegroups/g/x",)]),
+    direct=st.sampled_from(
+        [
+            (),
+            (CopyFilter(authorities=frozenset({OTHERS})),),
+            (CopyFilter(authorities=frozenset({THEIRS}), scope=("/endpoints",)),),
+            (CopyFilter(authorities=frozenset({THEIRS}), scope=("/messagegroups/g",)),),
+        ]
+    ),
     is_trusted=st.booleans(),
     is_recovering=st.booleans(),
 )
@@ -93,7 +102,10 @@ def situations(draw: st.DrawFn) -> tuple[LocalState, Copy, Policy]:
         held = end_of(same, draw(epochs)) if draw(st.booleans()) else same
     occupant = draw(st.none() | st.just(group(1, authority="urn:squatter")))
     parent = draw(st.none() | st.builds(group, st.just(1), authority=authorities))
-    return LocalState(held=held, occupant=occupant, parent=parent), incoming, draw(policies)
+    policy = draw(policies)
+    if held is not None and draw(st.booleans()):
+        policy = replace(policy, overruled=frozenset({held.digest}))
+    return LocalState(held=held, occupant=occupant, parent=parent), incoming, policy
 
 
 def oracle(place: LocalState, incoming: Copy, policy: Policy) -> str:
@@ -106,24 +118,36 @@ def oracle(place: LocalState, incoming: Copy, policy: Policy) -> str:
     paths = [p.split("/") for p in policy.scope]
     steps = incoming.xid.split("/")
     near = not paths or any(all(a == b for a, b in zip(p, steps, strict=False)) for p in paths)
-    word = policy.is_trusted or policy.sender == incoming.authority
+    itself = policy.sender == incoming.authority
+    word = policy.is_trusted or itself
+    spoken_for = any(
+        incoming.authority in one.authorities and (not one.scope or "/messagegroups/g" in one.scope)
+        for one in policy.direct
+        if one.authorities is not None
+    )
+    final = itself and mine is not None and mine.digest in policy.overruled
+    leaps = n - max(m, 0) > 2**32 and not (itself and policy.is_trusted)
     is_child = incoming.kind != "group"
     parent = place.parent
     table: list[tuple[bool, str]] = [
         (incoming.authority == OURS and not policy.is_recovering, "own"),
         (not wanted or not near, "refused"),
+        (spoken_for and not itself, "refused"),
+        (incoming.digest == b"\0" * 32, "invalid"),
+        (leaps, "leapt"),
         (ends and m < n, "applied"),
-        (ends and m > n, "stale"),
-        (ends and dead, "current"),
+        (ends and dead and n == m, "current"),
+        (ends and final, "applied"),
+        (ends and m > n, "ahead" if itself else "stale"),
         (ends and word, "applied"),
         (ends, "diverged"),
-        (incoming.digest == b"\0" * 32, "invalid"),
         (lives and alive and n > m, "applied"),
-        (lives and alive and n < m, "stale"),
         (lives and alive and mine is not None and mine.digest == incoming.digest, "current"),
+        (lives and alive and final, "applied"),
+        (lives and alive and n < m, "ahead" if itself else "stale"),
         (lives and alive and word, "applied"),
         (lives and alive, "diverged"),
-        (lives and dead and n <= m, "deleted"),
+        (lives and dead and n <= m and not final, "ahead" if itself else "deleted"),
         (place.occupant is not None, "collided"),
         (is_child and parent is None, "invalid"),
         (is_child and parent is not None and parent.authority != incoming.authority, "collided"),
@@ -144,13 +168,13 @@ def test_every_situation_gets_the_verdict_of_the_table(
     [
         (None, group(1), "applied"),
         (end_of(group(3)), group(5), "applied"),
-        (end_of(group(3)), group(4), "deleted"),
+        (end_of(group(3)), group(4), "ahead"),
         (group(1), group(2), "applied"),
-        (group(2), group(1), "stale"),
+        (group(2), group(1), "ahead"),
         (group(1), group(1), "current"),
         (group(1), group(1, text="x"), "applied"),
         (group(3), end_of(group(3)), "applied"),
-        (group(5), end_of(group(3)), "stale"),
+        (group(5), end_of(group(3)), "ahead"),
         (None, end_of(group(3)), "applied"),
         (end_of(group(3)), end_of(group(3)), "current"),
         (None, group(1, authority=OURS), "own"),
@@ -165,6 +189,47 @@ def test_a_divergence_that_a_relay_brings_is_kept_out_and_reported() -> None:
     assert decide(LocalState(held=group(1)), group(1, text="x"), relay) is Verdict.DIVERGED
     repair = replace(relay, is_trusted=True)
     assert decide(LocalState(held=group(1)), group(1, text="x"), repair) is Verdict.APPLY
+
+
+@pytest.mark.parametrize("held", [group(5), end_of(group(4))])
+@pytest.mark.parametrize("incoming", [group(2), end_of(group(1))])
+def test_a_relay_is_told_that_a_later_copy_is_here_and_an_authority_that_its_own_is_behind(
+    held: Copy, incoming: Copy
+) -> None:
+    """An older copy by a relay is usual; one by its authority means that something is wrong."""
+    relay = replace(ANYBODY, sender=OTHERS)
+    place = LocalState(held=held)
+    assert decide(place, incoming, relay) in (Verdict.STALE, Verdict.DELETED)
+    assert decide(place, incoming, ANYBODY) is Verdict.AHEAD
+    overruling = replace(ANYBODY, overruled=frozenset({held.digest}))
+    assert decide(place, incoming, overruling) is Verdict.APPLY
+    assert decide(place, incoming, replace(overruling, sender=OTHERS)) is not Verdict.APPLY
+
+
+@pytest.mark.parametrize("held", [None, group(7), end_of(group(6))])
+@pytest.mark.parametrize("leap", [MOST_LEAP, MOST_LEAP + 1, 2**53 - 1])
+def test_an_epoch_that_leaps_is_kept_out_unless_the_authority_repairs(
+    held: Copy | None, leap: int
+) -> None:
+    here = 0 if held is None else held.epoch
+    far = min(here + leap, 2**53 - 1)
+    for incoming in (group(far), end_of(group(0), far)):
+        wanted = Verdict.APPLY if leap == MOST_LEAP else Verdict.LEAPT
+        assert decide(LocalState(held=held), incoming, ANYBODY) is wanted
+        repair = replace(ANYBODY, is_trusted=True)
+        assert decide(LocalState(held=held), incoming, repair) is Verdict.APPLY
+        by_relay = replace(repair, sender=OTHERS)
+        assert decide(LocalState(held=held), incoming, by_relay) is wanted
+
+
+def test_relays_bring_nothing_of_an_authority_whose_own_source_is_followed() -> None:
+    direct = CopyFilter(authorities=frozenset({THEIRS}), scope=("/messagegroups/g",))
+    relay = replace(ANYBODY, sender=OTHERS, direct=(direct,))
+    assert decide(LocalState(), group(1), relay) is Verdict.REFUSED
+    assert decide(LocalState(), end_of(group(1)), relay) is Verdict.REFUSED
+    assert decide(LocalState(), group(1), replace(relay, sender=THEIRS)) is Verdict.APPLY
+    assert decide(LocalState(), group(1, id="beyond"), relay) is Verdict.APPLY
+    assert decide(LocalState(), group(1, authority=OTHERS), relay) is Verdict.APPLY
 
 
 class Store:

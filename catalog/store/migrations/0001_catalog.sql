@@ -426,7 +426,10 @@ CREATE TABLE subscriptions (
 -- Links
 
 -- `cursor` is the position after which to continue in the log of `instance`. `base` is the base
--- of the URLs that the source gives out. No revision is used twice, so a link that was removed
+-- of the URLs that the source gives out. `authority` is the one that the source is pinned to: it
+-- speaks for no other. `doubts` says that the next complete copy begins by doubting the copies of
+-- that authority here; `drops` are the authorities whose replicas are dropped before, `*` all; a
+-- link that `ends` is deleted once they are. No revision is used twice, so a link that was removed
 -- and added again has another one.
 CREATE TABLE links (
     id text PRIMARY KEY,
@@ -444,7 +447,20 @@ CREATE TABLE links (
     currentat timestamptz,
     error text,
     history jsonb NOT NULL DEFAULT '[]',
-    base text COLLATE "C"
+    base text COLLATE "C",
+    doubts boolean NOT NULL DEFAULT true,
+    drops text[] NOT NULL DEFAULT '{}',
+    ends boolean NOT NULL DEFAULT false
+);
+
+-- The copies of an authority that were here when a link began to copy everything from the
+-- authority itself: relays may have forged them. The authority's own copies replace them whatever
+-- their epochs. A row is deleted when its origin comes; what is left at the end is dropped.
+CREATE TABLE doubted_copies (
+    link text NOT NULL REFERENCES links (id) ON DELETE CASCADE,
+    origin text COLLATE "C" NOT NULL,
+    digest bytea NOT NULL,
+    PRIMARY KEY (link, origin)
 );
 
 -- The entities that a link could not apply, and why. A row is deleted when its entity is

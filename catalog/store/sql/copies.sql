@@ -18,8 +18,27 @@ UNION ALL
 SELECT e.* FROM unnest($3::text[], $4::text[]) AS wanted (authority, origin)
 JOIN entities e ON e.authority = wanted.authority AND e.origin = wanted.origin
 
+-- name: groups
+-- Groups of authorities (null stands for all) but one, in the order of their xids.
+SELECT xid, authority FROM entities
+WHERE kind = 'group' AND authority <> $1 AND ($2::text[] IS NULL OR authority = ANY ($2))
+    AND xid > $3
+ORDER BY xid LIMIT $4
+
+-- name: deletions
+-- Tombstones of authorities (null stands for all) but one, in the order of their origins.
+SELECT authority, origin FROM tombstones
+WHERE authority <> $1 AND ($2::text[] IS NULL OR authority = ANY ($2))
+    AND (authority, origin) > ($3, $4)
+ORDER BY authority, origin LIMIT $5
+
+-- name: forget_deletions
+-- Delete the tombstones of these origins.
+DELETE FROM tombstones t USING unnest($1::text[], $2::text[]) AS o (authority, origin)
+WHERE t.authority = o.authority AND t.origin = o.origin
+
 -- name: drop
--- Delete the entities below a deleted one; their tombstones come in the feed.
+-- Delete entities without tombstones.
 DELETE FROM entities WHERE xid = ANY ($1::text[])
 
 -- name: rehash_documents

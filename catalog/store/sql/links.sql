@@ -1,6 +1,6 @@
 -- name: create
 -- Add a link, unless its id is taken.
-INSERT INTO links (id, definition) VALUES ($1, $2::jsonb)
+INSERT INTO links (id, definition, authority) VALUES ($1, $2::jsonb, $3)
 ON CONFLICT DO NOTHING
 RETURNING *, 0 AS conflicts
 
@@ -9,17 +9,42 @@ RETURNING *, 0 AS conflicts
 UPDATE links SET
     definition = $2::jsonb,
     revision = nextval(pg_get_serial_sequence('links', 'revision')),
+    authority = $4,
     instance = CASE WHEN $3 THEN NULL ELSE instance END,
-    authority = CASE WHEN $3 THEN NULL ELSE authority END,
     base = CASE WHEN $3 THEN NULL ELSE base END,
     cursor = CASE WHEN $3 THEN NULL ELSE cursor END,
     currentat = CASE WHEN $3 THEN NULL ELSE currentat END,
+    doubts = doubts OR $3,
     subscription = NULL,
     state = CASE WHEN $3 OR cursor IS NULL THEN 'new' ELSE 'behind' END,
     failures = 0,
     error = NULL
 WHERE id = $1
 RETURNING *, 0 AS conflicts
+
+-- name: restart
+-- Let a link begin with a complete copy again, after it dropped the replicas of authorities.
+WITH forgotten AS (DELETE FROM conflicts WHERE link = $1)
+UPDATE links SET
+    revision = nextval(pg_get_serial_sequence('links', 'revision')),
+    authority = $2,
+    drops = $3,
+    ends = $4,
+    doubts = true,
+    instance = NULL,
+    base = NULL,
+    cursor = NULL,
+    currentat = NULL,
+    subscription = NULL,
+    state = 'new',
+    failures = 0,
+    error = NULL
+WHERE id = $1
+RETURNING *, 0 AS conflicts
+
+-- name: has_dropped
+-- Note that the replicas were dropped.
+UPDATE links SET drops = '{}' WHERE id = $1 AND revision = $2
 
 -- name: delete
 -- Delete a link; the entities that it brought stay.
@@ -44,14 +69,34 @@ SELECT id, revision FROM links
 UPDATE links SET
     cursor = CASE WHEN instance = $3 THEN cursor END,
     instance = $3,
-    authority = $4,
+    authority = coalesce(authority, $4),
     base = $5
 WHERE id = $1 AND revision = $2
 RETURNING cursor
 
 -- name: following
--- The links whose sources have identified themselves as an authority.
+-- The links whose sources are pinned to an authority.
 SELECT id FROM links WHERE authority = $1 ORDER BY id
+
+-- name: pinned_to
+-- The definitions of the links whose sources are pinned to authorities (null stands for any).
+SELECT authority, definition FROM links
+WHERE authority IS NOT NULL AND ($1::text[] IS NULL OR authority = ANY ($1))
+
+-- name: claim
+-- The link to another source that is pinned to an authority; whether another link to the same
+-- source is; whether entities or definitions of links here are of it.
+SELECT (
+        SELECT min(id) FROM links
+        WHERE authority = $2 AND definition ->> 'source' <> $3 AND id <> $1
+    ) AS rival,
+    EXISTS (
+        SELECT FROM links WHERE authority = $2 AND definition ->> 'source' = $3 AND id <> $1
+    ) AS is_shared,
+    EXISTS (SELECT FROM entities WHERE authority = $2)
+        OR EXISTS (SELECT FROM tombstones WHERE authority = $2)
+        OR EXISTS (SELECT FROM links WHERE id <> $1 AND definition -> 'authorities' ? $2)
+    AS is_known
 
 -- name: authorities_at
 -- The authorities at a base URL: those of links that lead there, or else the only source that

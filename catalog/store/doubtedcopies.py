@@ -1,0 +1,64 @@
+"""Stores the copies that a link doubts until their authority itself has told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from catalog.store.database import Connection
+from catalog.store.links import Link, LinkReplaced
+from catalog.store.queries import Queries
+
+_queries = Queries("doubtedcopies")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtedCopy:
+    """A copy that its authority has not told of; `is_live` if its entity is still as it was."""
+
+    origin: str
+    is_live: bool
+
+
+async def doubt(
+    connection: Connection, link: Link, authority: str | None, scope: Sequence[str]
+) -> None:
+    """Doubt all copies of an authority here that are in a scope; those of `None` are none.
+
+    Raises:
+        LinkReplaced: there is no link of this revision.
+    """
+    await connection.execute(_queries.clear, link.id)
+    found = await connection.fetchval(
+        _queries.doubt, link.id, link.revision, authority, list(scope)
+    )
+    if found is None:
+        raise LinkReplaced(link.id)
+
+
+async def digests_among(
+    connection: Connection, link: str, origins: Collection[str]
+) -> frozenset[bytes]:
+    """Read the digests of the doubted copies of these origins."""
+    rows = await connection.fetch(_queries.among, link, list(origins))
+    return frozenset(row["digest"] for row in rows)
+
+
+async def settle(connection: Connection, link: str, origins: Collection[str]) -> None:
+    """Forget doubted copies, since their authority has told of them or they are dropped."""
+    await connection.execute(_queries.settle, link, list(origins))
+
+
+async def read_left(
+    connection: Connection, link: str, authority: str, limit: int
+) -> list[DoubtedCopy]:
+    """Read up to `limit` doubted copies, ancestors first."""
+    rows = await connection.fetch(_queries.left, link, authority, limit)
+    return [DoubtedCopy(origin=row["origin"], is_live=row["is_live"]) for row in rows]
+
+
+async def forget_deletions(
+    connection: Connection, link: str, authority: str, origins: Collection[str]
+) -> None:
+    """Delete the doubted tombstones of these origins."""
+    await connection.execute(_queries.forget_deletions, link, authority, list(origins))

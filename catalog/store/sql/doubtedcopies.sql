@@ -1,0 +1,42 @@
+-- name: doubt
+-- The copies of an authority here, in a scope; none of an earlier beginning of the link.
+WITH link AS (
+    UPDATE links SET doubts = false WHERE id = $1 AND revision = $2 RETURNING id
+), held AS (
+    SELECT origin, digest FROM entities WHERE authority = $3 AND kind <> 'registry'
+    UNION ALL
+    SELECT origin, digest FROM tombstones WHERE authority = $3
+), doubted AS (
+    INSERT INTO doubted_copies
+    SELECT link.id, held.origin, held.digest FROM link, held
+    WHERE cardinality($4::text[]) = 0 OR EXISTS (
+        SELECT FROM unnest($4::text[]) AS path
+        WHERE held.origin = path OR starts_with(held.origin, path || '/')
+            OR starts_with(path, held.origin || '/'))
+)
+SELECT id FROM link
+
+-- name: clear
+-- Forget the copies that a link doubted.
+DELETE FROM doubted_copies WHERE link = $1
+
+-- name: among
+-- The digests of the doubted copies among origins.
+SELECT digest FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[])
+
+-- name: settle
+-- The authority has told of these origins.
+DELETE FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[])
+
+-- name: left
+-- Doubted origins, ancestors first, and whether an entity is still as it was.
+SELECT d.origin, e.xid IS NOT NULL AS is_live
+FROM doubted_copies d
+LEFT JOIN entities e ON e.authority = $2 AND e.origin = d.origin AND e.digest = d.digest
+WHERE d.link = $1 ORDER BY d.origin LIMIT $3
+
+-- name: forget_deletions
+-- The tombstones among doubted copies, where they are still as they were.
+DELETE FROM tombstones t USING doubted_copies d
+WHERE d.link = $1 AND d.origin = ANY ($3::text[])
+    AND t.authority = $2 AND t.origin = d.origin AND t.digest = d.digest

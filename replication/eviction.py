@@ -1,0 +1,184 @@
+"""Drops replicas without telling that their authorities deleted them, which they did not.
+
+Local subscribers are told, since the entities are gone here. The feed shows the present state of
+an origin, and of a dropped one there is none: catalogs that follow this node keep their copies.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from catalog.context import Context
+from catalog.model.change import Change
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.schema import Model
+from catalog.model.xid import Xid
+from catalog.store import copies as stored_copies
+from catalog.store import doubtedcopies
+from catalog.store import entities as store
+from catalog.store.database import Connection
+from catalog.store.links import RELAY, Link
+from catalog.store.locks import Touched, lock_and_load
+from catalog.store.writes import Write, write
+from replication.batch import BatchDecision, changes_of, raised_registry
+from replication.pinning import policy_of, policy_within
+from replication.provenance import Policy, may_bring
+from replication.pull import Flow
+
+_GROUPS_AT_ONCE = 50
+_ORIGINS_AT_ONCE = 1000
+
+
+async def evict(context: Context, link: Link) -> int:
+    """Drop the replicas of `link.drops` that the link may bring, and forget what was deleted.
+
+    Groups are dropped whole, even if only a part is in the link's scope.
+
+    Returns:
+        the number of entities that were dropped.
+    """
+    own = context.database.node.authority
+    named = None if link.drops == RELAY else link.drops
+    policy = policy_of(link.definition, own=own, source=link.authority or "")
+    async with context.database.pool.acquire(timeout=30) as connection:
+        policy = await policy_within(connection, policy, named)
+    number = await _evict_groups(context, policy, named)
+    await _forget_deletions(context, policy, named)
+    return number
+
+
+async def doubt_copies(flow: Flow) -> None:
+    """Doubt the copies here that the source of a link controls, before it is copied completely.
+
+    Its own copies replace them whatever their epochs, as relays may have forged them.
+    """
+    link, policy = flow.link, flow.policy
+    is_brought = policy.authorities is None or policy.sender in policy.authorities
+    database = flow.context.database
+    async with database.transaction() as connection:
+        # Batches of relays that were decided before the link was pinned end before this.
+        await lock_and_load(connection, Touched(catalog_exclusive=True))
+    async with database.transaction() as connection:
+        await doubtedcopies.doubt(
+            connection, link, policy.sender if is_brought else None, policy.scope
+        )
+
+
+async def drop_doubted(context: Context, link: Link, authority: str) -> int:
+    """Drop the copies of an authority that it does not have itself, as its complete copy says.
+
+    Returns:
+        the number of entities that were dropped.
+    """
+    number = 0
+    while True:
+        async with context.database.transaction() as connection:
+            locked = await lock_and_load(connection, Touched(catalog_exclusive=True))
+            left = await doubtedcopies.read_left(connection, link.id, authority, _ORIGINS_AT_ONCE)
+            if not left:
+                return number
+            origins = [copy.origin for copy in left]
+            roots = [copy.origin for copy in left if copy.is_live]
+            before = await _load(connection, roots, locked.entities)
+            changes = await _drop(connection, roots, before, context.configuration.model)
+            await doubtedcopies.forget_deletions(connection, link.id, authority, origins)
+            await doubtedcopies.settle(connection, link.id, origins)
+        number += _announce(context, changes)
+
+
+async def _evict_groups(context: Context, policy: Policy, named: Sequence[str] | None) -> int:
+    number, after = 0, ""
+    while True:
+        async with context.database.transaction() as connection:
+            groups = await stored_copies.page_groups(
+                connection, policy.own, named, after, _GROUPS_AT_ONCE
+            )
+            if not groups:
+                return number
+            after = groups[-1].xid
+            roots = [group.xid for group in groups if may_bring(group, policy)]
+            touched = Touched(
+                groups=frozenset(roots), groups_exclusive=True, registry_exclusive=True
+            )
+            locked = await lock_and_load(connection, touched)
+            before = await _load(connection, roots, locked.entities)
+            changes = await _drop(connection, roots, before, context.configuration.model)
+        number += _announce(context, changes)
+
+
+async def _forget_deletions(context: Context, policy: Policy, named: Sequence[str] | None) -> None:
+    """Forget deletions, which would keep out the later copies of their authorities."""
+    after = Origin("", "")
+    while True:
+        async with context.database.transaction() as connection:
+            deletions = await stored_copies.page_deletions(
+                connection, policy.own, named, after, _ORIGINS_AT_ONCE
+            )
+            if not deletions:
+                return
+            after = deletions[-1]
+            brought = [origin for origin in deletions if may_bring(origin, policy)]
+            await stored_copies.forget_deletions(connection, brought)
+
+
+async def _load(
+    connection: Connection, roots: Sequence[str], locked: Mapping[str, Entity]
+) -> dict[str, Entity]:
+    """The entities at and below these paths, with those above, which change with them."""
+    below = await store.load_subtrees(connection, roots)
+    ancestors = {str(Xid.parse(xid).parent) for xid in roots} - {"/"}
+    above = await store.load(connection, ancestors)
+    return {"/": locked["/"], **above} | {entity.xid: entity for entity in below}
+
+
+async def _drop(
+    connection: Connection, roots: Sequence[str], before: Mapping[str, Entity], model: Model
+) -> Sequence[Change]:
+    now, dropped = datetime.now(UTC), frozenset(roots)
+    gone = [entity for entity in before.values() if _is_within(entity.xid, dropped)]
+    if not gone:
+        return []
+    decision = BatchDecision(findings=[], deleted=[_end_of(entity, now) for entity in gone])
+    registry = raised_registry(before["/"], decision, before, now)
+    changes = [
+        replace(change, digest=before[change.xid].digest) if change.action == "deleted" else change
+        for change in changes_of(decision, before, registry, model)
+    ]
+    await stored_copies.drop(connection, [entity.xid for entity in gone])
+    await write(
+        connection,
+        Write(
+            interaction=uuid.uuid4().hex,
+            at=now,
+            entities=[registry] if registry else [],
+            changes=changes,
+        ),
+    )
+    return changes
+
+
+def _is_within(xid: str, roots: frozenset[str]) -> bool:
+    """Whether `xid` is one of these paths or below one."""
+    steps = xid.split("/")
+    return any("/".join(steps[:end]) in roots for end in (3, 5, 7))
+
+
+def _end_of(entity: Entity, now: datetime) -> Tombstone:
+    """The end of a replica here. Its epoch is not raised: that is its authority's to do."""
+    return Tombstone(
+        xid=entity.xid,
+        kind=entity.kind,
+        authority=entity.authority,
+        origin=entity.origin,
+        epoch=entity.epoch,
+        deletedat=now,
+    )
+
+
+def _announce(context: Context, changes: Sequence[Change]) -> int:
+    if changes:
+        context.database.signal.set(changes)
+    return sum(change.action == "deleted" for change in changes)

@@ -1,0 +1,103 @@
+"""Decides whether the sender of a copy may speak for the copy's authority.
+
+Every copy passes `may_bring` on its way in. What an authority has signed belongs there, too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from catalog.model.entity import Entity, Origin, Tombstone
+
+Copy = Entity | Tombstone
+
+MOST_LEAP = 2**32
+"""The most by which an epoch may be above the one here; nothing here counts as 0."""
+_AUTHORITY = re.compile(r"(?=.{3,1024}\Z)[A-Za-z][A-Za-z0-9+.-]*:[!-~]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyFilter:
+    """The copies that are admitted.
+
+    Args:
+        authorities: those whose entities are admitted; `None` admits all.
+        scope: xids that are admitted with all below and above them; an empty one admits all.
+    """
+
+    authorities: frozenset[str] | None = None
+    scope: tuple[str, ...] = ()
+
+    def admits(self, copy: Copy | Origin) -> bool:
+        by_authority = self.authorities is None or copy.authority in self.authorities
+        return by_authority and is_in_scope(copy.xid, self.scope)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy(CopyFilter):
+    """The copies that a node admits, and those that win over the ones that it holds.
+
+    Args:
+        own: the authority of this node.
+        sender: the authority that the sending catalog is pinned to; at equal epochs, its copies
+            of its own entities win.
+        direct: the copies that come from their authorities themselves, by links of this node:
+            no relay may bring them.
+        overruled: the digests of copies here that the sender's word about its own entities
+            replaces whatever their epochs; the empty digest is that of damaged ones.
+        is_trusted: at equal epochs, all copies of the sender win (a repair).
+        is_recovering: this node takes its own entities back from its peers.
+    """
+
+    own: str
+    sender: str = ""
+    direct: tuple[CopyFilter, ...] = ()
+    overruled: frozenset[bytes] = frozenset()
+    is_trusted: bool = False
+    is_recovering: bool = False
+
+    def is_own_word(self, copy: Copy | Origin) -> bool:
+        """Whether the sender is the authority of the copy."""
+        return copy.authority == self.sender
+
+    def has_precedence(self, copy: Copy) -> bool:
+        """Whether the copy wins at equal epochs."""
+        return self.is_trusted or self.is_own_word(copy)
+
+    def overrules(self, held: Copy, incoming: Copy) -> bool:
+        """Whether the incoming copy wins at any epoch."""
+        return self.is_own_word(incoming) and held.digest in self.overruled
+
+
+def is_authority(text: object) -> bool:
+    """Whether a text may be an authority, which operators read and copy, and requests carry."""
+    return isinstance(text, str) and _AUTHORITY.fullmatch(text) is not None
+
+
+def is_in_scope(xid: str, scope: tuple[str, ...]) -> bool:
+    """Whether `xid` is at, below or above one of these paths, or there are none.
+
+    Above, since the ancestors of a replica come with it.
+    """
+    return not scope or any(
+        xid == path or xid.startswith(path + "/") or path.startswith(xid + "/") for path in scope
+    )
+
+
+def may_bring(copy: Copy | Origin, policy: Policy) -> bool:
+    """Whether a policy admits a copy, and no source speaks for the copy's authority directly."""
+    if not policy.admits(copy):
+        return False
+    return policy.is_own_word(copy) or not any(each.admits(copy) for each in policy.direct)
+
+
+def is_leap(held: Copy | None, incoming: Copy, policy: Policy) -> bool:
+    """Whether an epoch is too far above the one here to have grown by writes.
+
+    A forged epoch would keep out all that the authority writes later. In a repair, the authority
+    itself is believed.
+    """
+    if policy.is_trusted and policy.is_own_word(incoming):
+        return False
+    return incoming.epoch > (0 if held is None else held.epoch) + MOST_LEAP

@@ -1,0 +1,104 @@
+"""A catalog that offers replication and says whatever a test wants it to."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from catalog.model.digest import DIGEST_VERSION
+from catalog.model.entity import Entity, Tombstone
+from catalog.model.xid import Xid
+from replication.feedlines import MEDIA_TYPE, write_copy, write_end
+from replication.provenance import Copy
+
+GREATEST = 2**53 - 1
+"""The epoch that no client of an authority ever gets above."""
+_NOW = datetime(2030, 1, 1, tzinfo=UTC)
+_NEEDED: dict[str, dict[str, Any]] = {
+    "group": {},
+    "resource": {"defaultversionid": "1", "defaultversionsticky": False},
+    "version": {"ancestorid": "1"},
+}
+
+
+@dataclass(slots=True)
+class HostileSource:
+    """A source at `url` that claims an authority, and has `copies`, the oldest first.
+
+    Its cursors are positions in `copies`.
+    """
+
+    authority: str
+    copies: list[Copy] = field(default_factory=list)
+    instance: uuid.UUID = field(default_factory=uuid.uuid4)
+    url: str = ""
+
+    async def shake_hands(self, _: web.Request) -> web.Response:
+        said = {"instance": str(self.instance), "authority": self.authority}
+        return web.json_response({**said, "digestversion": DIGEST_VERSION})
+
+    async def get_snapshot(self, _: web.Request) -> web.Response:
+        return self._answer(self.copies)
+
+    async def get_changes(self, request: web.Request) -> web.Response:
+        return self._answer(self.copies[int(request.query["after"]) :])
+
+    async def post_fetch(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        wanted = {(each["authority"], each["origin"]) for each in body["origins"]}
+        newest = {(copy.authority, copy.origin): copy for copy in self.copies}
+        return self._answer([copy for origin, copy in newest.items() if origin in wanted])
+
+    def _answer(self, copies: list[Copy]) -> web.Response:
+        body = b"".join(map(write_copy, copies)) + write_end(str(len(self.copies)))
+        return web.Response(body=body, content_type=MEDIA_TYPE)
+
+
+@contextlib.asynccontextmanager
+async def hostile_source(authority: str, *copies: Copy) -> AsyncIterator[HostileSource]:
+    source = HostileSource(authority, list(copies))
+    app = web.Application()
+    app.router.add_get("/replication", source.shake_hands)
+    app.router.add_get("/replication/snapshot", source.get_snapshot)
+    app.router.add_get("/replication/changes", source.get_changes)
+    app.router.add_post("/replication/fetch", source.post_fetch)
+    async with TestServer(app) as server:
+        source.url = str(server.make_url("")).rstrip("/")
+        yield source
+
+
+def forged(authority: str, xid: str, *, epoch: int = GREATEST, text: str = "forged") -> Entity:
+    """An entity in the name of an authority, with the digest that its content has."""
+    kind = Xid.parse(xid).kind
+    return Entity(
+        xid=xid,
+        kind=kind,
+        authority=authority,
+        origin=xid,
+        epoch=epoch,
+        attributes={"description": text, **_NEEDED[kind]} if kind != "resource" else _NEEDED[kind],
+        createdat=_NOW,
+        modifiedat=_NOW,
+    ).sealed()
+
+
+def forged_end(authority: str, xid: str, *, epoch: int = GREATEST) -> Tombstone:
+    """A deletion in the name of an authority."""
+    kind = Xid.parse(xid).kind
+    return Tombstone(
+        xid=xid, kind=kind, authority=authority, origin=xid, epoch=epoch, deletedat=_NOW
+    )
+
+
+def forged_message(authority: str, group: str, id: str, *, epoch: int = GREATEST) -> list[Entity]:
+    """A group with a message, all of it in the name of an authority."""
+    path = f"/messagegroups/{group}/messages/{id}"
+    xids = (f"/messagegroups/{group}", path, f"{path}/versions/1")
+    return [forged(authority, xid, epoch=epoch) for xid in xids]
