@@ -133,7 +133,7 @@ async def _policy_under_locks(
     policy = await policy_within(connection, batch.policy, {copy.authority for copy in copies})
     if batch.link is None or not batch.is_bulk:
         return policy
-    told = [copy.origin for copy in copies if policy.is_own_word(copy)]
+    told = [copy.origin for copy in batch.copies if copy.authority == policy.sender]
     doubted = await doubtedcopies.digests_among(connection, batch.link.id, told)
     await doubtedcopies.settle(connection, batch.link.id, told)
     return replace(policy, overruled=policy.overruled | doubted)

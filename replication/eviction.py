@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from catalog.client import ClientError
 from catalog.context import Context
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
@@ -30,6 +31,10 @@ from replication.pull import Flow
 
 _GROUPS_AT_ONCE = 50
 _ORIGINS_AT_ONCE = 1000
+# A source that lacks more than this share of what is here, and more than a few, is not believed
+# without being asked for.
+_LARGEST_SHARE = 0.1
+_FEW = 10
 
 
 async def evict(context: Context, link: Link) -> int:
@@ -72,7 +77,24 @@ async def drop_doubted(context: Context, link: Link, authority: str) -> int:
 
     Returns:
         the number of entities that were dropped.
+
+    Raises:
+        ClientError: they are so many that the authority may have lost its data.
     """
+    async with context.database.pool.acquire(timeout=30) as connection:
+        left = await doubtedcopies.count_left(connection, link.id, authority)
+    if not left.doubted:
+        return 0
+    if left.droppable > max(_FEW, _LARGEST_SHARE * left.held):
+        raise ClientError(
+            f"The source does not have {left.droppable} of the {left.held} entities of "
+            f"{authority} that are here: it has lost them, or they are forged.",
+            f"If they are forged, run `concord link reset {link.id} --drop`.",
+        )
+    return await _drop_doubted(context, link, authority)
+
+
+async def _drop_doubted(context: Context, link: Link, authority: str) -> int:
     number = 0
     while True:
         async with context.database.transaction() as connection:

@@ -118,6 +118,9 @@ async def reset_link(request: web.Request) -> web.Response:
     of some of them.
     """
     body = read_as(ResetBody, await read_json(request), request.path)
+    if body.authorities and not body.drop:
+        detail = "they name what to drop, and `drop` is false"
+        raise InvalidAttribute(request.path, name="authorities", error_detail=detail)
     async with request.app[CONTEXT].database.transaction() as connection:
         before = await _existing(connection, request)
         drops = _droppable(before, body.authorities, request.path) if body.drop else before.drops

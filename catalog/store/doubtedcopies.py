@@ -20,6 +20,15 @@ class DoubtedCopy:
     is_live: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtedCount:
+    """The numbers of doubted copies, of their entities, and of all entities of the authority."""
+
+    doubted: int
+    droppable: int
+    held: int
+
+
 async def doubt(
     connection: Connection, link: Link, authority: str | None, scope: Sequence[str]
 ) -> None:
@@ -47,6 +56,13 @@ async def digests_among(
 async def settle(connection: Connection, link: str, origins: Collection[str]) -> None:
     """Forget doubted copies, since their authority has told of them or they are dropped."""
     await connection.execute(_queries.settle, link, list(origins))
+
+
+async def count_left(connection: Connection, link: str, authority: str) -> DoubtedCount:
+    """Count the copies that a link still doubts."""
+    row = await connection.fetchrow(_queries.count_left, link, authority)
+    assert row is not None
+    return DoubtedCount(doubted=row["doubted"], droppable=row["droppable"], held=row["held"])
 
 
 async def read_left(

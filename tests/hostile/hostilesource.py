@@ -32,13 +32,16 @@ _NEEDED: dict[str, dict[str, Any]] = {
 class HostileSource:
     """A source at `url` that claims an authority, and has `copies`, the oldest first.
 
-    Its cursors are positions in `copies`.
+    Its cursors are positions in `copies`. Its answers break off if it `breaks_off`; it has
+    forgotten the beginning of its log if it `forgets`.
     """
 
     authority: str
     copies: list[Copy] = field(default_factory=list)
     instance: uuid.UUID = field(default_factory=uuid.uuid4)
     url: str = ""
+    breaks_off: bool = False
+    forgets: bool = False
 
     async def shake_hands(self, _: web.Request) -> web.Response:
         said = {"instance": str(self.instance), "authority": self.authority}
@@ -48,6 +51,9 @@ class HostileSource:
         return self._answer(self.copies)
 
     async def get_changes(self, request: web.Request) -> web.Response:
+        if self.forgets:
+            self.forgets = False
+            raise web.HTTPGone
         return self._answer(self.copies[int(request.query["after"]) :])
 
     async def post_fetch(self, request: web.Request) -> web.Response:
@@ -57,7 +63,8 @@ class HostileSource:
         return self._answer([copy for origin, copy in newest.items() if origin in wanted])
 
     def _answer(self, copies: list[Copy]) -> web.Response:
-        body = b"".join(map(write_copy, copies)) + write_end(str(len(self.copies)))
+        end = b"" if self.breaks_off else write_end(str(len(self.copies)))
+        body = b"".join(map(write_copy, copies)) + end
         return web.Response(body=body, content_type=MEDIA_TYPE)
 
 

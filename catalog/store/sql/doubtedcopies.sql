@@ -28,6 +28,15 @@ SELECT digest FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[])
 -- The authority has told of these origins.
 DELETE FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[])
 
+-- name: count_left
+-- The number of doubted copies, of entities among them that are still as they were, and of all
+-- entities of the authority.
+SELECT count(d.*) AS doubted, count(e.xid) AS droppable,
+    (SELECT count(*) FROM entities WHERE authority = $2) AS held
+FROM doubted_copies d
+LEFT JOIN entities e ON e.authority = $2 AND e.origin = d.origin AND e.digest = d.digest
+WHERE d.link = $1
+
 -- name: left
 -- Doubted origins, ancestors first, and whether an entity is still as it was.
 SELECT d.origin, e.xid IS NOT NULL AS is_live
