@@ -139,7 +139,7 @@ class LinkRunner:
 
     async def _drop_replicas(self) -> None:
         """Drop what an operator asked to be dropped, whether the source answers or not."""
-        if self._has_dropped or not self.link.drops:
+        if self._has_dropped or not (self.link.drops or self.link.ends):
             return
         number = await evict(self._resources.context, self.link)
         async with self._database.transaction() as connection:

@@ -59,14 +59,11 @@ async def create_link(request: web.Request) -> web.Response:
         raise SourceUnusable(request.path, source=definition.source, error_detail=detail)
     async with context.database.transaction() as connection:
         others = [] if found is None else await links.following(connection, found["authority"])
-        if await links.get(connection, id) is not None:
-            raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
-        await _check_pin(
-            connection, request, id, definition, authority, is_named=body.authority is not None
-        )
         link = await links.create(connection, id, definition, authority)
-    if link is None:
-        raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
+        if link is None:
+            raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
+        is_named = body.authority is not None
+        await _check_pin(connection, request, id, definition, authority, is_named=is_named)
     location = f"{context.base_url(request)}/replication/links/{quote(id)}"
     shown = _show(link)
     if found is not None:

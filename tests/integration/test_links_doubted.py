@@ -140,3 +140,17 @@ async def test_a_dropped_entity_is_no_deletion_to_followers_but_an_event_here(me
     assert (await member.get("/"))["epoch"] == after + 1
     deleted = [c.change for c in await member.changes() if c.change.action == "deleted"]
     assert [(c.kind, c.epoch) for c in deleted] == [("group", 4), ("resource", 4), ("version", 4)]
+
+
+async def test_a_link_that_never_met_its_source_is_removed_with_nothing_to_drop(
+    member: Node,
+) -> None:
+    body = {"id": "l", "source": "http://127.0.0.1:9", "mode": "pull"}
+    assert (await member.send("POST", "/replication/links?force", body)).status == 201
+    assert (await member.send("DELETE", "/replication/links/l?drop")).status == 202
+
+    async def is_removed() -> bool:
+        return (await member.send("GET", "/replication/links/l")).status == 404
+
+    async with running(member):
+        await eventually(is_removed)
