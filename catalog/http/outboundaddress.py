@@ -35,19 +35,11 @@ NOT_PUBLIC = "its host is not a public address"
 OF_PLATFORM = "its host is at an address that CONCORD_ALLOWED_ADDRESSES would have to name"
 
 
-def is_public(address: str) -> bool:
-    """Whether an IP address belongs to the public Internet.
-
-    An IPv6 address that contains an IPv4 address (mapped, NAT64, 6to4, Teredo) is public if
-    both are.
-    """
-    return all(_is_public(each) for each in _forms(address))
-
-
 def why_address_refused(address: str, settings: Settings) -> str | None:
     """The reason why a node does not connect to an IP address, or `None`.
 
-    Every IPv4 address within an IPv6 address has to be allowed as well.
+    Every IPv4 address within an IPv6 address (mapped, NAT64, 6to4, Teredo) has to be allowed as
+    well.
 
     Raises:
         ValueError: it is no IP address.

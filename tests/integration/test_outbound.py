@@ -14,7 +14,7 @@ from catalog.client.connection import read_limited
 from catalog.client.errors import ResponseTooLarge
 from catalog.config import Settings
 from catalog.http.outbound import RedirectRefused, open_session
-from catalog.http.outboundaddress import is_public, why_address_refused, why_refused
+from catalog.http.outboundaddress import why_address_refused, why_refused
 
 GUARDED = Settings(allow_private_addresses=False)
 OPEN = Settings(allow_private_addresses=True)
@@ -124,14 +124,14 @@ async def test_cookies_are_not_kept(server: TestServer) -> None:
     ],
 )
 def test_what_is_not_on_the_internet_is_not_public(address: str) -> None:
-    assert not is_public(address)
+    assert why_address_refused(address, GUARDED)
 
 
 @pytest.mark.parametrize(
     "address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "64:ff9b::101:101"]
 )
 def test_what_is_on_the_internet_is_public(address: str) -> None:
-    assert is_public(address)
+    assert why_address_refused(address, GUARDED) is None
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ def _read(request: web.Request, header: str, name: str, text: str) -> Any:
     except ValueError as error:
         detail = "it is not UTF-8 once decoded"
         raise HeaderError(request.path, name=header, error_detail=detail) from error
+    if "\0" in value:
+        raise HeaderError(request.path, name=header, error_detail="it holds the character U+0000")
     if name != "epoch":
         return value
     if not _NUMBER.fullmatch(value):
