@@ -16,7 +16,7 @@ from catalog.http.body import read_json
 from catalog.http.flags import read_page
 from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import json_response
-from catalog.model.concorderrors import SourceUnusable
+from catalog.model.concorderrors import LimitReached, SourceUnusable
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, InvalidAttribute, NotFound
 from catalog.model.timestamps import format_time
@@ -58,6 +58,10 @@ async def create_link(request: web.Request) -> web.Response:
         detail = f"it claims to be {found['authority']}, not {authority}"
         raise SourceUnusable(request.path, source=definition.source, error_detail=detail)
     async with context.database.transaction() as connection:
+        most = context.settings.max_links
+        if await links.count(connection) >= most:
+            limit, setting = str(most), "CONCORD_MAX_LINKS"
+            raise LimitReached(request.path, limit=limit, things="links", setting=setting)
         others = [] if found is None else await links.following(connection, found["authority"])
         link = await links.create(connection, id, definition, authority)
         if link is None:

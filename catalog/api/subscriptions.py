@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 from urllib.parse import quote
 
+import orjson
 from aiohttp import web
 
 from catalog.api.wire import (
@@ -13,13 +15,16 @@ from catalog.api.wire import (
     show_subscription,
     unmasked,
 )
+from catalog.config import Settings
 from catalog.context import CONTEXT, Context
+from catalog.events.filters import count_conditions
 from catalog.http.body import read_json
 from catalog.http.flags import read_page
 from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import json_response
+from catalog.model.concorderrors import LimitExceeded, LimitReached
 from catalog.model.errors import InvalidAttribute, NotFound
-from catalog.store.subscriptions import Subscription, create, delete, get, page, replace
+from catalog.store.subscriptions import Subscription, count, create, delete, get, page, replace
 
 
 async def list_subscriptions(request: web.Request) -> web.Response:
@@ -41,6 +46,10 @@ async def create_subscription(request: web.Request) -> web.Response:
     wanted = await _read_request(request, context)
     definition = unmasked(wanted.to_definition(), None, request.path)
     async with context.database.transaction() as connection:
+        most = context.settings.max_subscriptions
+        if await count(connection) >= most:
+            limit, setting = str(most), "CONCORD_MAX_SUBSCRIPTIONS"
+            raise LimitReached(request.path, limit=limit, things="subscriptions", setting=setting)
         id, credential = str(uuid.uuid4()), wanted.to_credential()
         subscription = await create(connection, id, definition, credential)
     headers = {"Location": f"{context.base_url(request)}/subscriptions/{subscription.id}"}
@@ -87,7 +96,13 @@ async def show_methods(request: web.Request) -> web.Response:
 
 
 async def _read_request(request: web.Request, context: Context) -> SubscriptionRequest:
-    wanted = parse_subscription(await read_json(request), request.path)
+    settings = context.settings
+    # Parsing a large body would take time, which its announced length spares.
+    _check_length(request.path, request.content_length or 0, settings)
+    body = await read_json(request)
+    _check_length(request.path, len(orjson.dumps(body)), settings)
+    _check_filters(request.path, body, settings)
+    wanted = parse_subscription(body, request.path)
     base = context.public_base
     sources = [base, *(f"{base}{each.root}" for each in context.event_dialects)]
     if wanted.source is not None and wanted.source not in sources:
@@ -97,6 +112,23 @@ async def _read_request(request: web.Request, context: Context) -> SubscriptionR
     if refusal is not None:
         raise InvalidAttribute(request.path, name="sink", error_detail=refusal)
     return wanted
+
+
+def _check_length(subject: str, length: int, settings: Settings) -> None:
+    """Refuse a definition that would take too much memory."""
+    most = settings.subscription_bytes
+    if length > most:
+        things, setting = "bytes", "CONCORD_SUBSCRIPTION_BYTES"
+        raise LimitExceeded(subject, limit=str(most), things=things, setting=setting)
+
+
+def _check_filters(subject: str, body: Any, settings: Settings) -> None:
+    """Refuse filters that would take too much time for each event."""
+    most = settings.subscription_conditions
+    filters = [body.get("filter"), body.get("filters")] if isinstance(body, dict) else []
+    if count_conditions(filters) > most:
+        things, setting = "expressions and attributes", "CONCORD_SUBSCRIPTION_CONDITIONS"
+        raise LimitExceeded(subject, limit=str(most), things=things, setting=setting)
 
 
 def _answer(request: web.Request, subscription: Subscription | None) -> web.Response:

@@ -36,6 +36,12 @@ class ReadTooSlowly(ServerBusy, name="read_too_slowly", home=CONCORD):
     template = "The stream of <subject> was not read at <rate> bytes per second (<setting>)."
 
 
+class LimitReached(RequestError, name="limit_reached", status=409, home=CONCORD):
+    """A node has as much of something as it may have. `setting` is the limit's."""
+
+    template = "This node has <limit> <things>, the most that it may have (<setting>)."
+
+
 class SearchTooCostly(RequestError, name="search_too_costly", home=CONCORD):
     """A search exceeds the time that it may take in the database."""
 

@@ -172,6 +172,11 @@ async def page(connection: Connection, after: str, limit: int) -> list[Link]:
     return [_link_from(row) for row in await connection.fetch(_queries.page, after, limit)]
 
 
+async def count(connection: Connection) -> int:
+    """Count all links."""
+    return int(await connection.fetchval(_queries.count))
+
+
 async def read_revisions(connection: Connection) -> dict[str, int]:
     """Read the revision of every link, by id."""
     return {row["id"]: row["revision"] for row in await connection.fetch(_queries.revisions)}

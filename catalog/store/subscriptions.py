@@ -135,6 +135,11 @@ async def page(connection: Connection, after: str, limit: int) -> list[Subscript
     return [_subscription_from(row) for row in rows]
 
 
+async def count(connection: Connection) -> int:
+    """Count all subscriptions."""
+    return int(await connection.fetchval(_queries.count))
+
+
 async def load(connection: Connection, ids: Iterable[str]) -> list[Subscription]:
     """Read subscriptions by id, without their lag; missing ones are left out."""
     rows = await connection.fetch(_queries.load, list(ids))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from multidict import CIMultiDict
 
 from catalog.api.answercache import ANSWERS, AnswerCache, CachedAnswer
 from catalog.model.change import Change
@@ -251,7 +252,7 @@ async def test_an_answer_that_was_read_before_a_write_is_not_kept_after_it(
     cache = node.client.app[ANSWERS]
     assert isinstance(cache, AnswerCache)
     key = ("base", "path", 0)
-    answer = CachedAnswer(place=place, status=200, headers=Any, body=b"{}")  # type: ignore[arg-type]  # read by nobody
+    answer = CachedAnswer(place=place, status=200, headers=CIMultiDict(), body=b"{}")
     cache.put(key, answer, cache.ticket())
     await cache.get(key)  # The first confirmation.
     ticket = cache.ticket()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.events.filters import MAX_DEPTH, MAX_EXPRESSIONS, FilterError, compile_filters
+from catalog.events.filters import MAX_DEPTH, FilterError, compile_filters, count_conditions
 
 Expression = dict[str, Any]
 
@@ -139,13 +139,21 @@ def test_filters_can_be_nested_only_so_deep() -> None:
         compile_filters([nested(MAX_DEPTH + 1)])
 
 
-def test_there_can_be_only_so_many_expressions() -> None:
-    leaf = {"exact": {"type": "x"}}
-    compile_filters([{"any": [leaf] * (MAX_EXPRESSIONS - 1)}])
-    with pytest.raises(FilterError, match="more than"):
-        compile_filters([{"any": [leaf] * MAX_EXPRESSIONS}])
-    with pytest.raises(FilterError, match="more than"):
-        compile_filters([leaf] * (MAX_EXPRESSIONS + 1))
+@pytest.mark.parametrize(
+    ("filters", "count"),
+    [
+        (None, 0),
+        ([], 0),
+        ("senseless", 0),
+        ([{"exact": {"type": "x"}}], 2),
+        ([{"exact": {"type": "x", "subject": "y"}}], 3),
+        ([{"any": [{"prefix": {"type": "x"}}, {"not": {"suffix": {"type": "x"}}}]}], 6),
+        ([[[{"exact": [{"type": 1}]}]]], 2),
+    ],
+)
+def test_expressions_and_attributes_are_counted(filters: Any, count: int) -> None:
+    """Also in filters that do not compile: they are counted first."""
+    assert count_conditions(filters) == count
 
 
 def test_an_unsupported_dialect_is_named_in_the_error() -> None:

@@ -60,6 +60,10 @@ FROM links l WHERE l.id = $1
 SELECT l.*, (SELECT count(*) FROM conflicts c WHERE c.link = l.id) AS conflicts
 FROM links l WHERE l.id > $1 ORDER BY l.id LIMIT $2
 
+-- name: count
+-- The number of links.
+SELECT count(*) FROM links
+
 -- name: revisions
 -- The id and the revision of every link.
 SELECT id, revision FROM links

@@ -44,6 +44,10 @@ CROSS JOIN LATERAL (
 ) AS unread
 ORDER BY s.id
 
+-- name: count
+-- The number of subscriptions.
+SELECT count(*) FROM subscriptions
+
 -- name: revisions
 -- The id and the revision of every active subscription.
 SELECT id, revision FROM subscriptions WHERE state = 'active'
