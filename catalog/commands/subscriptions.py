@@ -106,11 +106,12 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     if as_json:
         print_json(subscriptions)
         return
-    shown = table("id", "sink", "types", "state", "delivered", "lag", "error")
+    shown = table("id", "sink", "types", "state", "delivered", "lag", "lost", "error")
     for subscription in subscriptions:
         status = subscription.get("status", {})
         first = (cell(subscription.get(name)) for name in ("id", "sink", "types"))
-        rest = (cell(status.get(name)) for name in ("state", "delivered", "lag", "error"))
+        status["lost"] = status.get("lost", {}).get("at")
+        rest = (cell(status.get(name)) for name in ("state", "delivered", "lag", "lost", "error"))
         shown.add_row(*first, *rest)
     out.print(shown if subscriptions else "This node has no subscriptions.")
 

@@ -46,6 +46,8 @@ RESERVED_RESOURCE_NAMES = frozenset({"meta", "version", "versions"})
 # Standard attributes whose values are compared without regard to case (core/spec.md, "`format`
 # Attribute", "`compatibility` Attribute").
 CASELESS = frozenset({"compatibility", "format"})
+# The combinations of conditions whose definitions are kept.
+_MOST_EXTENDED = 1000
 
 # The aspects of a resource type that are settings, with their default values.
 RESOURCE_SETTINGS: Mapping[str, Any] = {
@@ -150,6 +152,9 @@ class Definitions(dict[str, Attribute]):
                         clashes.append(name)
                     else:
                         extended[name] = sibling
+            # A model of many conditions has more combinations than memory should hold.
+            if len(self._extended) >= _MOST_EXTENDED:
+                self._extended.clear()
             found = self._extended[values] = Definitions(extended), clashes
         return found
 

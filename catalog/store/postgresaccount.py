@@ -9,6 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
+_log = structlog.get_logger(__name__)
+
 # Of the ids that neither distributions nor systemd assign (systemd, UIDS-GIDS.md).
 _UNUSED_IDS = range(61000, 61184)
 _SHARED = "nobody"
@@ -42,6 +46,8 @@ def account_of(data: Path) -> Account | None:
     if os.geteuid() != 0:
         return None
     if data.exists() and (found := data.stat()).st_uid != 0:
+        if _is_shared(found.st_uid):
+            _log.warning("other services share the account of the database", account=_SHARED)
         return Account(found.st_uid, found.st_gid, found.st_uid)
     with suppress(KeyError):
         entry = pwd.getpwnam("postgres")
@@ -55,6 +61,12 @@ def account_of(data: Path) -> Account | None:
         "root cannot run it, and there is no account `postgres`: create one with "
         "`useradd --system --user-group --shell /usr/sbin/nologin postgres`"
     )
+
+
+def _is_shared(user: int) -> bool:
+    with suppress(KeyError):
+        return pwd.getpwnam(_SHARED).pw_uid == user
+    return False
 
 
 def _unused_ids() -> Iterator[int]:
