@@ -52,8 +52,23 @@ class Limits(BaseSettings):
     """Most such requests of one client at a time"""
 
     # Connections
+    max_connections: PositiveInt = 4096
+    """Most connections of clients; fewer where the process may open few files"""
+    max_connections_per_address: PositiveInt = Field(
+        256,
+        description="Most connections from one IPv4 address or one IPv6 network of 64 bits; "
+        "trusted proxies may have more",
+    )
+    max_header_bytes: PositiveInt = 64 * 1024
+    """Largest header of a request that arrives in pieces"""
+    header_timeout_seconds: PositiveFloat = 10.0
+    """Longest time from the begin of a connection, or of a request, to the end of its header"""
+    reading_timeout_seconds: PositiveFloat = 15.0
+    """Time after which a connection is closed whose client reads less than 4 KiB/s of an answer"""
     idle_connection_seconds: PositiveFloat = 75.0
     """Time after which a connection is closed on which no request is under way"""
+    max_outbound_connections: PositiveInt = 256
+    """Most connections to sinks, and as many to other catalogs; fewer for lack of open files"""
 
     # Kept for others
     log_days: PositiveFloat = Field(30.0, le=36500)

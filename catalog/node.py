@@ -20,6 +20,9 @@ from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, EventDialect, read_configuration
 from catalog.formats import Checker
+from catalog.http.clientconnections import ClientConnections
+from catalog.http.descriptors import most_client_connections, raise_descriptor_limit
+from catalog.http.listener import accepting, open_sockets
 from catalog.model.errors import ServerBusy
 from catalog.model.printable import printable, printable_lines
 from catalog.store.connections import PoolSizes
@@ -62,6 +65,7 @@ async def run_node(
         AddressInUse: see `Settings.host` and `Settings.port`.
         InitialModelUnusable: see `Settings.initial_model`.
     """
+    raise_descriptor_limit()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -177,17 +181,19 @@ async def serve(app: web.Application, settings: Settings) -> AsyncIterator[str]:
     Raises:
         AddressInUse
     """
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_GRACE_SECONDS)
+    runner = web.AppRunner(app, shutdown_timeout=_GRACE_SECONDS)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, settings.host, settings.port)
         try:
-            await site.start()
+            sockets = await open_sockets(settings.host, settings.port)
         except OSError as error:
             raise AddressInUse(f"{settings.host}:{settings.port}: {error.strerror}") from error
-        port = runner.addresses[0][1]
+        port = sockets[0].getsockname()[1]
         host = settings.host if settings.host not in ("0.0.0.0", "::") else "localhost"
-        yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        assert runner.server is not None
+        connections = ClientConnections(settings, most_client_connections(settings))
+        async with accepting(sockets, runner.server, connections):
+            yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
         await runner.cleanup()
 

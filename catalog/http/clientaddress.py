@@ -22,13 +22,14 @@ def client_address(request: web.Request) -> str:
     if not trusted:
         return sender
     hops = ",".join(request.headers.getall("X-Forwarded-For", [])).split(",")
-    while _is_within(sender, trusted) and hops and (before := _normal(hops.pop())):
+    while is_within(sender, trusted) and hops and (before := _normal(hops.pop())):
         sender = before
     return sender
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_within(address: str, networks: Sequence[str]) -> bool:
+def is_within(address: str, networks: Sequence[str]) -> bool:
+    """Whether an address belongs to one of the networks."""
     parsed = _parsed(address)
     return parsed is not None and any(parsed in ip_network(network) for network in networks)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import socket
 import sys
@@ -47,6 +48,7 @@ class NodeProcess:
     environment: dict[str, str]
     log: Path
     process: asyncio.subprocess.Process | None = None
+    descriptors: int | None = None  # how many files it may open, if not as many as this process
 
     @property
     def url(self) -> str:
@@ -62,8 +64,13 @@ class NodeProcess:
                 env=self.environment,
                 stdout=log,
                 stderr=log,
+                preexec_fn=self._limit if self.descriptors else None,
             )
         await until(self._answers, what=f"the node at {self.url} ({self.log.read_text()})")
+
+    def _limit(self) -> None:
+        assert self.descriptors is not None
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
 
     async def _answers(self) -> bool:
         assert self.process is not None

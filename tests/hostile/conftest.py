@@ -16,11 +16,17 @@ StartNode = Callable[..., contextlib.AbstractAsyncContextManager[NodeProcess]]
 
 @pytest.fixture
 def start_victim(tmp_path: Path, database_url: str) -> StartNode:
-    """Starts the node that is attacked, with the given settings and a database of its own."""
+    """Starts the node that is attacked, with the given settings and a database of its own.
+
+    `descriptors` is how many files it may open.
+    """
 
     @contextlib.asynccontextmanager
-    async def start(**settings: str) -> AsyncIterator[NodeProcess]:
+    async def start(
+        *, descriptors: int | None = None, **settings: str
+    ) -> AsyncIterator[NodeProcess]:
         node = node_at(tmp_path, CONCORD_DATABASE_URL=database_url, **settings)
+        node.descriptors = descriptors
         async with running(node):
             yield node
 

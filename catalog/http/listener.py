@@ -1,0 +1,143 @@
+"""Accepts the connections of clients, for as long as the node runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import structlog
+from aiohttp import web
+
+from catalog.http.clientconnections import ClientConnection, ClientConnections
+from catalog.http.refusal import refusal
+from catalog.model.errors import XRegistryError
+
+_log = structlog.get_logger()
+_BACKLOG = 1024
+_BATCH = 64
+_PAUSE_SECONDS = 0.2
+_QUIET_SECONDS = 60.0
+# A refused client can read its answer for this time: a connection that is closed while its
+# request arrives can lose the answer.
+_REFUSED_SECONDS = 1.0
+_MOST_REFUSED = 64
+
+
+async def open_sockets(host: str, port: int) -> list[socket.socket]:
+    """Listen on every address of `host`, on the same port.
+
+    Raises:
+        OSError: an address is in use, or none of this machine.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
+    )
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((each[0], each[4][0]) for each in found):
+            opened = socket.create_server((str(address), port), family=family, backlog=_BACKLOG)
+            opened.setblocking(False)
+            sockets.append(opened)
+            port = opened.getsockname()[1]
+    except OSError:
+        for opened in sockets:
+            opened.close()
+        raise
+    return sockets
+
+
+@contextlib.asynccontextmanager
+async def accepting(
+    sockets: list[socket.socket], server: web.Server, connections: ClientConnections
+) -> AsyncIterator[None]:
+    """Serve clients that connect; the sockets are closed in the end."""
+    listeners = [Listener(each, server, connections) for each in sockets]
+    for listener in listeners:
+        listener.begin()
+    try:
+        yield
+    finally:
+        for listener in listeners:
+            listener.end()
+
+
+class Listener:
+    """Accepts connections on one socket.
+
+    uvloop closes a listening socket, and says nothing, once `accept` fails for lack of
+    descriptors; asyncio logs it again and again. This listener waits until there are some.
+    """
+
+    def __init__(
+        self, listening: socket.socket, server: web.Server, connections: ClientConnections
+    ) -> None:
+        self._socket = listening
+        self._server = server
+        self._connections = connections
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refused: set[socket.socket] = set()
+        self._pause: asyncio.TimerHandle | None = None
+        self._quiet_until = 0.0
+
+    def begin(self) -> None:
+        self._loop.add_reader(self._socket, self._accept)
+
+    def end(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self._socket)
+        for each in (self._socket, *self._refused):
+            each.close()
+
+    def _accept(self) -> None:
+        for _ in range(_BATCH):
+            try:
+                client, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return
+            except OSError as lack:
+                self._wait(lack)
+                return
+            client.setblocking(False)
+            error = self._connections.why_refused(address[0])
+            if error is not None:
+                self._refuse(client, error)
+                continue
+            connection = self._connections.new(self._server, address[0])
+            task = self._loop.create_task(self._serve(client, connection))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, client: socket.socket, connection: ClientConnection) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: connection, client)
+        except OSError:
+            self._connections.remove(connection)
+            client.close()
+
+    def _refuse(self, client: socket.socket, error: XRegistryError) -> None:
+        with contextlib.suppress(OSError):
+            client.send(refusal(error))
+        if len(self._refused) >= _MOST_REFUSED:
+            client.close()
+            return
+        self._refused.add(client)
+
+        def close() -> None:
+            self._refused.discard(client)
+            client.close()
+
+        self._loop.call_later(_REFUSED_SECONDS, close)
+
+    def _wait(self, error: OSError) -> None:
+        """Pause, and log it once in a while."""
+        self._loop.remove_reader(self._socket)
+        self._pause = self._loop.call_later(_PAUSE_SECONDS, self.begin)
+        now = self._loop.time()
+        if now >= self._quiet_until:
+            _log.error("connections cannot be accepted", error=error.strerror)
+        self._quiet_until = now + _QUIET_SECONDS
