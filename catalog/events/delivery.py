@@ -34,35 +34,55 @@ _HOLD_SECONDS = 0.005
 
 
 class DeliverySlots:
-    """Limits the requests to sinks that are in flight, so that clients of the process wait less.
+    """Limits the requests to sinks that are in flight.
 
-    A slot is given back as soon as the sink has answered, or after a few milliseconds in which it
-    has not: waiting for a sink costs nothing, and a slow sink must not hold back the others.
-    Waiting deliveries get a slot in turn.
+    Each has one of the connections that there may be. Sinks whose last answer was no acceptance,
+    or that never gave one, have no more than half of them, so that they hold back nobody who
+    accepts events however many of them never answer.
+
+    A few requests at a time are sent or have their answers read, so that clients of the process
+    wait less. Such a slot is given back as soon as the sink has answered, or after a few
+    milliseconds in which it has not: waiting for a sink costs a connection and nothing else.
+    Waiting deliveries get both in turn.
+
+    Args:
+        connections: the most requests that are in flight.
     """
 
-    def __init__(self, count: int = _SLOTS, *, hold_seconds: float = _HOLD_SECONDS) -> None:
+    def __init__(
+        self, connections: int, *, count: int = _SLOTS, hold_seconds: float = _HOLD_SECONDS
+    ) -> None:
+        self._connections = asyncio.Semaphore(connections)
+        self._unproven = asyncio.Semaphore(max(1, connections // 2))
         self._free = asyncio.Semaphore(count)
         self._hold_seconds = hold_seconds
 
     @contextlib.asynccontextmanager
-    async def hold(self) -> AsyncIterator[None]:
-        """Enter when a slot is free."""
-        await self._free.acquire()
-        is_held = True
+    async def hold(self, *, is_proven: bool) -> AsyncIterator[None]:
+        """Enter when a connection and a slot are free.
 
-        def give_back() -> None:
-            nonlocal is_held
-            if is_held:
-                is_held = False
-                self._free.release()
+        Args:
+            is_proven: whether the sink accepted what it was sent last.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            if not is_proven:
+                await stack.enter_async_context(self._unproven)
+            await stack.enter_async_context(self._connections)
+            await self._free.acquire()
+            is_held = True
 
-        early = asyncio.get_running_loop().call_later(self._hold_seconds, give_back)
-        try:
-            yield
-        finally:
-            early.cancel()
-            give_back()
+            def give_back() -> None:
+                nonlocal is_held
+                if is_held:
+                    is_held = False
+                    self._free.release()
+
+            early = asyncio.get_running_loop().call_later(self._hold_seconds, give_back)
+            try:
+                yield
+            finally:
+                early.cancel()
+                give_back()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +114,7 @@ class Delivery:
         self._subscription = subscription
         self._resources = resources
         self._failures = subscription.failures
+        self._is_proven = subscription.deliveredat is not None and not subscription.failures
         self._pause = 0.0
         self._has_ended = False
         # The number of events of the change after the cursor that need no more delivery.
@@ -205,7 +226,7 @@ class Delivery:
 
     async def _post(self, rendered: Rendered) -> bool:
         definition = self._subscription.definition
-        async with self._resources.slots.hold():
+        async with self._resources.slots.hold(is_proven=self._is_proven):
             answer = await post(
                 self._resources.session,
                 definition,
@@ -213,6 +234,7 @@ class Delivery:
                 rendered.message(definition.contentmode),
                 now=self._resources.timing.now,
             )
+        self._is_proven = isinstance(answer, Delivered)
         match answer:
             case Delivered():
                 self._failures = 0

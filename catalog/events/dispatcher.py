@@ -13,6 +13,7 @@ from catalog.events.eventdialects import Tails
 from catalog.events.logtail import Tail
 from catalog.events.progress import ProgressWriter
 from catalog.events.supervisor import LoopTiming, Supervisor, backoff_from, run_as_leader
+from catalog.http.descriptors import most_outbound_connections
 from catalog.http.outbound import open_session
 from catalog.store.changes import read_head
 from catalog.store.database import Connection, Database
@@ -48,7 +49,7 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
             tails=tails,
             progress=progress,
             session=session,
-            slots=DeliverySlots(),
+            slots=DeliverySlots(most_outbound_connections(settings)),
             backoff=backoff_from(settings),
             timing=timing,
             recovered=database.recovered,

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 
 from catalog.config import Settings
+from catalog.http.descriptors import most_outbound_connections
 from catalog.http.outboundaddress import why_address_refused
 
 _CONNECT_SECONDS = 10.0
@@ -33,8 +34,8 @@ def open_session(settings: Settings, *, total_seconds: float = 300.0) -> aiohttp
 
     Each address is checked when a connection is opened, so a name that resolves differently
     the second time is no way around the check. The session follows no redirects, uses no proxy
-    of the environment and keeps no cookies. The number of connections is not bounded: each
-    caller has one request in flight, and none may wait for another's.
+    of the environment and keeps no cookies. Its connections are bounded, and so is what a server
+    that never answers can hold: requests beyond them wait.
 
     Args:
         settings: say which addresses are allowed.
@@ -43,8 +44,9 @@ def open_session(settings: Settings, *, total_seconds: float = 300.0) -> aiohttp
     """
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(_refuse_redirect)
-    connector = aiohttp.TCPConnector(
-        limit=0, socket_factory=functools.partial(_open_socket, settings)
+    connector = _Connector(
+        limit=most_outbound_connections(settings),
+        socket_factory=functools.partial(_open_socket, settings),
     )
     return aiohttp.ClientSession(
         connector=connector,
@@ -55,6 +57,19 @@ def open_session(settings: Settings, *, total_seconds: float = 300.0) -> aiohttp
         trace_configs=[trace],
         headers={"User-Agent": "concord"},
     )
+
+
+class _Connector(aiohttp.TCPConnector):
+    """A connector that keeps few connections open that are idle.
+
+    aiohttp bounds those in use, and keeps all others for some seconds. It has no setting for
+    this, so this class replaces a private method.
+    """
+
+    def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
+        idle = sum(map(len, self._conns.values()))
+        should_close = should_close or idle >= self.limit // 2
+        super()._release(key, protocol, should_close=should_close)
 
 
 def _open_socket(settings: Settings, address: Any) -> socket.socket:
