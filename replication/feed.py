@@ -7,12 +7,14 @@ import re
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_json
 from catalog.http.clientshares import LONG_POLLS
+from catalog.http.damage import shown_or_none
 from catalog.http.deadline import DEADLINE, bounded
 from catalog.http.stream import in_pieces, send, stream_share
 from catalog.model.entity import Entity
@@ -97,7 +99,8 @@ async def _send_page(
         for start in range(0, len(copies), _DOCUMENTS_AT_ONCE):
             chunk = copies[start : start + _DOCUMENTS_AT_ONCE]
             for copy in await _read_again(context, chunk):
-                yield write_copy(copy)
+                if line := shown_or_none(copy.xid, partial(write_copy, copy)):
+                    yield line
         yield write_end(cursor_at(context, position))
 
     return await send(request, in_pieces(lines()), _HEADERS, takes_share=True)
@@ -134,7 +137,8 @@ async def get_snapshot(request: web.Request) -> web.StreamResponse:
 
         async def lines() -> AsyncGenerator[bytes]:
             async for copy in _all_copies(connection, wanted):
-                yield write_copy(copy)
+                if line := shown_or_none(copy.xid, partial(write_copy, copy)):
+                    yield line
             yield write_end(cursor_at(context, head.now))
 
         return await send(request, in_pieces(lines()), _HEADERS)

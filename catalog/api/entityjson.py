@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from catalog.api.inline import Inline, inlines
+from catalog.http.damage import json_or_none
 from catalog.model.capabilities import SPECVERSION
 from catalog.model.configuration import Configuration
 from catalog.model.documentforms import document_names, show_document
@@ -15,7 +18,7 @@ from catalog.model.entity import Entity
 from catalog.model.schema import Model, ResourceType
 from catalog.model.shortpath import short_path
 from catalog.model.xid import Xid
-from catalog.reading.loaded import Loaded
+from catalog.reading.loaded import Loaded, check_readable
 from catalog.reading.visible import EVERYTHING, Visible
 
 # core/spec.md, "Doc Flag"; a reason must not stand there without its verdict.
@@ -67,8 +70,16 @@ class EntityRenderer:
     def _has_short(self) -> bool:
         return self.root is None and self.configuration.capabilities.shortself
 
+    def text(self, entity: Entity, inline: Inline) -> orjson.Fragment | None:
+        """An entity among others as JSON text; `None` if it cannot be shown."""
+        return json_or_none(entity.xid, lambda: self.show(entity, inline))
+
     def show(self, entity: Entity, inline: Inline) -> JsonObject:
-        """An entity of any kind; a resource is shown with its default version."""
+        """An entity of any kind; a resource is shown with its default version.
+
+        Raises:
+            DataRetrievalError: its stored attributes cannot be read.
+        """
         match entity.kind:
             case "registry":
                 return self.registry(entity, inline)
@@ -87,6 +98,7 @@ class EntityRenderer:
 
     def registry_alone(self, entity: Entity, inline: Inline) -> JsonObject:
         """The registry without its collections."""
+        check_readable(entity)
         shown: JsonObject = {
             "specversion": SPECVERSION,
             "registryid": entity.attributes["registryid"],
@@ -112,6 +124,7 @@ class EntityRenderer:
 
     def group_alone(self, entity: Entity) -> JsonObject:
         """A group without its collections."""
+        check_readable(entity)
         path = _path(entity.xid)
         shown = {
             f"{self.model.groups[path.groups].singular}id": path.gid,
@@ -125,6 +138,7 @@ class EntityRenderer:
         return shown
 
     def resource(self, entity: Entity, inline: Inline) -> JsonObject:
+        check_readable(entity)
         xid = entity.xid
         _, groups, _, resources, rid = xid.split("/")
         kind = self.model.groups[groups].resources[resources]
@@ -149,6 +163,7 @@ class EntityRenderer:
 
     def meta(self, entity: Entity, versions_shown: bool = False) -> JsonObject:
         """A meta entity; a dangling cross reference shows little but its `xref`."""
+        check_readable(entity)
         path = _path(entity.xid)
         kind = self._kind(path)
         shown: JsonObject = {
@@ -177,6 +192,7 @@ class EntityRenderer:
         return shown
 
     def version(self, entity: Entity, inline: Inline) -> JsonObject:
+        check_readable(entity)
         path = _path(entity.xid)
         kind = self._kind(path)
         owner = self.loaded.entities.get(entity.xid.rpartition("/versions/")[0])
@@ -201,8 +217,12 @@ class EntityRenderer:
         return self._url(path, self._kind(_path(resource.xid)), is_shown=False)
 
     def collection(self, xids: Sequence[str], inline: Inline) -> JsonObject:
-        """Entities by id, in this order."""
-        return {_id(xid): self.show(self.loaded.entities[xid], inline) for xid in xids}
+        """Entities by id, in this order, as JSON text; those that cannot be shown are left out."""
+        return self._members((self.loaded.entities[xid] for xid in xids), inline)
+
+    def _members(self, entities: Iterable[Entity], inline: Inline) -> JsonObject:
+        texts = ((_id(entity.xid), self.text(entity, inline)) for entity in entities)
+        return {id: text for id, text in texts if text is not None}
 
     def collection_links(self, path: str, plural: str, count: int, *, is_shown: bool) -> JsonObject:
         """The URL of the collection at `path`, and the number of its entities that are shown."""
@@ -216,14 +236,14 @@ class EntityRenderer:
         inner = inlines(inline, plural)
         count = self.visible.count(path)
         count = self.loaded.count(path) if count is None else count
-        shown = self.collection_links(path, plural, count, is_shown=inner is not None)
-        if inner is not None:
-            ids = self.visible.ids(path)
-            members = ((_id(child.xid), child) for child in self.loaded.children(path))
-            shown[plural] = {
-                id: self.show(child, inner) for id, child in members if ids is None or id in ids
-            }
-        return shown
+        if inner is None:
+            return self.collection_links(path, plural, count, is_shown=False)
+        ids = self.visible.ids(path)
+        wanted = [c for c in self.loaded.children(path) if ids is None or _id(c.xid) in ids]
+        members = self._members(wanted, inner)
+        count -= len(wanted) - len(members)
+        links = self.collection_links(path, plural, count, is_shown=True)
+        return {**links, plural: members}
 
     def _add_version(
         self,
@@ -235,6 +255,7 @@ class EntityRenderer:
         is_default: bool,
     ) -> None:
         """Add the attributes that a version and the resource whose default it is both show."""
+        check_readable(version)
         shown["epoch"] = version.epoch
         _add_attributes(shown, version, is_default)
         if self._is_doc:

@@ -8,6 +8,7 @@ from typing import Any
 
 from catalog.api.entityjson import EntityRenderer
 from catalog.api.inline import Inline, inlines
+from catalog.http.damage import shown_or_none
 from catalog.http.responses import to_json
 from catalog.model.entity import Entity
 from catalog.model.schema import Model, ResourceType
@@ -41,8 +42,12 @@ class JsonText:
 
     def members(self, shown: Mapping[str, Any]) -> None:
         """All members of an object, without its braces."""
-        if shown:
-            self._add(to_json(shown)[1:-1])
+        self.members_of(to_json(shown))
+
+    def members_of(self, text: bytes) -> None:
+        """All members of an object that is JSON text already."""
+        if text != b"{}":
+            self._add(text[1:-1])
 
     def take(self) -> bytes:
         """Return the text that was written since the last call."""
@@ -104,6 +109,7 @@ class SubtreeWriter:
         self._renderer = renderer
         self._text = JsonText()
         self._group: Entity | None = None
+        self._is_left_out = False
         self._plural = ""
         self._tally: dict[str, int] = {}
         self.has_cross_references = False
@@ -220,10 +226,13 @@ class SubtreeWriter:
     def _begin_group(self, group: Entity, inline: Inline) -> None:
         text, renderer = self._text, self._renderer
         collection, _, id = group.xid.rpartition("/")
-        self._group = group
+        own = shown_or_none(group.xid, lambda: to_json(renderer.group_alone(group)))
+        self._group, self._is_left_out = group, own is None
+        if own is None:
+            return
         self._tally = {collection: self._tally[collection] + 1}
         text.open(id)
-        text.members(renderer.group_alone(group))
+        text.members_of(own)
         for plural in renderer.model.groups[group.path.groups].resources:
             if inlines(inline, plural) is None:
                 path = f"{group.xid}/{plural}"
@@ -234,14 +243,18 @@ class SubtreeWriter:
     def _resource(self, resource: Entity, inline: Inline) -> None:
         collection, _, id = resource.xid.rpartition("/")
         if self._group is not None:
+            if self._is_left_out:
+                return
             plural = collection.rpartition("/")[2]
             inline = inlines(inline, plural) or {}
             if plural != self._plural:
                 self._end_plural()
                 self._text.open(plural)
                 self._plural = plural
-        self._tally[collection] = self._tally.get(collection, 0) + 1
-        self._text.member(id, self._renderer.resource(resource, inline))
+        shown = self._renderer.text(resource, inline)
+        if shown is not None:
+            self._tally[collection] = self._tally.get(collection, 0) + 1
+            self._text.member(id, shown)
 
     def _end_plural(self) -> None:
         if self._plural:
@@ -250,7 +263,8 @@ class SubtreeWriter:
 
     def _end_group(self, inline: Inline) -> None:
         """Write the URLs and counts of a group's collections, after their last members."""
-        if self._group is None:
+        if self._group is None or self._is_left_out:
+            self._group, self._is_left_out = None, False
             return
         text, renderer = self._text, self._renderer
         self._end_plural()

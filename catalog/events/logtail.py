@@ -13,6 +13,7 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.context import EventDialect
 from catalog.events.nativeevents import texts_of
 from catalog.events.webhook import encode
+from catalog.http.damage import shown_or_none
 from catalog.model.errors import ServerBusy
 from catalog.store.changes import ChangesDropped, Position, read_changes, read_head
 from catalog.store.database import Database, wait_for
@@ -52,7 +53,12 @@ class LogEntry:
 
     @cached_property
     def events(self) -> Sequence[Rendered]:
-        return tuple(Rendered(event) for event in self._render())
+        """The events; none if they cannot be rendered, since the log goes on after them."""
+        found = shown_or_none(
+            f"the change at {self.position}",
+            lambda: tuple(Rendered(event) for event in self._render()),
+        )
+        return found or ()
 
 
 Concerns = Callable[[Sequence[LogEntry]], bool]

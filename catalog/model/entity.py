@@ -27,6 +27,8 @@ class Entity:
     `attributes` are the entity's own: no ids (they are in `xid`), no times, no URLs,
     no counts and no children. `document` is set only where it was loaded or is about to be
     written; `document_sha256` is set whenever there is one.
+
+    `damage` says why the stored attributes could not be read; there are none then.
     """
 
     xid: str
@@ -40,6 +42,7 @@ class Entity:
     digest: bytes = b""
     document_sha256: bytes | None = None
     document: bytes | None = None
+    damage: str = ""
 
     @property
     def path(self) -> Xid:
@@ -64,6 +67,13 @@ class Entity:
             modifiedat=self.modifiedat,
             document_sha256=self.document_sha256,
         )
+
+    def is_intact(self) -> bool:
+        """Whether the content has the entity's digest, and has one at all."""
+        try:
+            return not self.damage and self.content_digest() == self.digest
+        except (TypeError, ValueError, RecursionError):
+            return False
 
     def sealed(self) -> Entity:
         """The entity with its digest computed; a given `document` sets its hash too."""

@@ -12,6 +12,16 @@ from catalog.model.xid import collection_of
 from catalog.store.entities import Shown
 
 
+def check_readable(entity: Entity) -> None:
+    """Refuse to show an entity whose stored attributes could not be read.
+
+    Raises:
+        DataRetrievalError
+    """
+    if entity.damage:
+        raise DataRetrievalError(entity.xid, detail=f"{entity.xid} is damaged: {entity.damage}.")
+
+
 @dataclass(slots=True)
 class Loaded:
     """Entities as they are shown, by the xid that they are shown at.

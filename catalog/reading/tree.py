@@ -182,8 +182,9 @@ async def _complete(
 def _add_versions(loaded: Loaded, rows: Sequence[Entity], resources: Sequence[Entity]) -> None:
     versions: dict[str, list[Entity]] = {f"{resource.xid}/versions": [] for resource in resources}
     for row in rows:
-        if row.kind == "version":
-            versions[row.xid.rpartition("/")[0]].append(row)
+        # A version whose resource is gone is shown nowhere.
+        if row.kind == "version" and (collection := row.xid.rpartition("/")[0]) in versions:
+            versions[collection].append(row)
     for collection, children in versions.items():
         loaded.add_children(collection, children)
 

@@ -12,6 +12,7 @@ from catalog.store.queries import Queries
 
 _queries = Queries("digests")
 _PREFETCH = 500
+_NO_DIGEST = bytes(32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +86,18 @@ def _row(row: Mapping[str, Any], *, deleted: bool, digest: bytes) -> StoredDiges
 
 
 def _computed(row: Mapping[str, Any]) -> bytes:
-    """The digest of the content; a different one if the stored hash of the document is wrong."""
+    """The digest of the content.
+
+    It is a different one if the stored hash of the document is wrong, and all zeros if the
+    content has none.
+    """
     entity = entity_from(row)
-    computed = replace(entity, document_sha256=row["body_sha256"]).content_digest()
+    if entity.damage:
+        return _NO_DIGEST
+    try:
+        computed = replace(entity, document_sha256=row["body_sha256"]).content_digest()
+    except (TypeError, ValueError, RecursionError):
+        return _NO_DIGEST
     if row["body_sha256"] != row["document_sha256"] and computed == entity.digest:
         return entity.content_digest()
     return computed

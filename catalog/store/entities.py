@@ -13,6 +13,7 @@ from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
 _queries = Queries("entities")
+_FOLLOWED = ("xref", "defaultversionid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,33 +26,56 @@ class Shown:
 
 
 def entity_from(row: Mapping[str, Any]) -> Entity:
+    attributes, damage = _read_attributes(row["attributes"], row["kind"])
     return Entity(
         xid=row["xid"],
         kind=row["kind"],
         authority=row["authority"],
         origin=row["origin"],
         epoch=row["epoch"],
-        attributes=orjson.loads(row["attributes"]),
+        attributes=attributes,
         createdat=row["createdat"],
         modifiedat=row["modifiedat"],
         digest=row["digest"],
         document_sha256=row["document_sha256"],
+        damage=damage,
     )
+
+
+def _read_attributes(text: str, kind: str) -> tuple[dict[str, Any], str]:
+    """The stored attributes, and why they cannot be used; there are none then.
+
+    Reads follow the attributes of resources to other entities, so these are checked here; the
+    types of others matter only where one entity is shown.
+    """
+    try:
+        attributes = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return {}, f"its attributes cannot be read: {error}"
+    if type(attributes) is not dict:
+        return {}, "its attributes are no object"
+    if kind == "resource":
+        for name in _FOLLOWED:
+            if type(attributes.get(name, "")) is not str:
+                return {}, f'its "{name}" is no text'
+    return attributes, ""
 
 
 def _default_from(row: Mapping[str, Any]) -> Entity:
     # Written out: building the names of columns for each row would take noticeable time.
+    attributes, damage = _read_attributes(row["v_attributes"], "version")
     return Entity(
         xid=row["v_xid"],
         kind="version",
         authority=row["v_authority"],
         origin=row["v_origin"],
         epoch=row["v_epoch"],
-        attributes=orjson.loads(row["v_attributes"]),
+        attributes=attributes,
         createdat=row["v_createdat"],
         modifiedat=row["v_modifiedat"],
         digest=row["v_digest"],
         document_sha256=row["v_document_sha256"],
+        damage=damage,
     )
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import orjson
 
 from catalog.dialects.discovery.eventlist import StoredService
 from catalog.dialects.discovery.serviceevents import Json
 from catalog.dialects.discovery.translate import from_entities, is_service, service_id
+from catalog.http.damage import json_or_none
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
 from catalog.reading.entities import read_entities
+from catalog.reading.loaded import check_readable
 from catalog.store import discoveryservices as store
 from catalog.store.database import Connection
 
@@ -127,6 +132,7 @@ def show(endpoint: Entity, held: StoredService, catalog: ServiceCatalog) -> Json
     A service of this node that names no URL for subscriptions has the node's; the URL of a
     replica's is known to its authority only.
     """
+    check_readable(endpoint)
     id = id_of(endpoint)
     service = from_entities(held, catalog.base)
     if endpoint.authority == catalog.authority:
@@ -140,10 +146,23 @@ def subscriptions_url(catalog: ServiceCatalog) -> str:
 
 async def show_all(
     connection: Connection, catalog: ServiceCatalog, endpoints: Sequence[Entity]
-) -> list[Json]:
-    """Services as clients see them, in this order."""
+) -> list[orjson.Fragment]:
+    """Services as clients see them, as JSON text, in this order.
+
+    Those that cannot be shown are left out.
+    """
     held = await load_stored_services(connection, catalog, endpoints)
-    return [show(endpoint, held[endpoint.xid], catalog) for endpoint in endpoints]
+    shown = (
+        json_or_none(endpoint.xid, partial(show, endpoint, held[endpoint.xid], catalog))
+        for endpoint in endpoints
+    )
+    return [service for service in shown if service is not None]
+
+
+async def show_one(connection: Connection, catalog: ServiceCatalog, endpoint: Entity) -> Json:
+    """A service as clients see it."""
+    held = await load_stored_services(connection, catalog, [endpoint])
+    return show(endpoint, held[endpoint.xid], catalog)
 
 
 async def find_service(connection: Connection, authority: str, id: str) -> Entity | None:

@@ -11,6 +11,7 @@ from catalog.dialects.discovery.load import (
     find_named,
     find_service,
     show_all,
+    show_one,
 )
 from catalog.dialects.discovery.translate import is_service_id
 from catalog.dialects.handlers import next_link
@@ -72,7 +73,7 @@ async def _answer_named(request: web.Request, catalog: ServiceCatalog) -> web.Re
         endpoint = await find_named(connection, names[0])
         if endpoint is None:
             raise NotFound(request.path, detail="There is no service of this name.")
-        return json_response((await show_all(connection, catalog, [endpoint]))[0])
+        return json_response(await show_one(connection, catalog, endpoint))
 
 
 async def get_service(request: web.Request) -> web.Response:
@@ -87,4 +88,4 @@ async def read_service(request: web.Request, connection: Connection) -> web.Resp
     endpoint = await find_service(connection, catalog.authority, service_id_in(request))
     if endpoint is None:
         raise NotFound(request.path)
-    return json_response((await show_all(connection, catalog, [endpoint]))[0])
+    return json_response(await show_one(connection, catalog, endpoint))

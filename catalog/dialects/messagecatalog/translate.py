@@ -25,6 +25,7 @@ from catalog.dialects.versionnumbers import is_number
 from catalog.model.entity import Entity
 from catalog.model.errors import InvalidAttribute, MismatchedId, RequiredAttributeMissing
 from catalog.model.timestamps import format_time
+from catalog.reading.loaded import check_readable
 
 _TEXTS = ("description", "documentation", "documentationformat", "tags")
 _ASSIGNED = ("id", "version", "createdtimeutc", "updatedtimeutc")
@@ -92,6 +93,7 @@ def version_to_entity(
 
 def show_group(group: Entity) -> dict[str, Any]:
     """A group as this API shows it."""
+    check_readable(group)
     shown = {
         "id": group.path.gid,
         "format": format_of(group.attributes),
@@ -109,6 +111,7 @@ def show_version(version: Entity, resource: Entity, node: str) -> dict[str, Any]
         resource: the message that it is of.
         node: this node's authority, which is not shown.
     """
+    check_readable(version)
     vid, attributes = version.path.vid, version.attributes
     format = format_of(attributes)
     shown = {

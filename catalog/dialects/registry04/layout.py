@@ -17,7 +17,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import NotFound
 from catalog.model.schema import Attribute, Model
 from catalog.model.timestamps import format_time
-from catalog.reading.loaded import Loaded
+from catalog.reading.loaded import Loaded, check_readable
 
 
 class Layout:
@@ -41,6 +41,7 @@ class Layout:
 
     def registry(self, entity: Entity, types: list[Types], counts: Mapping[str, int]) -> Json:
         """The registry, with the size of each of its collections (by native path)."""
+        check_readable(entity)
         attributes = entity.attributes
         shown = {
             "id": attributes["registryid"],
@@ -98,6 +99,7 @@ class Layout:
         return lambda given: check_attributes(given, definitions, subject="/", model=self.model)[0]
 
     def _entity(self, entity: Entity, id: str, kind: Kind, fill: Fill) -> Json:
+        check_readable(entity)
         own = from_entity(kind, entity.attributes, fill, self.references)
         return {
             "id": id,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+
+import orjson
 
 from catalog.dialects.registry04.address import Types
 from catalog.dialects.registry04.layout import Layout, latest_version
 from catalog.dialects.registry04.names import Json
+from catalog.http.damage import json_or_none
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound, TooLarge
 from catalog.model.schema import Model
@@ -106,54 +110,74 @@ class Inlining:
             chunks = read_between(self.connection, branch, after, last)
         else:
             chunks = read_whole(self.connection, branch)
-        return await self._tree(types, branch, chunks)
+        groups, resources = await self._tree(types, branch, chunks)
+        texts = {
+            group.path.gid: json_or_none(
+                group.xid, partial(self._with_resources, group, types, resources)
+            )
+            for group in groups
+        }
+        return {id: text for id, text in texts.items() if text is not None}
 
     async def group(self, types: Types, xid: Xid) -> Json:
         """A group with all its resources; raises `NotFound` or `TooLarge`."""
         branch = _branch(types)
         chunks = read_matches(self.connection, branch, [str(xid)])
-        shown = await self._tree(types, branch, chunks)
-        if xid.gid not in shown:
+        groups, resources = await self._tree(types, branch, chunks)
+        if not groups:
             raise NotFound(str(xid))
-        return dict(shown[xid.gid])
+        return self._with_resources(groups[0], types, resources)
 
-    async def _tree(self, types: Types, branch: Branch, chunks: Chunks) -> Json:
-        groups: dict[str, Entity] = {}
+    def _with_resources(self, group: Entity, types: Types, resources: Mapping[str, Json]) -> Json:
+        own = resources.get(group.xid, {})
+        return self.layout.group(group, types, len(own)) | {types.resource.plural: own}
+
+    async def _tree(
+        self, types: Types, branch: Branch, chunks: Chunks
+    ) -> tuple[list[Entity], dict[str, Json]]:
+        """The groups of a branch, and the resources of each by id."""
+        groups: list[Entity] = []
         resources: dict[str, Json] = {}
         counted = self._counted(chunks)
         async for heads, loaded in read_batches(self.connection, branch, counted, follows=True):
-            groups |= {head.xid: head for head in heads if head.kind == "group"}
+            groups += [head for head in heads if head.kind == "group"]
             found = [head for head in heads if head.kind == "resource"]
             for xid, shown in (await self.resources(types, loaded, found)).items():
                 resources.setdefault(str(xid.group), {})[xid.rid] = shown
-        return {
-            group.path.gid: self.layout.group(group, types, len(resources.get(xid, ())))
-            | {types.resource.plural: resources.get(xid, {})}
-            for xid, group in groups.items()
-        }
+        return groups, resources
 
     async def resources(
         self, types: Types, loaded: Loaded, found: Sequence[Entity]
-    ) -> dict[Xid, Json]:
+    ) -> dict[Xid, orjson.Fragment]:
         """Resources as their latest versions, with their documents."""
         shown = await self.versions(types, loaded, latest_versions(loaded, found))
         return {xid.resource: one for xid, one in shown.items()}
 
     async def versions(
         self, types: Types, loaded: Loaded, found: Sequence[Entity]
-    ) -> dict[Xid, Json]:
-        """Versions with their documents; raises `TooLarge`."""
+    ) -> dict[Xid, orjson.Fragment]:
+        """Versions with their documents as JSON text, without those that cannot be shown.
+
+        Raises:
+            TooLarge
+        """
         if types.has_document:
             await entities.load_documents(self.connection, loaded, found)
-        shown: dict[Xid, Json] = {}
+        shown: dict[Xid, orjson.Fragment] = {}
         for version in found:
-            document = loaded.document_of(version) if types.has_document else b""
-            self.bytes -= len(document)
+            text = json_or_none(version.xid, partial(self._version, types, loaded, version))
+            if text is not None:
+                shown[version.path] = text
             if self.bytes < 0:
                 raise TooLarge(version.xid, detail=_PAGE_BY_PAGE)
-            content = self.layout.content(version, types, document)
-            shown[version.path] = self.layout.version(version, types) | content
         return shown
+
+    def _version(self, types: Types, loaded: Loaded, version: Entity) -> Json:
+        document = loaded.document_of(version) if types.has_document else b""
+        self.bytes -= len(document)
+        if self.bytes < 0:
+            return {}
+        return self.layout.version(version, types) | self.layout.content(version, types, document)
 
     async def _counted(self, chunks: Chunks) -> Chunks:
         async for chunk in chunks:

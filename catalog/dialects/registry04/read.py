@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import orjson
 from aiohttp import web
 
 from catalog.context import CONTEXT
 from catalog.dialects.handlers import next_link
-from catalog.dialects.registry04.address import types_in
+from catalog.dialects.registry04.address import Types, types_in
 from catalog.dialects.registry04.exchange import Exchange, layout_for
+from catalog.dialects.registry04.layout import Layout
 from catalog.dialects.registry04.load import Inlining, LoadedPage, latest_versions, load_page
 from catalog.dialects.registry04.names import Json
+from catalog.http.damage import json_or_none
 from catalog.http.flags import read_page
 from catalog.http.responses import json_response
+from catalog.model.entity import Entity
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading import entities
@@ -69,12 +75,17 @@ async def get_groups(request: web.Request) -> web.Response:
             shown = await inlining.groups(types, after, last) if last else {}
         else:
             shown = {
-                group.path.gid: layout.group(
-                    group, types, page.loaded.count(f"{group.xid}/{types.resource.native}")
-                )
+                group.path.gid: text
                 for group in page.entities
+                if (text := json_or_none(group.xid, partial(_group, layout, types, page, group)))
+                is not None
             }
     return _answer(request, page, shown, limit)
+
+
+def _group(layout: Layout, types: Types, page: LoadedPage, group: Entity) -> Json:
+    count = page.loaded.count(f"{group.xid}/{types.resource.native}")
+    return layout.group(group, types, count)
 
 
 async def get_group(request: web.Request) -> web.Response:
@@ -121,13 +132,17 @@ async def get_versions(request: web.Request) -> web.Response:
 
 async def _versions(
     connection: Connection, exchange: Exchange, page: LoadedPage
-) -> dict[Xid, Json]:
+) -> dict[Xid, orjson.Fragment]:
     """The versions of a page, with their documents where these are asked for."""
     layout, types = exchange.layout, exchange.types
     if exchange.has("inline"):
         inlining = Inlining(connection=connection, layout=layout)
         return await inlining.versions(types, page.loaded, page.entities)
-    return {version.path: layout.version(version, types) for version in page.entities}
+    texts = {
+        version.path: json_or_none(version.xid, partial(layout.version, version, types))
+        for version in page.entities
+    }
+    return {xid: text for xid, text in texts.items() if text is not None}
 
 
 def _answer(request: web.Request, page: LoadedPage, shown: Json, limit: int) -> web.Response:
