@@ -91,3 +91,9 @@ class Limits(BaseSettings):
     """Most links that a node has"""
 
     # Links
+    link_copies: PositiveInt = 2_000_000
+    """Most entities that a link's source may send at once, or have here"""
+    link_bytes: PositiveInt = 4 * 1024**3
+    """Most bytes that a link's source may send at once"""
+    link_busy_share: float = Field(0.5, gt=0, le=1)
+    """Largest share of the time that links may keep other writes waiting"""

@@ -19,7 +19,13 @@ from catalog.store import doubtedcopies, links
 from catalog.store import entities as store
 from catalog.store.database import Connection, Database
 from catalog.store.links import Link, LinkConflict
-from catalog.store.locks import ConfigurationChanged, MustBeginAgain, Touched, lock_and_load
+from catalog.store.locks import (
+    ConfigurationChanged,
+    MustBeginAgain,
+    Touched,
+    is_awaited,
+    lock_and_load,
+)
 from catalog.store.writes import Write, write
 from replication.batch import (
     BatchDecision,
@@ -61,10 +67,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedBatch:
-    """The findings of a batch, and how many rows it added to the change log."""
+    """The findings of a batch, and how many rows it added to the change log.
+
+    `has_delayed` says whether other writes waited for its locks when it was about to commit.
+    """
 
     findings: Sequence[CopyFinding]
     changes: int
+    has_delayed: bool = False
 
     def count(self, verdict: Verdict) -> int:
         return sum(finding.verdict is verdict for finding in self.findings)
@@ -118,9 +128,10 @@ async def _apply_once(
                 entities["/"] = locked["/"]
             changes = await _write(connection, decision, entities, model, now)
         await _record(connection, batch, decision, now)
+        has_delayed = batch.link is not None and await is_awaited(connection)
     if changes:
         database.signal.set(changes)
-    return AppliedBatch(findings=decision.findings, changes=len(changes))
+    return AppliedBatch(findings=decision.findings, changes=len(changes), has_delayed=has_delayed)
 
 
 async def _policy_under_locks(
@@ -203,7 +214,7 @@ async def _blank_damaged(
     hashes = await stored_copies.rehash_documents(connection, versions)
     return {
         xid: entity
-        if hashes.get(xid) == entity.document_sha256 and entity.content_digest() == entity.digest
+        if hashes.get(xid) == entity.document_sha256 and entity.is_intact()
         else replace(entity, digest=b"")
         for xid, entity in entities.items()
     }

@@ -17,6 +17,8 @@ from replication.provenance import Copy
 
 MEDIA_TYPE = "application/x-ndjson"
 _MOST_DEPTH = 100
+# Parsed values take many times the memory of their text. Commas in texts count as well.
+_MOST_VALUES = 1_000_000
 _IDENTITY = ("xid", "kind", "authority", "origin")
 
 
@@ -28,7 +30,14 @@ class FeedEnd:
 
 
 def write_copy(copy: Copy) -> bytes:
-    """An entity or a tombstone as a line. The document of an entity has to be loaded."""
+    """An entity or a tombstone as a line. The document of an entity has to be loaded.
+
+    Raises:
+        ValueError: the stored attributes of the entity could not be read.
+        TypeError: they cannot be written.
+    """
+    if isinstance(copy, Entity) and copy.damage:
+        raise ValueError(copy.damage)
     line = {name: getattr(copy, name) for name in (*_IDENTITY, "epoch")}
     if isinstance(copy, Tombstone):
         line |= {"deleted": True, "deletedat": format_time(copy.deletedat)}
@@ -48,6 +57,8 @@ def write_end(cursor: str) -> bytes:
 
 def read_line(line: bytes) -> Incoming | FeedEnd:
     """Read a line of another catalog; an unreadable one is a `MalformedCopy` with the reason."""
+    if len(line) > _MOST_VALUES and sum(map(line.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        return _malformed({}, "it has too many values")
     try:
         data = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -17,6 +17,7 @@ from catalog.context import Context
 from catalog.events.supervisor import LoopTiming, backoff_from
 from catalog.model.errors import ServerBusy
 from catalog.store import links
+from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for
 from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
 from replication.eviction import doubt_copies, drop_doubted, evict
@@ -28,6 +29,7 @@ from replication.handshake import (
     shake_hands,
     why_own,
 )
+from replication.linkbounds import LinkGate, TooMuchSent, too_many_copies
 from replication.notifications import HINT_SECONDS, ensure_subscription
 from replication.pinning import meet_claim
 from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
@@ -41,6 +43,9 @@ _AWAKE_SECONDS = 2 * HINT_SECONDS
 _REPORT_SECONDS = 1.0
 # A source that ignores the wait must not be asked in a tight loop.
 _SHORTEST_POLL_SECONDS = 0.5
+_EMPTY_PAGES, _EMPTY_PAGE_SECONDS = 20, 0.1
+# Replicas are counted again after changes of one in so many of those that a link may have.
+_MEASURED_AGAIN = 20
 
 
 async def _until_woken(pull: Coroutine[Any, Any, Brought], wakeup: asyncio.Event) -> Brought | None:
@@ -63,7 +68,7 @@ class LinkResources:
 
     context: Context
     session: aiohttp.ClientSession
-    gate: asyncio.Semaphore
+    gate: LinkGate
     timing: LoopTiming
 
     def peer_of(self, link: Link) -> Client:
@@ -97,6 +102,8 @@ class LinkRunner:
         # How often conflicts were to be retried, and how often of these they were.
         self._requested = self._retried = 0
         self._is_awake = self._has_dropped = False
+        # Changes since the replicas were counted; they are counted first of all.
+        self._unmeasured = resources.context.settings.link_copies
 
     def reconsider(self) -> None:
         """Retry conflicts soon."""
@@ -115,6 +122,8 @@ class LinkRunner:
             # The node's own fault is not counted against the source.
             except ServerBusy:
                 await self._database.recovered()
+            except TooMuchSent as error:
+                await self._stop(error)
             except ClientError as error:
                 await self._fail(describe(error, self._peer.url), error)
             # An unexpected error of one link must not stop the others.
@@ -203,9 +212,17 @@ class LinkRunner:
         self.wakeup.clear()
         if flow.link.definition.mode == "events":
             self.subscription = await ensure_subscription(flow, self.subscription)
-        before = ""
+        await self._check_held(flow)
+        before, pages = "", 0
         while cursor != before:
-            before, cursor = cursor, (await pull_once(flow, cursor, wait_seconds=0)).cursor
+            brought = await pull_once(flow, cursor, wait_seconds=0)
+            before, cursor = cursor, brought.cursor
+            self._unmeasured += brought.changes
+            # A source may skip what the link does not want, but not keep the node busy with it.
+            pages = 0 if brought.copies else pages + 1
+            if pages > _EMPTY_PAGES:
+                await self._resources.timing.sleep(_EMPTY_PAGE_SECONDS)
+            await self._check_held(flow)
         await self._retry_conflicts(flow)
         self._failures = 0
         await self._report("current", currentat=datetime.now(UTC))
@@ -216,6 +233,22 @@ class LinkRunner:
             return cursor
         return await self._poll(flow, cursor, min(seconds, _LONG_POLL_SECONDS))
 
+    async def _check_held(self, flow: Flow) -> None:
+        """Count the replicas of a link's authorities, now and then.
+
+        Raises:
+            TooMuchSent
+        """
+        limits = self._resources.context.settings
+        if self._unmeasured < limits.link_copies // _MEASURED_AGAIN:
+            return
+        policy = flow.policy
+        async with self._database.pool.acquire(timeout=30) as connection:
+            held = await count_replicas(connection, policy.authorities, own=policy.own)
+        if held > limits.link_copies:
+            raise too_many_copies(limits, "Of its authorities, this node has")
+        self._unmeasured = 0
+
     async def _stay_awake(self, flow: Flow, cursor: str) -> str:
         """Read the feed as it grows, until nothing came for a while or a retry is due."""
         loop = asyncio.get_running_loop()
@@ -225,6 +258,8 @@ class LinkRunner:
         while self._is_awake and self._requested == self._retried and loop.time() < ends:
             brought = await pull_once(flow, cursor, wait_seconds=_AWAKE_SECONDS)
             cursor, self._is_awake = brought.cursor, brought.copies > 0
+            self._unmeasured += brought.changes
+            await self._check_held(flow)
             if self._is_awake and loop.time() - reported >= _REPORT_SECONDS:
                 reported = loop.time()
                 await self._report("current", currentat=datetime.now(UTC))
@@ -238,6 +273,7 @@ class LinkRunner:
             return cursor
         if not brought.copies and loop.time() - began < _SHORTEST_POLL_SECONDS:
             await self._resources.timing.sleep(min(seconds, _SHORTEST_POLL_SECONDS))
+        self._unmeasured += brought.changes
         return brought.cursor
 
     async def _retry_conflicts(self, flow: Flow) -> None:
@@ -251,6 +287,17 @@ class LinkRunner:
         is_requested, self._retried = requested != self._retried, requested
         if is_requested and number >= MOST_CONFLICTS:
             raise _SnapshotNeeded("More was refused than is recorded.")
+
+    async def _stop(self, error: TooMuchSent) -> None:
+        """Do nothing more until the link is replaced or the node restarts with other limits.
+
+        To try again would bring as much again.
+        """
+        message = describe(error, self._peer.url)
+        _log.warning("link stopped", link=self.id, error=message)
+        await self._report("refused", error=message)
+        await self._remember("stopped", message)
+        await asyncio.Event().wait()
 
     async def _fail(self, message: str, error: ClientError | None) -> None:
         self._failures += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import Incoming
 from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
+from replication.linkbounds import Allowance, LinkGate
 from replication.pinning import policy_of
 from replication.provenance import Policy
 from replication.wire import MOST_ORIGINS, is_scope
@@ -24,21 +24,24 @@ from replication.wire import MOST_ORIGINS, is_scope
 _MOST_COPIES = 1000
 _MOST_BYTES = 8 * 1024 * 1024
 _PAGE = 1000
+# A page has the entities that changed, and what is above each of them.
+COPIES_OF_ONE = 4
+# The size of the batches that other writes wait for.
+_COPIES_AMONG_OTHERS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
     """A link with its source, after their handshake.
 
-    `gate` limits how many batches of all links are applied at a time, since clients need
-    connections to the database, too.
+    `gate` limits how many batches of all links are applied at a time.
     """
 
     context: Context
     link: Link
     peer: Client
     source: Handshake
-    gate: asyncio.Semaphore
+    gate: LinkGate
 
     @property
     def policy(self) -> Policy:
@@ -78,7 +81,8 @@ async def pull_once(flow: Flow, cursor: str, *, wait_seconds: float) -> Brought:
     lines = flow.peer.change_lines(
         cursor, limit=_PAGE, wait_seconds=wait_seconds, filters=flow.filters
     )
-    return await _bring(flow, lines, is_bulk=False, current=cursor)
+    most = COPIES_OF_ONE * _PAGE
+    return await _bring(flow, lines, most, is_bulk=False, current=cursor)
 
 
 async def bootstrap(flow: Flow) -> Brought:
@@ -87,13 +91,21 @@ async def bootstrap(flow: Flow) -> Brought:
     The cursor is saved with the last batch, so a snapshot that breaks off begins again; copies
     that were applied before are current then.
     """
-    return await _bring(flow, flow.peer.snapshot_lines(flow.filters), is_bulk=True, current=None)
+    lines = flow.peer.snapshot_lines(flow.filters)
+    return await _bring(flow, lines, None, is_bulk=True, current=None)
 
 
 async def _bring(
-    flow: Flow, lines: AsyncGenerator[bytes], *, is_bulk: bool, current: str | None
+    flow: Flow,
+    lines: AsyncGenerator[bytes],
+    most: int | None,
+    *,
+    is_bulk: bool,
+    current: str | None,
 ) -> Brought:
-    brought = await apply_lines(lines, partial(apply_by, flow, is_bulk=is_bulk), current=current)
+    apply = partial(apply_by, flow, is_bulk=is_bulk)
+    allowance = Allowance.of(flow.context.settings, most)
+    brought = await apply_lines(lines, apply, allowance, current=current)
     if brought is None:
         raise Unreachable(f"The answer of {flow.peer.url} broke off.", is_doubtful=True)
     return brought
@@ -111,7 +123,8 @@ async def retry_conflicts(flow: Flow) -> int:
         wanted = [o for o in batch if o.authority and is_scope(o.xid) and flow.policy.admits(o)]
         if wanted:
             lines = flow.peer.fetch_lines(wanted)
-            await apply_lines(lines, lambda copies, _: apply_by(flow, copies))
+            allowance = Allowance.of(flow.context.settings, COPIES_OF_ONE * len(wanted))
+            await apply_lines(lines, lambda copies, _: apply_by(flow, copies), allowance)
     return number
 
 
@@ -120,13 +133,16 @@ async def apply_by(
 ) -> AppliedBatch:
     """Apply a batch of a link when the gate lets it pass."""
     batch = Batch(copies=copies, policy=flow.policy, link=flow.link, cursor=cursor, is_bulk=is_bulk)
-    async with flow.gate:
-        return await apply_batch(flow.context, batch)
+    async with flow.gate.turn(is_bulk=is_bulk) as turn:
+        applied = await apply_batch(flow.context, batch)
+        turn.has_delayed = applied.has_delayed
+    return applied
 
 
 async def apply_lines(
     lines: AsyncGenerator[bytes],
     apply: Callable[[list[Incoming], str | None], Awaitable[AppliedBatch]],
+    allowance: Allowance,
     *,
     current: str | None = None,
 ) -> Brought | None:
@@ -138,11 +154,15 @@ async def apply_lines(
     Returns:
         `None` if the stream ended without its last line.
 
+    Args:
+        allowance: what the stream may bring; a part that was applied stays.
+
     Raises:
+        TooMuchSent
         ClientError: something follows the last line.
     """
     copies: list[Incoming] = []
-    size = 0
+    size, most = 0, _MOST_COPIES
     brought = Brought(cursor="")
     async with contextlib.aclosing(lines):
         async for line in lines:
@@ -152,11 +172,14 @@ async def apply_lines(
             if isinstance(read, FeedEnd):
                 brought.cursor = read.cursor
                 continue
+            allowance.take(len(line))
             copies.append(read)
             size += len(line)
-            if len(copies) >= _MOST_COPIES or size >= _MOST_BYTES:
-                brought.add(await apply(copies, None))
+            if len(copies) >= most or size >= _MOST_BYTES:
+                applied = await apply(copies, None)
+                brought.add(applied)
                 copies, size = [], 0
+                most = _COPIES_AMONG_OTHERS if applied.has_delayed else min(2 * most, _MOST_COPIES)
     if not brought.cursor:
         return None
     if copies or brought.cursor != current:

@@ -18,8 +18,9 @@ from replication.batch import CopyFinding
 from replication.copychecks import Incoming
 from replication.decide import Verdict
 from replication.handshake import describe, peer_at, shake_hands
+from replication.linkbounds import Allowance
 from replication.pinning import check_claim, policy_of
-from replication.pull import apply_lines
+from replication.pull import COPIES_OF_ONE, apply_lines
 
 _MOST_LINKS = 10_000
 _REPAIRED = frozenset({Verdict.APPLY, Verdict.CURRENT})
@@ -109,7 +110,8 @@ async def _fetch(
         found.update({finding.origin: finding for finding in applied.findings})
         return applied
 
-    await apply_lines(peer.fetch_lines(wanted), apply)
+    allowance = Allowance.of(context.settings, COPIES_OF_ONE * len(wanted))
+    await apply_lines(peer.fetch_lines(wanted), apply, allowance)
     return found
 
 

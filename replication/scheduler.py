@@ -17,13 +17,13 @@ from catalog.store.configuration import CONFIGURATION_CHANNEL
 from catalog.store.database import Connection
 from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.links import LINK_CHANNEL
+from replication.linkbounds import LinkGate
 from replication.linkrunner import LinkResources, LinkRunner
 from replication.notifications import forget_subscription
 
 _log = structlog.get_logger(__name__)
 
 _FORGET_SECONDS = 10.0
-_MOST_AT_ONCE = 3
 
 
 async def run_links(context: Context, *, timing: LoopTiming | None = None) -> None:
@@ -35,7 +35,10 @@ async def run_links(context: Context, *, timing: LoopTiming | None = None) -> No
 async def _serve(context: Context, timing: LoopTiming, connection: Connection) -> None:
     async with open_session(context.settings) as session, asyncio.TaskGroup() as group:
         resources = LinkResources(
-            context=context, session=session, gate=asyncio.Semaphore(_MOST_AT_ONCE), timing=timing
+            context=context,
+            session=session,
+            gate=LinkGate(context.settings.link_busy_share),
+            timing=timing,
         )
         scheduler = LinkScheduler(resources, group)
         group.create_task(run_heartbeat(connection))

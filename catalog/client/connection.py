@@ -35,6 +35,9 @@ _LARGEST_ANSWER = 256 * 1024 * 1024
 _LARGEST_PROBLEM = 4 * 1024 * 1024
 _LONGEST_LINE = 32 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
+_LEAST_RATE = 100
+# Many times as long as the node may be silent, a stream may be slow.
+_PATIENCES = 10
 _REDIRECTS = frozenset({301, 302, 307, 308})
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 _GUARDS = frozenset({hdrs.IF_MATCH, hdrs.IF_NONE_MATCH})
@@ -74,6 +77,32 @@ class _Call:
             headers = {hdrs.CONTENT_TYPE: "application/json", **headers}
         pairs = list(params.items() if isinstance(params, Mapping) else params)
         return cls(method=method, path=path, params=pairs, data=body, headers=headers)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Arrival:
+    """The rate at which a stream comes, without the time that its reader takes.
+
+    Args:
+        patience: the seconds of waiting after which the rate matters.
+    """
+
+    patience: float
+    waited: float = 0.0
+    size: int = 0
+
+    @property
+    def is_too_slow(self) -> bool:
+        return self.waited > self.patience and self.size < _LEAST_RATE * self.waited
+
+    async def timed(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        async for chunk in chunks:
+            self.waited += loop.time() - begun
+            self.size += len(chunk)
+            yield chunk
+            begun = loop.time()
 
 
 class Connection:
@@ -200,7 +229,7 @@ class Connection:
             is_bounded: whether the whole answer has to arrive in time, or just each part of it.
 
         Raises:
-            BadAnswer: a line has more than 32 MiB.
+            BadAnswer: a line has more than 32 MiB, or the answer comes too slowly to be of use.
         """
         call = _Call.of(method, path, params, body, {})
         patience = self._timeout + wait_seconds
@@ -210,8 +239,11 @@ class Connection:
             sock_read=patience,
         )
         rest = bytearray()
+        arrival = _Arrival(patience=_PATIENCES * patience)
         async with self._respond(call, timeout) as response:
-            async for chunk in response.content.iter_any():
+            async for chunk in arrival.timed(response.content.iter_any()):
+                if arrival.is_too_slow:
+                    raise BadAnswer(self._at(path), f"less than {_LEAST_RATE} bytes a second")
                 *lines, last = chunk.split(b"\n")
                 for line in lines:
                     yield bytes(rest) + line

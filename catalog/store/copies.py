@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid, collection_of
@@ -45,6 +45,14 @@ async def load_held(
         *columns_of(origins),
     )
     return {row["xid"]: entity_from(row) for row in rows}
+
+
+async def count_replicas(
+    connection: Connection, authorities: Collection[str] | None, *, own: str
+) -> int:
+    """Count the entities of some authorities, or of all but the node's `own`; scans an index."""
+    wanted = None if authorities is None else list(authorities)
+    return int(await connection.fetchval(_queries.count_replicas, wanted, own))
 
 
 async def drop(connection: Connection, xids: Sequence[str]) -> None:

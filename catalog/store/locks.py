@@ -116,3 +116,8 @@ async def lock_and_load(
         is_referred=not rows or rows[0]["is_referred"],
         has_lived=not rows or rows[0]["has_lived"],
     )
+
+
+async def is_awaited(connection: Connection) -> bool:
+    """Whether another transaction waits for a lock that this one holds."""
+    return bool(await connection.fetchval(_queries.is_awaited))

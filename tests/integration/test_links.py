@@ -483,3 +483,23 @@ async def test_a_link_that_has_everything_has_no_lag_however_long_nothing_happen
     current = await target.get(f"/replication/links/{made['id']}")
     assert current["lag"] == 0
     assert current["confirmed"] < 3600
+
+
+async def test_a_link_stops_when_its_authority_has_more_entities_here_than_a_link_may_have(
+    postgres_url: str, template: str
+) -> None:
+    """However few of them come at a time."""
+    async with (
+        databases(postgres_url, template, 2) as (one, two),
+        start_member(one) as source,
+        start_member(two, link_copies=10) as target,
+    ):
+        await link(target, source, id="from")
+        async with running(target):
+            await link_is(target, "from", "current")
+            for number in range(14):
+                await source.put(f"/messagegroups/g{number}")
+            await link_is(target, "from", "refused")
+        shown = await target.get("/replication/links/from")
+        assert "CONCORD_LINK_COPIES" in shown["error"]
+        assert (await target.get("/"))["messagegroupscount"] > 10

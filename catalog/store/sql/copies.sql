@@ -44,3 +44,8 @@ DELETE FROM entities WHERE xid = ANY ($1::text[])
 -- name: rehash_documents
 -- The hashes of the stored documents of these entities.
 SELECT xid, sha256(body) AS sha256 FROM documents WHERE xid = ANY ($1::text[])
+
+-- name: count_replicas
+-- The number of entities of some authorities; null stands for all but the node's own, $2.
+SELECT count(*) FROM entities
+WHERE CASE WHEN $1::text[] IS NULL THEN authority <> $2 ELSE authority = ANY ($1) END

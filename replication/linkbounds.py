@@ -1,0 +1,110 @@
+"""The bounds of a link: how much its source may send, and when its batches make room for others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from catalog.client import ClientError
+from catalog.limits import Limits
+
+_MOST_AT_ONCE = 3
+
+
+class TooMuchSent(ClientError):
+    """A source sends, or its link holds, more than a link may bring: the link stops.
+
+    What it brought stays.
+    """
+
+
+@dataclass(slots=True, kw_only=True)
+class Allowance:
+    """What a source may still send in one answer.
+
+    Args:
+        copies: entities and tombstones, valid or not.
+        bytes: of their lines.
+        limits: the bounds that an error names.
+        is_page: the answer is to a request that said how many copies it wants.
+    """
+
+    copies: int
+    bytes: int
+    limits: Limits
+    is_page: bool = False
+
+    @classmethod
+    def of(cls, limits: Limits, copies: int | None = None) -> Allowance:
+        """The allowance for a snapshot, or for an answer of at most so many `copies`."""
+        is_page = copies is not None
+        most = limits.link_copies if copies is None else copies
+        return cls(copies=most, bytes=limits.link_bytes, limits=limits, is_page=is_page)
+
+    def take(self, size: int) -> None:
+        """Take one line of `size` bytes.
+
+        Raises:
+            TooMuchSent
+            ClientError: there are more copies than were asked for.
+        """
+        self.copies -= 1
+        self.bytes -= size
+        if self.copies < 0:
+            if self.is_page:
+                raise ClientError("Its source sends more entities than were asked for.")
+            raise too_many_copies(self.limits, "Its source sends")
+        if self.bytes < 0:
+            raise TooMuchSent(
+                f"Its source sends more than {self.limits.link_bytes:,} bytes at once.",
+                "Restart the node with a larger CONCORD_LINK_BYTES, or narrow the link's scope.",
+            )
+
+
+def too_many_copies(limits: Limits, subject: str) -> TooMuchSent:
+    return TooMuchSent(
+        f"{subject} more than {limits.link_copies:,} entities.",
+        "Restart the node with a larger CONCORD_LINK_COPIES, or narrow the link's scope.",
+    )
+
+
+@dataclass(slots=True)
+class Turn:
+    """One batch of a link; `has_delayed` says whether other writes waited for its locks."""
+
+    has_delayed: bool = False
+
+
+@dataclass(slots=True)
+class LinkGate:
+    """Lets few batches of all links be applied at a time, since clients need the database, too.
+
+    After a batch that other writes waited for, links pause: then all bulk batches together take
+    at most the share `busy_share` of the time. Bulk batches lock the whole catalog, so there is
+    never more than one of them.
+    """
+
+    busy_share: float
+    _batches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_AT_ONCE))
+    _bulk: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @asynccontextmanager
+    async def turn(self, *, is_bulk: bool) -> AsyncIterator[Turn]:
+        if is_bulk:
+            async with self._bulk, self._turn() as turn:
+                yield turn
+        else:
+            async with self._turn() as turn:
+                yield turn
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[Turn]:
+        loop = asyncio.get_running_loop()
+        async with self._batches:
+            began, turn = loop.time(), Turn()
+            yield turn
+            if turn.has_delayed:
+                taken = loop.time() - began
+                await asyncio.sleep(taken * (1 / self.busy_share - 1))
