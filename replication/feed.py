@@ -16,6 +16,7 @@ from catalog.http.body import read_json
 from catalog.http.clientshares import LONG_POLLS
 from catalog.http.damage import shown_or_none
 from catalog.http.deadline import DEADLINE, bounded
+from catalog.http.leftout import shown_or_none
 from catalog.http.stream import in_pieces, send, stream_share
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest

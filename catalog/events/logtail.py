@@ -13,7 +13,7 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.context import EventDialect
 from catalog.events.nativeevents import texts_of
 from catalog.events.webhook import encode
-from catalog.http.damage import shown_or_none
+from catalog.http.leftout import shown_or_none
 from catalog.model.errors import ServerBusy
 from catalog.store.changes import ChangesDropped, Position, read_changes, read_head
 from catalog.store.database import Database, wait_for

@@ -33,7 +33,7 @@ def shown_or_none(xid: str, show: Callable[[], _Shown]) -> _Shown | None:
     try:
         return show()
     except Exception as error:
-        report_damage(xid, error)
+        report_left_out(xid, error)
         return None
 
 
@@ -42,7 +42,7 @@ def json_or_none(xid: str, show: Callable[[], Any]) -> orjson.Fragment | None:
     return shown_or_none(xid, lambda: orjson.Fragment(to_json(show())))
 
 
-def report_damage(xid: str, error: Exception) -> None:
+def report_left_out(xid: str, error: Exception) -> None:
     """Log that an entity is left out of answers, once for each reason."""
     said = error.detail if isinstance(error, DataRetrievalError) else str(error)
     reason = f"{type(error).__name__}: {said}"[:_LONGEST_REASON]
