@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import orjson
 
 from catalog.api.inline import Inline, inlines
 from catalog.http.leftout import json_or_none
+from catalog.http.responses import to_json
 from catalog.model.capabilities import SPECVERSION
 from catalog.model.configuration import Configuration
 from catalog.model.documentforms import document_names, show_document
@@ -216,13 +217,20 @@ class EntityRenderer:
         path = f"{resource.xid}/versions/{_id(version.xid)}"
         return self._url(path, self._kind(_path(resource.xid)), is_shown=False)
 
-    def collection(self, xids: Sequence[str], inline: Inline) -> JsonObject:
+    def collection(self, xids: Sequence[str], inline: Inline) -> orjson.Fragment:
         """Entities by id, in this order, as JSON text; those that cannot be shown are left out."""
-        return self._members((self.loaded.entities[xid] for xid in xids), inline)
+        return self._members([self.loaded.entities[xid] for xid in xids], inline)[0]
 
-    def _members(self, entities: Iterable[Entity], inline: Inline) -> JsonObject:
-        texts = ((_id(entity.xid), self.text(entity, inline)) for entity in entities)
-        return {id: text for id, text in texts if text is not None}
+    def _members(self, entities: Sequence[Entity], inline: Inline) -> tuple[orjson.Fragment, int]:
+        """Entities by id as JSON text, and the number of those that cannot be shown."""
+        try:
+            shown = {_id(entity.xid): self.show(entity, inline) for entity in entities}
+            return orjson.Fragment(to_json(shown)), 0
+        # One by one takes longer, and tells which of them it is.
+        except Exception:
+            texts = ((_id(entity.xid), self.text(entity, inline)) for entity in entities)
+            left = {id: text for id, text in texts if text is not None}
+            return orjson.Fragment(to_json(left)), len(entities) - len(left)
 
     def collection_links(self, path: str, plural: str, count: int, *, is_shown: bool) -> JsonObject:
         """The URL of the collection at `path`, and the number of its entities that are shown."""
@@ -240,9 +248,8 @@ class EntityRenderer:
             return self.collection_links(path, plural, count, is_shown=False)
         ids = self.visible.ids(path)
         wanted = [c for c in self.loaded.children(path) if ids is None or _id(c.xid) in ids]
-        members = self._members(wanted, inner)
-        count -= len(wanted) - len(members)
-        links = self.collection_links(path, plural, count, is_shown=True)
+        members, lost = self._members(wanted, inner)
+        links = self.collection_links(path, plural, count - lost, is_shown=True)
         return {**links, plural: members}
 
     def _add_version(
