@@ -14,7 +14,6 @@ from aiohttp import web
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_json
 from catalog.http.clientshares import LONG_POLLS
-from catalog.http.damage import shown_or_none
 from catalog.http.deadline import DEADLINE, bounded
 from catalog.http.leftout import shown_or_none
 from catalog.http.stream import in_pieces, send, stream_share
