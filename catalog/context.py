@@ -17,6 +17,7 @@ from catalog.model.schema import Model
 from catalog.store.changes import LoggedChange
 from catalog.store.configuration import read_stored
 from catalog.store.database import Connection, Database
+from catalog.writing.documentchecks import CheckedRequests
 from catalog.writing.writer import Writer
 
 # The most capabilities that this server can have.
@@ -57,11 +58,17 @@ class Context:
     public_base: str
     offered: Capabilities = OFFERED_HERE
     event_dialects: Sequence[EventDialect] = ()
-    checker: Checker = field(default_factory=Checker)
+    checker: Checker = field(init=False)
+    checked_requests: CheckedRequests = field(init=False)
     writer: Writer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.writer = Writer(self.database, self.checker)
+        limits = self.settings
+        self.checker = Checker(
+            processes=limits.check_processes_per_client, seconds=limits.check_seconds
+        )
+        self.checked_requests = CheckedRequests(self.checker, limits)
+        self.writer = Writer(self.database, self.checked_requests)
 
     @property
     def model(self) -> Model:

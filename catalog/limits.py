@@ -33,6 +33,16 @@ class Limits(BaseSettings):
     """The same for the requests of one client"""
 
     # Checks of documents
+    check_seconds: PositiveFloat = 2.0
+    """Longest time of the processor that one check of a document may take"""
+    check_seconds_per_request: PositiveFloat = 20.0
+    """Longest time that all checks of a request may take, without the wait for their turns"""
+    check_processes_per_client: PositiveInt = 2
+    """Checks of one client that run at a time; one more runs for others"""
+    checked_requests: PositiveInt = 1000
+    """Most requests whose documents are checked, or wait for it, at a time"""
+    checked_requests_per_client: PositiveInt = 100
+    """Most of these that one client may have"""
 
     # Streams and long polls
     streams: PositiveInt = Field(

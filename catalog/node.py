@@ -19,7 +19,6 @@ from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, EventDialect, read_configuration
-from catalog.formats import Checker
 from catalog.http.clientconnections import ClientConnections
 from catalog.http.descriptors import most_client_connections, raise_descriptor_limit
 from catalog.http.listener import accepting, open_sockets
@@ -87,7 +86,6 @@ async def _run(
 ) -> None:
     async with (
         _open_database(settings) as (database, revive),
-        Checker() as checker,
         asyncio.TaskGroup() as tasks,
     ):
         context = Context(
@@ -96,9 +94,8 @@ async def _run(
             settings=settings,
             public_base="",
             event_dialects=event_dialects,
-            checker=checker,
         )
-        async with serve(create_app(context, routes), settings) as bound:
+        async with context.checker, serve(create_app(context, routes), settings) as bound:
             context.public_base = settings.public_url or bound
             own = (Watch(database, revive).run(), Statistics(database).run())
             bodies = (body(context) for body in (follow_configuration, *loops))

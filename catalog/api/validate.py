@@ -98,7 +98,7 @@ async def _check_payload(
         contenttype = data.contenttype or _implied(definition, data.content)
         payload = data.encoded(contenttype)
         try:
-            fault = await context.checker.conform(
+            fault = await context.checked_requests.begin().conform(
                 schema.format, schema.document, payload, contenttype, schema.part
             )
         except UnusableSchema as error:

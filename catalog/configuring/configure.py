@@ -13,7 +13,7 @@ from catalog.model.configuration import Configuration
 from catalog.store import configuration as store
 from catalog.store.configuration import StoredConfiguration
 from catalog.store.database import Connection
-from catalog.writing.formatcheck import DocumentChecker
+from catalog.writing.documentchecks import KnownResults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class ConfigurationChange:
         connection: Connection,
         before: Configuration,
         *,
-        checker: DocumentChecker,
+        results: KnownResults,
         interaction: str,
         now: datetime,
     ) -> None:
@@ -54,6 +54,7 @@ class ConfigurationChange:
         Raises:
             ModelComplianceError: with a limited number of violations.
             CapabilityError: the same, where the model stays as it is.
+            ChecksDue: documents have to be checked before.
         """
         after, capabilities = self.configuration, self.configuration.capabilities
         await Revalidation(
@@ -61,7 +62,7 @@ class ConfigurationChange:
             before=before,
             after=after,
             authority=self.authority,
-            checker=checker,
+            results=results,
             interaction=interaction,
             now=now,
         ).run()

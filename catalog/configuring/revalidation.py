@@ -33,8 +33,8 @@ from catalog.store.database import Connection
 from catalog.store.writes import write
 from catalog.writing.checks import run_checks
 from catalog.writing.content import StoredContent
+from catalog.writing.documentchecks import KnownResults
 from catalog.writing.drafts import Drafts
-from catalog.writing.formatcheck import DocumentChecker
 from catalog.writing.outcome import outcome_of
 from catalog.writing.resourceplan import ResourcePlan
 
@@ -58,7 +58,7 @@ class Revalidation:
     before: Configuration
     after: Configuration
     authority: str
-    checker: DocumentChecker
+    results: KnownResults
     interaction: str
     now: datetime
     violations: list[XRegistryError] = field(default_factory=list)
@@ -69,6 +69,7 @@ class Revalidation:
         Raises:
             ModelComplianceError: with a limited number of violations.
             CapabilityError: the same, where the model stays as it is.
+            ChecksDue: documents have to be checked before.
         """
         old, new = self.before.model, self.after.model
         impact = ModelImpact(old, new)
@@ -90,6 +91,7 @@ class Revalidation:
                     await self._resources(after, kind)
                 elif checks_more and kind.validateformat:
                     await self._unchecked(after, kind)
+        self.results.raise_due()
         self._refuse()
 
     def _refuse(self, at_least: int = 1) -> None:
@@ -174,14 +176,14 @@ class Revalidation:
         return Drafts(self.after.model, before, authority=self.authority, now=self.now)
 
     async def _finish(self, drafts: Drafts, resources: Sequence[ResourcePlan]) -> None:
-        """Collect violations; while there are none, write the adapted entities."""
+        """Collect violations and due checks; while there are none, write adapted entities."""
         try:
             await run_checks(
                 StoredContent(self.connection),
                 drafts,
                 resources,
                 self.after.capabilities,
-                self.checker,
+                self.results,
                 is_exclusive=True,
                 is_referred=True,
                 tries_again=True,
@@ -189,7 +191,8 @@ class Revalidation:
         except XRegistryError as error:
             self.violations += error.violations or [error]
         self._refuse(_MOST_VIOLATIONS)
-        if self.violations:
+        self.results.raise_part()
+        if self.violations or not self.results.are_complete:
             return
         outcome = outcome_of(drafts, self.interaction)
         if outcome.after:

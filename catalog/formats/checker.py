@@ -3,35 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from hashlib import sha256
-from typing import Literal, Self
+import math
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
-from catalog.formats.families import is_supported, rules_for
+from catalog.formats.check import Check, CheckedDocument, Direction, Key, comparison, validation
+from catalog.formats.families import is_supported
 from catalog.formats.process import Lost, Process, Unfinished
-
-Direction = Literal["backward", "forward"]
+from catalog.formats.turns import Turns
 
 MAX_BYTES = 4 * 1024 * 1024
 TOO_LARGE = f"a document of more than {MAX_BYTES} bytes cannot be checked"
-MAX_REMEMBERED = 4096
+MAX_REMEMBERED = 16 * 1024
 MAX_MEMORY = 1024 * 1024 * 1024
-LONGEST_WAIT_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Budget:
+    """The seconds that the checks of one request may still take."""
+
+    seconds: float = math.inf
+
+
+class BudgetSpent(Exception):
+    """The checks of a request took longer than they may in all."""
 
 
 class Checker:
     """Checks documents in processes of their own, for documents may be hostile.
 
-    No check takes longer than `time_limit` seconds once it has begun: its process is ended
-    then, and that is the answer. The processes start when they are first needed.
-    Results depend on the documents only, so they are cached.
+    A check that takes more than `seconds` of the processor is ended, and that is the answer.
+    The processes start when they are first needed. Results depend on the documents only, so
+    they are cached.
+
+    Args:
+        processes: for one client at a time; there is one more in all.
     """
 
-    def __init__(self, *, processes: int = 2, time_limit: float = 10.0) -> None:
-        self._time_limit = time_limit
-        self._turns = asyncio.Semaphore(processes)
+    def __init__(self, *, processes: int = 2, seconds: float = 2.0) -> None:
+        self._seconds = seconds
+        self._at_once = processes
+        self._turns = Turns(processes)
         self._idle: list[Process] = []
-        self._answers: OrderedDict[tuple[str, str, tuple[bytes, ...]], str] = OrderedDict()
+        self._remembered: OrderedDict[Key, str] = OrderedDict()
 
     async def __aenter__(self) -> Self:
         return self
@@ -42,22 +58,68 @@ class Checker:
 
     async def validate(self, format: str, document: bytes) -> str:
         """The problem of a document of this format, or ""."""
-        if not is_supported(format):
-            raise ValueError(f"no document of format {format} can be checked")
-        return await self._answer(format, "", (document,))
+        [answer] = await self.answers([validation(format, CheckedDocument.of(document))])
+        return answer
 
     async def compare(self, format: str, older: bytes, newer: bytes, direction: Direction) -> str:
-        """The reason why a version is not compatible with the other one, or "".
+        """The reason why a version is not compatible with the other one, or ""."""
+        documents = CheckedDocument.of(older), CheckedDocument.of(newer)
+        [answer] = await self.answers([comparison(format, *documents, direction)])
+        return answer
 
-        backward: who has the newer schema can read what was written with the older one.
-        forward: who has the older schema can read what was written with the newer one.
+    async def answers(self, checks: Sequence[Check]) -> Sequence[str]:
+        """Run checks for this process itself; each answer is a problem, or ""."""
+        found = await self.run(checks, Budget())
+        return [found[check.key] for check in checks]
+
+    def remembered(self, key: Key) -> str | None:
+        """A result that is known already."""
+        if key in self._remembered:
+            self._remembered.move_to_end(key)
+        return self._remembered.get(key)
+
+    async def run(
+        self, checks: Iterable[Check], budget: Budget, *, client: str = ""
+    ) -> Mapping[Key, str]:
+        """Run checks, a few at a time, when it is the turn of their client.
+
+        Args:
+            budget: for these checks; it is reduced by the time that they take.
+            client: any name; clients share the processes equally.
+
+        Returns:
+            the problem of each, or "".
+
+        Raises:
+            BudgetSpent: some checks were not run.
         """
-        if not rules_for(format):
-            raise ValueError(f"no versions of format {format} can be compared")
-        return await self._answer(format, direction, (older, newer))
+        known = {check.key: self.remembered(check.key) for check in checks}
+        found = {key: answer for key, answer in known.items() if answer is not None}
+        due = deque({check.key: check for check in checks if check.key not in found}.items())
+
+        async def run_due() -> None:
+            while due and budget.seconds > 0:
+                key, check = due.popleft()
+                found[key] = await self._answer(key, check, budget, client)
+
+        async with asyncio.TaskGroup() as tasks:
+            # This task is one of them: most requests have one check.
+            for _ in range(min(self._at_once, len(due)) - 1):
+                tasks.create_task(run_due())
+            await run_due()
+        if due:
+            raise BudgetSpent
+        return found
 
     async def conform(
-        self, format: str, schema: bytes, payload: bytes, contenttype: str, part: str = ""
+        self,
+        format: str,
+        schema: bytes,
+        payload: bytes,
+        contenttype: str,
+        part: str = "",
+        *,
+        client: str = "",
     ) -> str:
         """The problem of a payload that should conform to a schema of this format, or "".
 
@@ -67,6 +129,7 @@ class Checker:
             part: what the payload is, if the schema declares more than one thing: the name of
                 a Protobuf message or of a named Avro type, or a JSON pointer. Without it, it
                 is the first message of the file, or the whole schema.
+            client: as in `run`.
 
         Raises:
             UnusableSchema: it breaks the rules of its format, or refers to other documents.
@@ -77,50 +140,43 @@ class Checker:
         if any(len(document) > MAX_BYTES for document in documents):
             return TOO_LARGE
         try:
-            # The same message seldom comes twice, so its result is not cached.
-            return await self._ask(format.lower(), "conform", documents)
+            async with self._turns.turn(client):
+                # The same message seldom comes twice, so its result is not cached.
+                return await self._ask(format.lower(), "conform", documents)
         except Unfinished as error:
             return str(error)
 
-    async def _answer(self, format: str, direction: str, documents: tuple[bytes, ...]) -> str:
-        if any(len(document) > MAX_BYTES for document in documents):
+    async def _answer(self, key: Key, check: Check, budget: Budget, client: str) -> str:
+        contents = tuple(document.content for document in check.documents)
+        if any(len(content) > MAX_BYTES for content in contents):
             return TOO_LARGE
-        format = format.lower()
-        digests = tuple(sha256(document).digest() for document in documents)
-        key = (format, direction, digests)
-        if key in self._answers:
-            self._answers.move_to_end(key)
-            return self._answers[key]
-        try:
-            answer = await self._ask(format, direction, documents)
-        except Unfinished as error:
-            # The duration depends on the machine, so this is not cached.
-            return str(error)
-        self._answers[key] = answer
-        if len(self._answers) > MAX_REMEMBERED:
-            self._answers.popitem(last=False)
+        loop = asyncio.get_running_loop()
+        async with self._turns.turn(client):
+            begun = loop.time()
+            try:
+                answer = await self._ask(check.format.lower(), check.direction, contents)
+            except Unfinished as error:
+                # The duration depends on the machine, so this is not cached.
+                return str(error)
+            finally:
+                budget.seconds -= loop.time() - begun
+        self._remembered[key] = answer
+        if len(self._remembered) > MAX_REMEMBERED:
+            self._remembered.popitem(last=False)
         return answer
 
     async def _ask(self, format: str, direction: str, documents: tuple[bytes, ...]) -> str:
-        try:
-            async with asyncio.timeout(LONGEST_WAIT_SECONDS):
-                await self._turns.acquire()
-        except TimeoutError as error:
-            raise Unfinished("too many checks were waiting for their turn") from error
-        try:
-            while True:
-                process = await self._process()
-                # A process that has answered before may have died since, before this check.
-                may_be_dead = process.has_answered
-                try:
-                    return await process.ask(format, direction, documents, self._time_limit)
-                except Lost:
-                    if not may_be_dead:
-                        raise
-                finally:
-                    await self._put_back(process)
-        finally:
-            self._turns.release()
+        while True:
+            process = await self._process()
+            # A process that has answered before may have died since, before this check.
+            may_be_dead = process.has_answered
+            try:
+                return await process.ask(format, direction, documents)
+            except Lost:
+                if not may_be_dead:
+                    raise
+            finally:
+                await self._put_back(process)
 
     async def _process(self) -> Process:
         while self._idle:
@@ -128,7 +184,7 @@ class Checker:
             if process.is_usable:
                 return process
             await process.end()
-        return await Process.start(memory=MAX_MEMORY, time_limit=self._time_limit)
+        return await Process.start(memory=MAX_MEMORY, seconds=self._seconds)
 
     async def _put_back(self, process: Process) -> None:
         if process.is_usable:

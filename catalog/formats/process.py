@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from contextlib import suppress
 from tempfile import TemporaryDirectory
@@ -12,6 +13,8 @@ from typing import Self
 import orjson
 
 ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH")
+# A check whose process gets less of the processor than this share is ended as well.
+LEAST_SHARE = 0.25
 
 
 class Unfinished(Exception):
@@ -34,20 +37,30 @@ class Process:
     """
 
     def __init__(
-        self, process: asyncio.subprocess.Process, folder: TemporaryDirectory[str]
+        self,
+        process: asyncio.subprocess.Process,
+        folder: TemporaryDirectory[str],
+        seconds: float,
     ) -> None:
         self._process = process
         self._folder = folder
+        self._seconds = seconds
         self._is_waiting = True
         self.has_answered = False
 
     @classmethod
-    async def start(cls, *, memory: int, time_limit: float) -> Self:
+    async def start(cls, *, memory: int, seconds: float) -> Self:
+        """Start a process.
+
+        Args:
+            memory: the most that it may have, in bytes.
+            seconds: the most of the processor that it may use for one check.
+        """
         folder = TemporaryDirectory(prefix="concord-check-", ignore_cleanup_errors=True)
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-W", "ignore", "-m", "catalog.formats.worker"),
-                *(str(memory), str(int(time_limit) + 5)),
+                *(str(memory), str(seconds)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
@@ -58,16 +71,14 @@ class Process:
         except BaseException:
             folder.cleanup()
             raise
-        return cls(process, folder)
+        return cls(process, folder, seconds)
 
     @property
     def is_usable(self) -> bool:
         """Whether the process lives and waits for a request."""
         return self._is_waiting and self._process.returncode is None
 
-    async def ask(
-        self, format: str, direction: str, documents: tuple[bytes, ...], time_limit: float
-    ) -> str:
+    async def ask(self, format: str, direction: str, documents: tuple[bytes, ...]) -> str:
         """Run a check, and return the problem that it found, or "".
 
         Args:
@@ -81,11 +92,15 @@ class Process:
         sizes = [len(document) for document in documents]
         question = orjson.dumps({"format": format, "direction": direction, "sizes": sizes})
         try:
-            async with asyncio.timeout(time_limit):
+            async with asyncio.timeout(self._seconds / LEAST_SHARE):
                 line = await self._exchange(b"\n".join((question, b"".join(documents))))
+                is_complete = line.endswith(b"\n")
+                ended_by = None if is_complete else -await self._process.wait()
         except TimeoutError as error:
-            raise Unfinished(f"the check took longer than {time_limit:g} seconds") from error
-        if not line.endswith(b"\n"):
+            raise self._took_too_long() from error
+        if ended_by == signal.SIGPROF:
+            raise self._took_too_long()
+        if not is_complete:
             raise Lost("the check came to an unexpected end")
         reply = orjson.loads(line)
         self.has_answered = True
@@ -93,6 +108,10 @@ class Process:
         if reply["unusable"]:
             raise UnusableSchema(reply["answer"])
         return str(reply["answer"])
+
+    def _took_too_long(self) -> Unfinished:
+        limit = f"{self._seconds:g} seconds (CONCORD_CHECK_SECONDS)"
+        return Unfinished(f"the check took longer than {limit}")
 
     async def end(self) -> None:
         with suppress(ProcessLookupError):

@@ -25,12 +25,13 @@ FORBIDDEN = (
 )
 
 
-def main(memory: int, seconds: int) -> None:
+def main(memory: int, seconds: float) -> None:
     """Answer requests until the server closes the pipe, or a check has run out of memory.
 
     Args:
         memory: the limit of this process, in bytes.
-        seconds: ends a check whose server, which has a shorter limit, is gone.
+        seconds: of the processor that end this process during one check. Loading a library
+            does not count.
     """
     answers = _take_standard_output()
     confine(memory)
@@ -38,9 +39,10 @@ def main(memory: int, seconds: int) -> None:
     while header := questions.readline():
         question = orjson.loads(header)
         documents = [questions.read(size) for size in question["sizes"]]
-        signal.alarm(seconds)
+        _module_of(question["format"])
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         reply = _answer(question["format"], question["direction"], documents)
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         answers.write(orjson.dumps(reply, option=orjson.OPT_APPEND_NEWLINE))
         answers.flush()
         if reply["last"]:
@@ -56,16 +58,20 @@ def check(format: str, direction: str, documents: Sequence[bytes]) -> str:
         MalformedDocument: a document, or the schema of a payload, breaks the rules of its format.
         Mismatch: a payload does not conform.
     """
-    family = family_of(format)
-    assert family is not None
-    # The libraries behind the modules are large: load only the one that is needed.
-    module = import_module(f"catalog.formats.{family.module}")
+    module = _module_of(format)
     if direction == CONFORM:
         schema, payload, contenttype, part = documents
         return str(module.conform(format, schema, payload, contenttype.decode(), part.decode()))
     if direction:
         return str(module.compare(format, *documents, direction))
     return str(module.validate(format, *documents))
+
+
+def _module_of(format: str) -> Any:
+    """The module that checks a format. The libraries are large, so it loads only those needed."""
+    family = family_of(format)
+    assert family is not None
+    return import_module(f"catalog.formats.{family.module}")
 
 
 def _answer(format: str, direction: str, documents: Sequence[bytes]) -> dict[str, Any]:
@@ -124,4 +130,4 @@ def _refuse(event: str, details: tuple[object, ...]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), float(sys.argv[2]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from catalog.formats import CheckedDocument, comparison
 from catalog.lint.finding import Finding, Severity
 from catalog.lint.memorycatalog import MemoryCatalog
 from catalog.model.capabilities import Capabilities
@@ -85,9 +86,11 @@ class PublishedChanges:
             return f', from the format "{former}" to "{format}"'
         if rule not in self.capabilities.rules_for(format):
             return ""
-        documents = self.before.document(older.xid), self.after.document(newer.xid)
+        contents = self.before.document(older.xid), self.after.document(newer.xid)
+        documents = CheckedDocument.of(contents[0]), CheckedDocument.of(contents[1])
         for direction in DIRECTIONS[rule.removesuffix("_transitive")]:
-            if fault := await self.checker.compare(format, *documents, direction):
+            [fault] = await self.checker.answers([comparison(format, *documents, direction)])
+            if fault:
                 return f", and not compatible with itself ({direction}: {fault})"
         return ""
 

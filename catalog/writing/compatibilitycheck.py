@@ -7,9 +7,10 @@ it are compared with it on their own turn.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from catalog.formats import Check, Direction, comparison
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import CompatibilityUnknown, CompatibilityViolation
 from catalog.writing.content import DraftDocuments
@@ -17,9 +18,7 @@ from catalog.writing.drafts import Draft, Drafts
 from catalog.writing.formatcheck import (
     COMPATIBILITY,
     FORMAT,
-    Direction,
     DocumentChecker,
-    gather,
     is_open,
     note,
 )
@@ -121,14 +120,14 @@ class CompatibilityCheck:
         faults = [f"{one}: the formats differ." for one in due if not one.is_possible]
         due = [one for one in due if one.is_possible]
         await self.documents.load(draft for one in due for draft in (one.older, one.newer))
-        answers = await gather([self._fault_of(one) for one in due])
+        answers = await self.checker.answers([self._check_of(one) for one in due])
         return faults + [
             f"{one}: {fault}." for one, fault in zip(due, answers, strict=True) if fault
         ]
 
-    def _fault_of(self, one: _Comparison) -> Awaitable[str]:
+    def _check_of(self, one: _Comparison) -> Check:
         older, newer = self.documents.of(one.older), self.documents.of(one.newer)
-        return self.checker.compare(one.newer.attributes["format"], older, newer, one.direction)
+        return comparison(one.newer.attributes["format"], older, newer, one.direction)
 
 
 class _Ancestry:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from catalog.formats import CheckedDocument
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.store import crossreferences, entities
 from catalog.store.crossreferences import CrossReference
@@ -69,16 +70,19 @@ class DraftDocuments:
 
     def __init__(self, content: CatalogContent) -> None:
         self._content = content
-        self._loaded: dict[str, bytes] = {}
+        self._documents: dict[str, CheckedDocument] = {}
 
     async def load(self, drafts: Iterable[Draft]) -> None:
         """Read the stored documents that `of` will return."""
         stored = (d for d in drafts if d.document is None and d.document_sha256 is not None)
-        if missing := {str(draft.xid) for draft in stored} - self._loaded.keys():
-            self._loaded |= await self._content.load_documents(missing)
+        if missing := {str(draft.xid) for draft in stored} - self._documents.keys():
+            loaded = await self._content.load_documents(missing)
+            self._documents |= {xid: CheckedDocument.of(content) for xid, content in loaded.items()}
 
-    def of(self, draft: Draft) -> bytes:
+    def of(self, draft: Draft) -> CheckedDocument:
         """A version's document; empty where it has none."""
-        if draft.document is not None:
-            return draft.document
-        return b"" if draft.document_sha256 is None else self._loaded[str(draft.xid)]
+        xid = str(draft.xid)
+        is_stored = draft.document is None and draft.document_sha256 is not None
+        if not is_stored and xid not in self._documents:
+            self._documents[xid] = CheckedDocument.of(draft.document or b"")
+        return self._documents[xid]

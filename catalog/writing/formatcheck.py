@@ -8,11 +8,11 @@ versions are tried again that could not be checked before.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
+from catalog.formats import Check, validation
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import FormatExternal, FormatUnknown, FormatViolation, XRegistryError
 from catalog.model.schema import ResourceType
@@ -20,37 +20,19 @@ from catalog.writing.content import DraftDocuments
 from catalog.writing.drafts import Draft, Drafts
 from catalog.writing.resourceplan import ResourcePlan
 
-Direction = Literal["backward", "forward"]
-
 FORMAT = "formatvalidated"
 COMPATIBILITY = "compatibilityvalidated"
-_AT_ONCE = 4
 _UNKNOWN = 'This server does not check the format "{}"'
 _EXTERNAL = "The document is stored elsewhere"
 _ERASED = "Its content was erased"
 
 
 class DocumentChecker(Protocol):
-    """Checks documents in bounded time; an answer is a fault, or empty."""
+    """Knows the results of checks, or has them run."""
 
-    async def validate(self, format: str, document: bytes) -> str: ...
-
-    async def compare(
-        self, format: str, older: bytes, newer: bytes, direction: Direction
-    ) -> str: ...
-
-
-async def gather(checks: Sequence[Awaitable[str]]) -> list[str]:
-    """Run checks, a few at a time, and return their answers in order."""
-    slots = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(check: Awaitable[str]) -> str:
-        async with slots:
-            return await check
-
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(one(check)) for check in checks]
-    return [task.result() for task in running]
+    async def answers(self, checks: Sequence[Check]) -> Sequence[str]:
+        """The fault that each check finds, or ""."""
+        ...
 
 
 def note(drafts: Drafts, draft: Draft, name: str, reason: str | None) -> None:
@@ -97,8 +79,8 @@ class FormatCheck:
 
     async def _validate(self, due: Sequence[Draft]) -> None:
         await self.documents.load(due)
-        answers = await gather(
-            [self.checker.validate(d.attributes["format"], self.documents.of(d)) for d in due]
+        answers = await self.checker.answers(
+            [validation(d.attributes["format"], self.documents.of(d)) for d in due]
         )
         for draft, fault in zip(due, answers, strict=True):
             if fault:

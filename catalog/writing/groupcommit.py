@@ -19,7 +19,7 @@ from catalog.model.schema import Model
 from catalog.store.database import Database, has_committed
 from catalog.store.locks import MustBeginAgain
 from catalog.writing.crossreferences import target_in
-from catalog.writing.formatcheck import DocumentChecker
+from catalog.writing.documentchecks import CheckedRequests, KnownResults
 from catalog.writing.outcome import Outcome
 from catalog.writing.transaction import Composed, WriteTransaction
 
@@ -61,12 +61,12 @@ class GroupCommit:
     """The small interactions of one process.
 
     Args:
-        checker: knows the formats of documents.
+        checked_requests: an interaction with a document to be checked is applied alone.
     """
 
-    def __init__(self, database: Database, checker: DocumentChecker) -> None:
+    def __init__(self, database: Database, checked_requests: CheckedRequests) -> None:
         self._database = database
-        self._checker = checker
+        self._checked_requests = checked_requests
         self._waiting: list[_Waiting] = []
         # Resources that a running transaction writes.
         self._taken: set[str] = set()
@@ -145,7 +145,7 @@ class GroupCommit:
                 connection=connection,
                 authority=self._database.node.authority,
                 configuration=batch[0].configuration,
-                checker=self._checker,
+                results=KnownResults(self._checked_requests.begin()),
             )
             try:
                 return await transaction.run(

@@ -18,7 +18,7 @@ from catalog.store.writes import write
 from catalog.writing.content import StoredContent
 from catalog.writing.crossreferences import target_in
 from catalog.writing.decider import Decider
-from catalog.writing.formatcheck import DocumentChecker
+from catalog.writing.documentchecks import KnownResults
 from catalog.writing.outcome import Outcome
 
 # Beyond so many locks it is cheaper, for everybody, to lock the whole catalog.
@@ -91,11 +91,15 @@ class Reconfiguration(Protocol):
         connection: Connection,
         before: Configuration,
         *,
-        checker: DocumentChecker,
+        results: KnownResults,
         interaction: str,
         now: datetime,
     ) -> None:
-        """Adapt every entity to the configuration, or refuse it, and save it."""
+        """Adapt every entity to the configuration, or refuse it, and save it.
+
+        Raises:
+            ChecksDue: documents have to be checked before.
+        """
         ...
 
 
@@ -106,13 +110,13 @@ class WriteTransaction:
     Args:
         configuration: the one that all interactions were read with.
         reconfiguration: the one that the only interaction asks for, which it was read with.
-        checker: knows the formats of documents.
+        results: of checks of documents.
     """
 
     connection: Connection
     authority: str
     configuration: Configuration
-    checker: DocumentChecker
+    results: KnownResults
     reconfiguration: Reconfiguration | None = None
     _locked: Locked = field(init=False)
     _locks: Touched = field(init=False)
@@ -145,6 +149,7 @@ class WriteTransaction:
 
         Raises:
             MustBeginAgain, ConfigurationChanged: as `lock_and_load`.
+            ChecksDue: nothing was written, since documents have to be checked before.
             XRegistryError: the condition or the reconfiguration refuses.
         """
         await self._load(locks, patience_seconds)
@@ -158,6 +163,7 @@ class WriteTransaction:
                 self._keep(outcome)
             except (XRegistryError, MustBeginAgain) as refusal:
                 results.append(refusal)
+        self.results.raise_due()
         written = [each for each in results if isinstance(each, Outcome)]
         if is_dry or not written:
             return results
@@ -166,7 +172,7 @@ class WriteTransaction:
             await self.reconfiguration.put_in_force(
                 self.connection,
                 self.configuration,
-                checker=self.checker,
+                results=self.results,
                 interaction=written[0].interaction,
                 now=written[0].at,
             )
@@ -222,7 +228,7 @@ class WriteTransaction:
             content=StoredContent(self.connection),
             configuration=(self.reconfiguration or self).configuration,
             authority=self.authority,
-            checker=self.checker,
+            checker=self.results,
             is_exclusive=self._locks.catalog_exclusive,
             is_referred=self._locked.is_referred,
             has_lived=self._locked.has_lived,

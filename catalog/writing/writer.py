@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
 from catalog.store.database import Database
-from catalog.store.locks import MustBeginAgain
-from catalog.writing.formatcheck import DocumentChecker
+from catalog.store.locks import MustBeginAgain, Touched
+from catalog.writing.documentchecks import CheckedRequests, KnownResults, RequestChecks
 from catalog.writing.groupcommit import GroupCommit, is_small
 from catalog.writing.outcome import Outcome
+from catalog.writing.predictedchecks import predicted_checks
 from catalog.writing.transaction import (
     Composed,
     Composer,
@@ -28,13 +30,13 @@ class Writer:
     """Applies each interaction whole or not at all.
 
     Args:
-        checker: knows the formats of documents.
+        checked_requests: those whose documents are checked.
     """
 
-    def __init__(self, database: Database, checker: DocumentChecker) -> None:
+    def __init__(self, database: Database, checked_requests: CheckedRequests) -> None:
         self._database = database
-        self._checker = checker
-        self._group_commit = GroupCommit(database, checker)
+        self._checked_requests = checked_requests
+        self._group_commit = GroupCommit(database, checked_requests)
 
     async def apply(
         self,
@@ -50,7 +52,8 @@ class Writer:
             configuration: the one in force when the request was read.
             reconfiguration: the configuration that the request asks for; the interaction was
                 read with it.
-            condition: is called once the touched entities are locked, and may refuse.
+            condition: is called once the touched entities are locked, and may refuse. It is
+                called again where documents had to be checked.
 
         Raises:
             XRegistryError: it is refused, with every violation found.
@@ -63,9 +66,14 @@ class Writer:
             outcome = await self._group_commit.apply(configuration, Composed(interaction, touched))
             if outcome is not None:
                 return outcome
-        return await self.apply_composed(
+        # A change of the configuration checks the documents of others.
+        checks = self._checked_requests.begin(is_bounded=reconfiguration is None)
+        if reconfiguration is None:
+            await checks.answers(predicted_checks(interaction, configuration))
+        return await self._apply_alone(
             configuration,
             Composed(interaction, touched),
+            checks,
             reconfiguration=reconfiguration,
             condition=condition,
         )
@@ -75,7 +83,6 @@ class Writer:
         configuration: Configuration,
         composer: Composer,
         *,
-        reconfiguration: Reconfiguration | None = None,
         condition: Condition | None = None,
         is_dry: bool = False,
     ) -> Outcome:
@@ -87,27 +94,68 @@ class Writer:
         Raises:
             XRegistryError, ConfigurationChanged: as `apply`, and every error of `composer`.
         """
+        checks = self._checked_requests.begin()
+        return await self._apply_alone(
+            configuration, composer, checks, condition=condition, is_dry=is_dry
+        )
+
+    async def _apply_alone(
+        self,
+        configuration: Configuration,
+        composer: Composer,
+        checks: RequestChecks,
+        *,
+        reconfiguration: Reconfiguration | None = None,
+        condition: Condition | None = None,
+        is_dry: bool = False,
+    ) -> Outcome:
+        """Apply an interaction in a transaction of its own.
+
+        Documents are checked between transactions: one that finds some to be checked is rolled
+        back, and run again once the results are known.
+        """
         for attempt in range(_MOST_ATTEMPTS):
             locks = replace(composer.locks(), revision=configuration.revision)
             if attempt == _MOST_ATTEMPTS - 1:
                 locks = replace(locks, catalog_exclusive=True)
+            transact = partial(
+                self._transact,
+                configuration,
+                composer,
+                locks,
+                reconfiguration=reconfiguration,
+                condition=condition,
+                is_dry=is_dry,
+            )
             try:
-                async with self._database.transaction() as connection:
-                    transaction = WriteTransaction(
-                        connection=connection,
-                        authority=self._database.node.authority,
-                        configuration=configuration,
-                        checker=self._checker,
-                        reconfiguration=reconfiguration,
-                    )
-                    [result] = await transaction.run(
-                        [composer], locks, condition=condition, is_dry=is_dry
-                    )
-                    if not isinstance(result, Outcome):
-                        raise result
+                result = await checks.complete(transact)
             except MustBeginAgain:
                 continue
             if not is_dry:
                 self._database.signal.set(result.changes)
             return result
         raise AssertionError("nothing changes under a lock on the whole catalog")
+
+    async def _transact(
+        self,
+        configuration: Configuration,
+        composer: Composer,
+        locks: Touched,
+        results: KnownResults,
+        *,
+        reconfiguration: Reconfiguration | None,
+        condition: Condition | None,
+        is_dry: bool,
+    ) -> Outcome:
+        async with self._database.transaction() as connection:
+            transaction = WriteTransaction(
+                connection=connection,
+                authority=self._database.node.authority,
+                configuration=configuration,
+                results=results,
+                reconfiguration=reconfiguration,
+            )
+            [result] = await transaction.run([composer], locks, condition=condition, is_dry=is_dry)
+            if not isinstance(result, Outcome):
+                raise result
+            return result

@@ -9,6 +9,7 @@ import orjson
 
 from catalog.dialects.bodypath import BodyPath, checked_members, checked_object, text_in
 from catalog.dialects.messagecatalog.valuetemplates import fits
+from catalog.formats import CheckedDocument, validation
 from catalog.model.capabilities import Capabilities
 from catalog.writing.formatcheck import DocumentChecker
 
@@ -63,7 +64,8 @@ async def check_embedded(
     family = format.partition("/")[0].lower()
     if schema is None or family not in _SHOWN or not capabilities.validates(format):
         return
-    if fault := await checker.validate(format, document_of(schema)):
+    [fault] = await checker.answers([validation(format, CheckedDocument.of(document_of(schema)))])
+    if fault:
         raise place.at("schema").fault(f"it is no {_SHOWN[family]} schema: {fault}")
 
 

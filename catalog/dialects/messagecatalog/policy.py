@@ -11,10 +11,11 @@ from typing import Any
 
 from catalog.dialects.bodypath import BodyPath
 from catalog.dialects.messagecatalog.dataschemas import document_of
+from catalog.formats import CheckedDocument, Direction, comparison
 from catalog.model.capabilities import Capabilities
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.entity import Entity
-from catalog.writing.formatcheck import Direction, DocumentChecker
+from catalog.writing.formatcheck import DocumentChecker
 
 POLICIES = (
     *("none", "backward", "backward_transitive", "forward", "forward_transitive"),
@@ -58,7 +59,7 @@ async def check_policy(
     format = _format_of(attributes)
     if policy not in capabilities.rules_for(format):
         return
-    document = document_of(attributes["dataschema"])
+    document = CheckedDocument.of(document_of(attributes["dataschema"]))
     compared = [one for one in earlier if "dataschema" in one.attributes]
     if not policy.endswith("_transitive"):
         compared = compared[:1]
@@ -66,9 +67,10 @@ async def check_policy(
         vid = older.path.vid
         if _family(_format_of(older.attributes)) != _family(format):
             raise _conflict(subject, f"of another format than that of version {vid}")
-        before = document_of(older.attributes["dataschema"])
+        before = CheckedDocument.of(document_of(older.attributes["dataschema"]))
         for direction in _DIRECTIONS[policy.removesuffix("_transitive")]:
-            if fault := await checker.compare(format, before, document, direction):
+            [fault] = await checker.answers([comparison(format, before, document, direction)])
+            if fault:
                 fault = f"not {direction} compatible with version {vid}: {fault}"
                 raise _conflict(subject, fault)
 

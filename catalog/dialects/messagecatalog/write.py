@@ -126,16 +126,17 @@ async def post_version(request: web.Request) -> web.Response:
     body = _with_authority(body, earlier, context)
     native = version_to_entity(xid.rid, body, format, subject)
     _check_protocol(native, holder, subject)
+    checks = context.checked_requests.begin()
     if format in DEFINITION_FORMATS:
         place = BodyPath(subject, f"definition.{DEFINITION_FORMATS[format].SCHEMA}")
-        await check_embedded(native, place, configuration.capabilities, context.checker)
+        await check_embedded(native, place, configuration.capabilities, checks)
     await check_policy(
         kept_in(holder.attributes).get("compatibility"),
         earlier,
         native,
         subject=subject,
         capabilities=configuration.capabilities,
-        checker=context.checker,
+        checker=checks,
     )
     vid = await _new_number(context, xid, body, earlier)
     versions = (VersionUpsert(vid=vid, body=native, patch=False),)

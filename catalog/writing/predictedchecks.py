@@ -1,0 +1,54 @@
+"""Predicts the checks of an interaction, from nothing but the interaction.
+
+Most interactions with documents bring new ones, with their format. If these are checked before
+the transaction, it need not be run twice. A prediction may be wrong: the document that is stored
+may be the same, and a version may get its format from its group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from catalog.formats import Check, CheckedDocument, validation
+from catalog.model.configuration import Configuration
+from catalog.model.documentforms import decode_document, document_bytes, document_names
+from catalog.model.interaction import Body, Interaction, ResourceUpsert, VersionDocument
+from catalog.model.schema import ResourceType
+
+
+def predicted_checks(interaction: Interaction, configuration: Configuration) -> list[Check]:
+    """The validations of the documents in an interaction; none where only changes are written."""
+    if interaction.writes_only_changes:
+        return []
+    found = []
+    for upsert in interaction.resources:
+        kind = configuration.model.groups[upsert.xid.groups].resources[upsert.xid.resources]
+        for body, document in _versions_in(upsert) if kind.validateformat else ():
+            format = body.get("format")
+            if isinstance(format, str) and configuration.capabilities.validates(format):
+                content = _content_of(body, kind, document)
+                found += (
+                    [validation(format, CheckedDocument.of(content))] if content is not None else []
+                )
+    return found
+
+
+def _versions_in(upsert: ResourceUpsert) -> Iterator[tuple[Body, VersionDocument | None]]:
+    yield from ((version.body, version.document) for version in upsert.versions)
+    if upsert.default is not None:
+        yield upsert.default, upsert.document
+
+
+def _content_of(body: Body, kind: ResourceType, document: VersionDocument | None) -> bytes | None:
+    if document is not None:
+        return document.body
+    value, encoded, _ = document_names(kind)
+    # The transaction tells what is wrong with a document.
+    with contextlib.suppress(ValueError):
+        if body.get(encoded) is not None:
+            return decode_document(body[encoded])
+        if body.get(value) is not None:
+            contenttype = str(body.get("contenttype") or "application/json")
+            return document_bytes(kind, contenttype, body[value])
+    return None
