@@ -233,6 +233,21 @@ async def test_so_many_requests_of_all_clients_wait_for_checks(
     assert answer.status == 201
 
 
+async def test_the_check_of_a_message_counts_as_one_of_a_document(node: Node) -> None:
+    definition = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "object"}}
+    await node.put("/messagegroups/g/messages/m", {"envelope": "CloudEvents/1.0", **definition})
+    event = {"specversion": "1.0", "id": "1", "type": "t", "source": "/s", "data": {}}
+    path, contenttype = "/validate/messagegroups/g/messages/m", "application/cloudevents+json"
+    requests = node.context.checked_requests
+    with requests.admitted("127.0.0.1"), requests.admitted("127.0.0.1"):
+        answer = await node.send("POST", path, event, Content_Type=contenttype)
+        assert answer.status == 429
+        assert answer.json["args"]["setting"] == "CONCORD_CHECKED_REQUESTS_PER_CLIENT"
+    answer = await node.send("POST", path, event, Content_Type=contenttype)
+    assert answer.status == 200
+    assert answer.json["valid"] is True
+
+
 async def test_a_change_of_the_capabilities_holds_no_lock_while_documents_are_checked(
     node: Node, checker: PacedChecker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,11 +108,11 @@ async def test_a_large_document_is_checked() -> None:
 
 
 async def test_an_answer_that_came_too_late_is_not_remembered() -> None:
-    async with Checker(processes=1, seconds=2) as checker:
+    async with Checker(processes=1, seconds=1) as checker:
         assert await checker.validate("Avro", b'"int"') == ""
         (worker,) = workers()
         worker.send_signal(signal.SIGSTOP)
-        assert "longer than 2 seconds" in await checker.validate("Avro", b'"long"')
+        assert "longer than 1 seconds" in await checker.validate("Avro", b'"long"')
         assert await checker.validate("Avro", b'"long"') == ""
 
 
