@@ -5,11 +5,13 @@ No check runs while a transaction is open: there, `KnownResults` answers.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from catalog.formats import Budget, BudgetSpent, Check, Checker, Key
 from catalog.limits import Limits
@@ -22,6 +24,8 @@ _Result = TypeVar("_Result")
 # Other writes may change what the documents of a request are compared with, while these are
 # checked; so many times they are checked anew.
 _MOST_ROUNDS = 16
+# Requests of one client that disturb each other so often go on one after the other.
+_ROUNDS_TOGETHER = 2
 # The documents that wait for their checks.
 _MOST_BYTES = 64 * 1024 * 1024
 
@@ -33,6 +37,7 @@ class CheckedRequests:
         self.checker = checker
         self.limits = limits
         self._by_client: Counter[str] = Counter()
+        self._contentions: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def begin(self, *, is_bounded: bool = True) -> RequestChecks:
         """The checks of a new request of the current caller.
@@ -42,6 +47,10 @@ class CheckedRequests:
         """
         seconds = self.limits.check_seconds_per_request if is_bounded else math.inf
         return RequestChecks(self, caller.get(), Budget(seconds))
+
+    def contention(self, client: str) -> asyncio.Lock:
+        """The lock of the requests of a client that have to be checked anew."""
+        return self._contentions.setdefault(client, asyncio.Lock())
 
     @contextlib.contextmanager
     def admitted(self, client: str) -> Iterator[None]:
@@ -100,12 +109,16 @@ class RequestChecks:
             LimitExceeded, TooManyAtOnce: as `run`.
         """
         rounds = 0
-        while rounds < _MOST_ROUNDS:
-            try:
-                return await transact(KnownResults(self))
-            except ChecksDue as due:
-                rounds += not due.is_part
-                await self.run(due.checks)
+        async with contextlib.AsyncExitStack() as turn:
+            while rounds < _MOST_ROUNDS:
+                try:
+                    return await transact(KnownResults(self))
+                except ChecksDue as due:
+                    rounds += not due.is_part
+                    if rounds == _ROUNDS_TOGETHER and not due.is_part:
+                        await turn.enter_async_context(self._requests.contention(self._client))
+                        continue
+                    await self.run(due.checks)
         detail = "What its documents are compared with is changing all the time."
         raise ServerBusy("/", detail=detail)
 
