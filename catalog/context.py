@@ -10,6 +10,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
 from catalog.formats import COMPATIBILITIES, FORMATS, Checker
+from catalog.longwork import in_thread
 from catalog.model.capabilities import Capabilities, offered_with
 from catalog.model.capabilityupdate import stored_capabilities
 from catalog.model.configuration import Configuration, model_of
@@ -104,7 +105,7 @@ async def read_configuration(
     """Read a database's configuration, limited to the capabilities that this server offers."""
     stored = await read_stored(database)
     return Configuration(
-        model=model_of(stored.modelsource, stored.resolved),
+        model=await in_thread(model_of, stored.modelsource, stored.resolved),
         capabilities=offered.initially
         if stored.capabilities is None
         else stored_capabilities(stored.capabilities, offered),

@@ -17,12 +17,24 @@ class Limits(BaseSettings):
     # Requests
     max_body_bytes: PositiveInt = 16 * 1024 * 1024
     """Largest request body"""
+    max_body_values: PositiveInt = 500_000
+    """Most JSON values in a request's body, counted by its commas and brackets"""
+    max_yaml_bytes: PositiveInt = 2 * 1024 * 1024
+    """Largest request body in YAML"""
+    max_request_entities: PositiveInt = 100_000
+    """Most groups, resources and versions in a request"""
+    max_model_types: PositiveInt = 250
+    """Most types of groups and resources in a model"""
+    max_model_values: PositiveInt = 20_000
+    """Most JSON values in a modelsource, with what it includes and imports"""
     max_depth: PositiveInt = 64
     """Deepest nesting of a request's JSON"""
     page_size: PositiveInt = 500
     """Entities in a page; `limit` may ask for less, not for more"""
     request_timeout_seconds: PositiveFloat = 30.0
     """Longest time that a request may take"""
+    reconfiguration_timeout_seconds: PositiveFloat = 600.0
+    """Longest time that a change of the model or the capabilities may take"""
     search_timeout_seconds: PositiveFloat = 5.0
     """Longest time that a search by a filter or an order may take"""
     body_timeout_seconds: PositiveFloat = 20.0

@@ -36,6 +36,8 @@ _log = structlog.get_logger()
 _GRACE_SECONDS = 3
 # Requests create few reference cycles; collect rarely.
 _ALLOCATIONS_BEFORE_COLLECTION = 20_000
+# The loop waits so long for the interpreter, some ten times per request, while there is long work.
+_SWITCH_SECONDS = 0.001
 
 Loop = Callable[[Context], Coroutine[Any, Any, None]]
 
@@ -101,6 +103,7 @@ async def _run(
             bodies = (body(context) for body in (follow_configuration, *loops))
             running = [tasks.create_task(body) for body in (*own, *bodies)]
             _collect_seldom()
+            sys.setswitchinterval(_SWITCH_SECONDS)
             if settings.public_url is None:
                 _log.info(
                     "no public URL: what others keep of this node's URLs may lead nowhere",

@@ -24,6 +24,8 @@ from catalog.store.changes import RecentWrites, read_written
 from catalog.store.database import Connection, Database
 
 _MOST_ENDINGS = 50_000
+# To remove all answers is quicker than to look for those of so many entities.
+_MOST_CHANGES = 2000
 _LARGEST_BODY = 64 * 1024
 _LONGEST_CONFIRMATION_SECONDS = 10.0
 # The memory of an answer beside its body and the texts of its key and headers: objects, and
@@ -113,6 +115,10 @@ class AnswerCache:
 
     def end_changed(self, changes: Iterable[Change]) -> None:
         """Remove the answers that changes of this process have made stale."""
+        changes = list(changes)
+        if len(changes) > _MOST_CHANGES:
+            self.clear()
+            return
         self._end([RecentWrites(xid=c.xid, kind=c.kind, action=c.action) for c in changes])
 
     def clear(self) -> None:

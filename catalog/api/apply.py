@@ -14,6 +14,7 @@ from catalog.http.deadline import bounded
 from catalog.http.etag import READING
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import json_response
+from catalog.longwork import aside
 from catalog.model.difference import EntityDifference, ValueChange, differences_between
 from catalog.model.errors import ActionNotSupported, BadFlag, BadRequest, MalformedXid
 from catalog.model.interaction import Interaction
@@ -62,15 +63,20 @@ async def _read(request: web.Request, context: Context) -> Apply:
     _check_flags(request)
     query = request.query
     body = await read_registry(request)
-    interaction = Interaction(path=request.path, writes_only_changes=True, ignore=_ignored(request))
+    interaction = Interaction(
+        path=request.path,
+        writes_only_changes=True,
+        ignore=_ignored(request),
+        most_entities=request.app[CONTEXT].settings.max_request_entities,
+    )
     ownership = Ownership(
         prunes="prune" in query,
-        scopes=tuple(_xids(request, query.getall("scope", []))),
+        scopes=_xids(request, query.getall("scope", [])),
         set=query.get("set", ""),
-        also=tuple(_xids(request, _kept(request, body.pop(_KEEP, [])))),
+        also=await aside(0, _xids, request, _kept(request, body.pop(_KEEP, []))),
     )
     model = context.model
-    interaction.post_registry(model, body)
+    await aside(0, interaction.post_registry, model, body)
     if ownership.scopes and ownership.set:
         _refuse(request, "scope", "A set owns what its applies brought, wherever that is.")
     is_empty = not interaction.groups and not ownership.also
@@ -114,19 +120,21 @@ def _kept(request: web.Request, value: Any) -> list[str]:
     return value
 
 
-def _xids(request: web.Request, texts: Iterable[str]) -> Iterable[Xid]:
+def _xids(request: web.Request, texts: Iterable[str]) -> tuple[Xid, ...]:
+    found = []
     for text in texts:
         try:
-            yield Xid.parse(text)
+            found.append(Xid.parse(text))
         except ValueError as error:
             raise MalformedXid(request.path, xid=text[:300], error_detail=str(error)) from error
+    return tuple(found)
 
 
 async def _shown(request: web.Request, apply: Apply, done: Outcome, model: Model) -> dict[str, Any]:
     context = request.app[CONTEXT]
     base_url = context.base_url(request)
     notes = await find_notes(context, model, base_url, apply.interaction, done)
-    differences = differences_between(done.before, done.after, model)
+    differences = await aside(len(done.after), differences_between, done.before, done.after, model)
     counts = dict.fromkeys(("created", "updated", "deleted"), 0)
     for difference in differences:
         counts[difference.action] += 1

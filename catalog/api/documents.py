@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +17,10 @@ from catalog.documents.downgrade import downgrade
 from catalog.documents.editions import DOCUMENT_SCHEMA, NEWEST_EDITION, SPECVERSIONS, stated_edition
 from catalog.documents.migration import migrate, root_of
 from catalog.documents.serialization import NotParsable, parse_json, parse_yaml, to_yaml
-from catalog.http.body import read_attributes, read_body
+from catalog.http.body import check_number_of_values, read_attributes, read_body
 from catalog.http.stream import WHOLE
+from catalog.longwork import aside, note_request_bytes
+from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import MissingBody, ParsingData
 
 PATHS = frozenset({"/", "/export"})
@@ -41,14 +42,20 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
     text = await read_body(request)
     if not text:
         raise MissingBody(request.path)
-    parse = parse_yaml if request.content_type.lower() == DOCUMENT_YAML else parse_json
+    settings = request.app[CONTEXT].settings
+    if request.content_type.lower() == DOCUMENT_YAML:
+        parse = parse_yaml
+        _check_yaml_bytes(text, settings.max_yaml_bytes)
+    else:
+        parse = parse_json
+        check_number_of_values(text, settings)
     try:
-        source = await asyncio.to_thread(parse, text, request.app[CONTEXT].settings.max_depth)
+        source = await aside(0, parse, text, settings.max_depth)
     except NotParsable as error:
         raise ParsingData(error_detail=str(error)) from error
     if not isinstance(source, dict):
         raise ParsingData(request.path, error_detail="an object is needed")
-    migrated = await asyncio.to_thread(migrate, source, keep_unknown=True)
+    migrated = await aside(0, migrate, source, keep_unknown=True)
     groups = request.app[CONTEXT].model.groups
     if request.method == hdrs.METH_POST:
         return {name: value for name, value in migrated.document.items() if name in groups}
@@ -72,8 +79,21 @@ async def document_middleware(request: web.Request, handler: Handler) -> web.Str
         return response
     response.headers.popall(hdrs.ETAG, None)
     response.headers[hdrs.CONTENT_TYPE] = wanted.content_type
-    response.body = await asyncio.to_thread(_represented, response.body, wanted)
+    # The size of an answer is not that of its request.
+    note_request_bytes(len(response.body))
+    response.body = await aside(0, _represented, response.body, wanted)
     return response
+
+
+def _check_yaml_bytes(text: bytes, most: int) -> None:
+    """Refuse YAML that is far smaller than JSON may be: it takes a hundred times as long to parse.
+
+    Raises:
+        LimitExceeded
+    """
+    if len(text) > most:
+        setting = "CONCORD_MAX_YAML_BYTES"
+        raise LimitExceeded(limit=str(most), things="bytes of YAML", setting=setting)
 
 
 def _represented(body: bytes, wanted: Representation) -> bytes:

@@ -19,6 +19,7 @@ from catalog.api.writeflags import read_write_flags
 from catalog.context import Context
 from catalog.http.body import read_attributes, read_body, read_json
 from catalog.http.writeconditions import condition_on
+from catalog.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import ExtraXregistryHeader, NotFound
@@ -37,7 +38,7 @@ async def answer_write(
     """Handle PUT, PATCH and POST (core/http.md, "Creating or Updating Entities")."""
     configuration = context.configuration
     flags = read_write_flags(request, target, configuration.capabilities)
-    interaction = _interaction(request, target, flags.ignore)
+    interaction = _interaction(request, context, target, flags.ignore)
     after, reconfiguration = configuration, None
     if target.is_document:
         await _read_document(request, target, interaction, configuration.model)
@@ -53,7 +54,7 @@ async def answer_write(
             )
             body = {name: value for name, value in body.items() if name not in _SET}
             after = reconfiguration.configuration if reconfiguration else configuration
-        _read(request, target, interaction, after.model, body)
+        await aside(0, _read, request, target, interaction, after.model, body)
     if flags.default is not None:
         # Of one new version, the server may have to choose the id.
         creates_one = request.method == hdrs.METH_POST and target.kind == "resource"
@@ -70,10 +71,15 @@ async def answer_write(
 
 
 def _interaction(
-    request: web.Request, target: RequestTarget, ignore: frozenset[str]
+    request: web.Request, context: Context, target: RequestTarget, ignore: frozenset[str]
 ) -> Interaction:
-    is_collection = target.kind == "collection"
-    return Interaction(at=target.xid, path=request.path, is_collection=is_collection, ignore=ignore)
+    return Interaction(
+        at=target.xid,
+        path=request.path,
+        is_collection=target.kind == "collection",
+        ignore=ignore,
+        most_entities=context.settings.max_request_entities,
+    )
 
 
 def _read(
@@ -141,7 +147,7 @@ async def answer_delete(
     """Handle DELETE (core/spec.md, "Deleting Entities")."""
     configuration = context.configuration
     flags = read_write_flags(request, target, configuration.capabilities)
-    interaction = _interaction(request, target, flags.ignore)
+    interaction = _interaction(request, context, target, flags.ignore)
     if flags.default is not None:
         interaction.choose_default(flags.default, creates_one=False)
     if target.kind != "collection":
@@ -150,7 +156,9 @@ async def answer_delete(
         owner = await _owner(context, target)
         named = await read_body(request)
         doomed = await read_json(request) if named else await _all(context, target, owner)
-        interaction.delete_from(configuration.model, target.xid, target.plural, doomed)
+        count = len(doomed) if isinstance(doomed, dict) else 0
+        arguments = (configuration.model, target.xid, target.plural, doomed)
+        await aside(count, interaction.delete_from, *arguments)
     condition = condition_of(request, context, configuration, target)
     outcome = await context.writer.apply(configuration, interaction, condition=condition)
     return answer_deleted(outcome)

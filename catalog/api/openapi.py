@@ -22,6 +22,7 @@ from catalog.api.openapi_schemas import Json, map_of, reference
 from catalog.api.requesttarget import RequestTarget, TargetKind
 from catalog.context import CONTEXT
 from catalog.http.responses import json_response
+from catalog.longwork import in_thread
 from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.schema import Attribute, GroupType, ResourceType
@@ -35,7 +36,8 @@ _ANY = Xid()
 async def get_openapi(request: web.Request) -> web.Response:
     """Answer with this description of the node."""
     context = request.app[CONTEXT]
-    document = describe(context.configuration, request.app.router, context.base_url(request))
+    base = context.base_url(request)
+    document = await in_thread(describe, context.configuration, request.app.router, base)
     return json_response(document)
 
 

@@ -15,17 +15,19 @@ from aiohttp import web
 from catalog.client.connection import read_limited
 from catalog.config import Settings
 from catalog.configuring.configure import ConfigurationChange
+from catalog.configuring.modelsize import check_model_size
 from catalog.context import CONTEXT, Context
 from catalog.http.body import parse_json
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_refused
+from catalog.longwork import aside, in_thread
 from catalog.model.configuration import ABSENT, Absent, Configuration, reconfigured
 from catalog.model.errors import (
     CapabilityError,
     InvalidAttribute,
     ModelError,
     NotAvailable,
-    ParsingData,
+    XRegistryError,
 )
 from catalog.model.includes import resolve_includes
 from catalog.model.interaction import Interaction, RegistryUpsert
@@ -33,8 +35,6 @@ from catalog.model.masking import described, masked_url
 from catalog.writing.outcome import Outcome
 
 _log = structlog.get_logger()
-# A change of the model reads every entity of the types that differ.
-_CHANGE_SECONDS = 600.0
 _LARGEST_INCLUDE_BYTES = 1024 * 1024
 _INCLUDE_SECONDS = 5.0
 _INCLUDES_SECONDS = 20.0
@@ -69,8 +69,13 @@ async def read_reconfiguration(
         raise CapabilityError("/capabilities", error_detail="they need to be an object")
     resolved = None
     if isinstance(modelsource, dict):
+        await aside(0, check_model_size, modelsource, context.settings)
         resolved = await _resolve(context.settings, modelsource, base=f"{base}/modelsource")
-    after = reconfigured(
+        if resolved is not None:
+            await aside(0, check_model_size, resolved, context.settings)
+    # A short source can define a large model.
+    after = await in_thread(
+        reconfigured,
         configuration,
         offered=context.offered,
         modelsource=modelsource,
@@ -78,10 +83,14 @@ async def read_reconfiguration(
         capabilities=capabilities,
         patch=patch,
     )
-    if not after.differences(configuration):
+    differences = await in_thread(after.differences, configuration)
+    if not differences:
         return None
     return ConfigurationChange(
-        configuration=after, offered=context.offered, authority=context.database.node.authority
+        configuration=after,
+        differences=differences,
+        offered=context.offered,
+        authority=context.database.node.authority,
     )
 
 
@@ -122,7 +131,7 @@ async def reconfigure(request: web.Request, **wanted: Any) -> tuple[Configuratio
     """
     context = request.app[CONTEXT]
     configuration = context.configuration
-    async with asyncio.timeout(_CHANGE_SECONDS):
+    async with asyncio.timeout(context.settings.reconfiguration_timeout_seconds):
         base = context.base_url(request)
         reconfiguration = await read_reconfiguration(context, configuration, base=base, **wanted)
         touching = Interaction(registry=RegistryUpsert(body=None, patch=True))
@@ -140,7 +149,8 @@ async def _resolve(
 
     References are relative to `base`, the URL of the source.
     """
-    if b'"$include' not in orjson.dumps(source):
+    text = await aside(0, orjson.dumps, source)
+    if b'"$include' not in text:
         return None
     async with open_session(settings, total_seconds=_INCLUDE_SECONDS) as session:
         fetch = functools.partial(_fetch, session, settings)
@@ -159,8 +169,8 @@ async def _fetch(session: aiohttp.ClientSession, settings: Settings, url: str) -
         async with session.get(url, headers={"Accept": "application/json"}) as response:
             response.raise_for_status()
             body = await read_limited(response, _LARGEST_INCLUDE_BYTES)
-        return parse_json(body, settings.max_depth)
-    except (aiohttp.ClientError, OSError, ValueError, ParsingData) as error:
+        return parse_json(body, settings)
+    except (aiohttp.ClientError, OSError, ValueError, XRegistryError) as error:
         # The difference would tell which hosts, ports and paths a network has.
         _log.info("an include could not be read", url=masked_url(url), cause=described(error))
         raise _unusable(url, "it could not be read") from error

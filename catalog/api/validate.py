@@ -15,6 +15,7 @@ from catalog.formats import UnusableSchema, is_supported
 from catalog.http.body import SEND_JSON, parse_json, read_body
 from catalog.http.deadline import bounded
 from catalog.http.responses import json_response
+from catalog.longwork import aside
 from catalog.messages import (
     BASES,
     Message,
@@ -53,8 +54,8 @@ async def post_message(request: web.Request) -> web.Response:
         reader = Reader(connection=connection, model=context.model, bases=bases)
         definition, used = await reader.definition(xid, inherited)
         schema = await reader.schema(definition, inherited)
-    message = _read_message(request, body, definition)
-    findings = check_metadata(message, definition)
+    message = await aside(0, _read_message, request, body, definition)
+    findings = await aside(0, check_metadata, message, definition)
     findings.unchecked[:0] = inherited.unchecked
     if schema is not None and not findings.is_full:
         await _check_payload(context, message, definition, schema, findings)
@@ -77,7 +78,7 @@ def _read_message(request: web.Request, body: bytes, definition: MessageDefiniti
         raise MissingBody(request.path)
     if media_type not in (_EVENT, "application/json", "application/octet-stream"):
         raise UnsupportedMediaType(request.path, contenttype=media_type, detail=SEND_JSON)
-    value = parse_json(body, request.app[CONTEXT].settings.max_depth)
+    value = parse_json(body, request.app[CONTEXT].settings)
     return read_json_message(value, definition.protocol)
 
 

@@ -17,6 +17,7 @@ from catalog.api.requesttarget import RequestTarget
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import JSON_TYPE, json_response
+from catalog.longwork import aside
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound
 from catalog.model.interaction import Interaction
@@ -54,7 +55,7 @@ async def answer_written(
     if plan.flags.filters is not None and plan.target.kind not in ("version", "meta"):
         async with plan.context.database.pool.acquire() as connection:
             visible = await plan.visible(connection)
-    body = shown(plan.renderer(loaded, visible), plan)
+    body = await aside(len(outcome.after), shown, plan.renderer(loaded, visible), plan)
     return json_response(body, status=status, headers=headers)
 
 
@@ -63,7 +64,7 @@ async def _answer_processed(
 ) -> web.StreamResponse:
     """Answer with the written entities by id, or by type and id."""
     target, inline = plan.target, plan.flags.inline
-    written = _processed(target, interaction, outcome)
+    written = await aside(interaction.size, _processed, target, interaction, outcome)
     if inline and target.plural != "versions":
         async with plan.snapshot() as snapshot:
             listed, visible = await _asked_for(snapshot.connection, plan, written)
@@ -74,13 +75,13 @@ async def _answer_processed(
     async with plan.connection() as connection:
         listed, visible = await _asked_for(connection, plan, written)
         loaded = await entities.read_entities(connection, plan.model, written, follows=plan.follows)
-        loaded = _with_own_writes(loaded, outcome)
+        loaded = await aside(len(outcome.after), _with_own_writes, loaded, outcome)
         if inline:
             versions = [loaded.entities[str(xid)] for xid in written]
             await _load_documents(connection, loaded, versions)
     renderer = plan.renderer(loaded, visible)
     by_type: dict[str, Any] = {
-        collection.rpartition("/")[2]: renderer.collection(xids, inline)
+        collection.rpartition("/")[2]: await aside(len(xids), renderer.collection, xids, inline)
         for collection, xids in listed.items()
     }
     if target.kind == "collection":

@@ -20,16 +20,18 @@ from catalog.writing.documentchecks import KnownResults
 class ConfigurationChange:
     """The configuration that a request asks for.
 
-    `offered` are the most capabilities that this server can have, `authority` is this node's.
+    `differences` are those from the one in force, `offered` are the most capabilities that this
+    server can have, `authority` is this node's.
     """
 
     configuration: Configuration
+    differences: frozenset[str]
     offered: Capabilities
     authority: str
 
-    def noted_in(self, changes: Sequence[Change], before: Configuration) -> list[Change]:
+    def noted_in(self, changes: Sequence[Change]) -> list[Change]:
         """The changes, where the registry's names the reconfigured parts as well."""
-        names = self.configuration.differences(before)
+        names = self.differences
         return [
             replace(change, changed=tuple(sorted({*change.changed, *names})))
             if change.kind == "registry"

@@ -16,6 +16,7 @@ from catalog.model.attributes import check_attributes
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import (
+    MOST_VIOLATIONS,
     CapabilityError,
     HasDocumentViolation,
     MalformedXref,
@@ -37,8 +38,6 @@ from catalog.writing.documentchecks import KnownResults
 from catalog.writing.drafts import Drafts
 from catalog.writing.outcome import outcome_of
 from catalog.writing.resourceplan import ResourcePlan
-
-_MOST_VIOLATIONS = 1000
 
 # Errors that core/model.md names for "hasdocument" and "maxversions".
 _NAMED = (HasDocumentViolation, SetDefaultVersionStickyFalse)
@@ -100,7 +99,7 @@ class Revalidation:
         named = [each for each in self.violations if isinstance(each, _NAMED)]
         error = named[0] if named else self._error()
         error.detail = "Nothing was changed. Change the listed entities, or the request."
-        error.violations = tuple(self.violations[:_MOST_VIOLATIONS])
+        error.violations = tuple(self.violations[:MOST_VIOLATIONS])
         raise error
 
     def _error(self) -> XRegistryError:
@@ -121,14 +120,14 @@ class Revalidation:
             if groups not in new.groups:
                 async for batch in store.groups_of_type(self.connection, groups):
                     self.violations += [UnknownGroupType(e.xid, name=groups) for e in batch]
-                    self._refuse(_MOST_VIOLATIONS)
+                    self._refuse(MOST_VIOLATIONS)
                 continue
             for resources in group.resources.keys() - new.groups[groups].resources.keys():
                 async for batch in store.resources_of_type(self.connection, groups, resources):
                     self.violations += [
                         UnknownResourceType(e.xid, group=groups, name=resources) for e in batch
                     ]
-                    self._refuse(_MOST_VIOLATIONS)
+                    self._refuse(MOST_VIOLATIONS)
 
     async def _cross_references(self, new: Model) -> None:
         """Check that targets have the type of their source, defined here or by an import."""
@@ -139,7 +138,7 @@ class Revalidation:
                 if kind is not None and kind != new.resource_type(to.groups, to.resources):
                     fault = "its resource type would be another one, or none"
                     self.violations.append(MalformedXref(source, xref=target, error_detail=fault))
-            self._refuse(_MOST_VIOLATIONS)
+            self._refuse(MOST_VIOLATIONS)
 
     async def _groups(self, kind: GroupType) -> None:
         async for batch in store.groups_of_type(self.connection, kind.plural):
@@ -190,7 +189,7 @@ class Revalidation:
             )
         except XRegistryError as error:
             self.violations += error.violations or [error]
-        self._refuse(_MOST_VIOLATIONS)
+        self._refuse(MOST_VIOLATIONS)
         self.results.raise_part()
         if self.violations or not self.results.are_complete:
             return

@@ -13,6 +13,7 @@ from catalog.http.deadline import bounded
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import json_response
 from catalog.http.writeconditions import Reading, condition_on
+from catalog.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound
 from catalog.model.interaction import Interaction
@@ -76,7 +77,7 @@ async def delete_members(
         ids = await store.load_ids(connection, f"{str(owner).rstrip('/')}/{plural}")
     interaction = Interaction(at=owner, path=request.path, is_collection=True)
     members: dict[str, Any] = {id: {} for id in ids}
-    interaction.delete_from(configuration.model, owner, plural, members)
+    await aside(len(ids), interaction.delete_from, configuration.model, owner, plural, members)
     return answer_deleted(await apply(request, configuration, interaction))
 
 

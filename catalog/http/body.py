@@ -13,7 +13,10 @@ from catalog.context import CONTEXT
 from catalog.http.bodymemory import BODY_MEMORY, HeldBody, held_body
 from catalog.http.characters import check_json_texts
 from catalog.http.inflate import CODINGS, inflate
+from catalog.limits import Limits
+from catalog.longwork import aside, note_request_bytes
 from catalog.model.concorderrors import (
+    LimitExceeded,
     RequestTimeout,
     RequestTooLarge,
     UnsupportedContentCoding,
@@ -42,6 +45,7 @@ async def read_body(request: web.Request) -> bytes:
         coding = _content_coding(request)
         sent = await _receive(request, held)
         held.content = await _inflated(request, held, sent, coding) if sent and coding else sent
+        note_request_bytes(len(held.content))
     return held.content
 
 
@@ -113,6 +117,7 @@ async def read_json(request: web.Request) -> Any:
         UnsupportedMediaType: it is declared as something else than JSON.
         ParsingData: it is not JSON in UTF-8, is nested deeper than `max_depth`, or has U+0000 in
             a text.
+        LimitExceeded: it has more values than `max_body_values`.
     """
     value, body = await _read_json(request)
     check_json_texts(value, body)
@@ -127,7 +132,7 @@ async def _read_json(request: web.Request) -> tuple[Any, bytes]:
     media_type = request.content_type.lower()
     if not (media_type == _UNTYPED or media_type.endswith(("/json", "+json"))):
         raise UnsupportedMediaType(request.path, contenttype=media_type, detail=SEND_JSON)
-    return parse_json(body, request.app[CONTEXT].settings.max_depth), body
+    return await aside(0, parse_json, body, request.app[CONTEXT].settings), body
 
 
 async def read_object(request: web.Request) -> dict[str, Any]:
@@ -155,20 +160,37 @@ def _object(request: web.Request, value: Any) -> dict[str, Any]:
     return value
 
 
-def parse_json(body: bytes, max_depth: int) -> Any:
-    """Parse JSON of bounded depth.
+def parse_json(body: bytes, limits: Limits) -> Any:
+    """Parse JSON of bounded size and depth.
 
     Raises:
         ParsingData: it is not JSON in UTF-8, or nested too deep.
+        LimitExceeded: it has too many values.
     """
+    check_number_of_values(body, limits)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise ParsingData(error_detail=str(error)) from error
     # Most bodies have fewer brackets than levels are allowed, and need no walk.
+    max_depth = limits.max_depth
     if body.count(b"{") + body.count(b"[") > max_depth and _is_deeper(value, max_depth):
         raise ParsingData(error_detail=f"it is nested deeper than {max_depth} levels")
     return value
+
+
+def check_number_of_values(body: bytes, limits: Limits) -> None:
+    """Refuse JSON of many values before it is parsed, since each takes far more room then.
+
+    Commas and brackets in texts count as well: to tell them apart would cost as much as parsing.
+
+    Raises:
+        LimitExceeded
+    """
+    most = limits.max_body_values
+    if len(body) > most and body.count(b",") + body.count(b"{") + body.count(b"[") > most:
+        setting = "CONCORD_MAX_BODY_VALUES"
+        raise LimitExceeded(limit=str(most), things="JSON values", setting=setting)
 
 
 def _is_deeper(value: Any, limit: int) -> bool:

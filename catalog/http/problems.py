@@ -15,6 +15,7 @@ from catalog.http.responses import json_response
 from catalog.model.caller import caller
 from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.model.errors import (
+    MOST_VIOLATIONS,
     ActionNotSupported,
     ApiNotFound,
     ServerBusy,
@@ -25,7 +26,6 @@ from catalog.model.masking import described
 from catalog.store.database import has_committed
 
 _log = structlog.get_logger()
-_MOST_VIOLATIONS = 1000
 
 
 @web.middleware
@@ -110,7 +110,7 @@ def problem_response(error: XRegistryError, *, instance: str = "") -> web.Respon
     found = error.violations or (error,)
     is_elsewhere = bool(error.subject.strip("/")) and document.get("subject") != error.subject
     if is_elsewhere or any(violation is not error for violation in found):
-        document["violations"] = [problem_document(e) for e in found[:_MOST_VIOLATIONS]]
+        document["violations"] = [problem_document(e) for e in found[:MOST_VIOLATIONS]]
     if instance:
         document["instance"] = f"urn:uuid:{instance}"
     return json_response(document, status=error.status, headers=dict(error.headers))

@@ -13,7 +13,7 @@ from catalog.lint.memorycatalog import MemoryCatalog
 from catalog.model.capabilities import offered_with
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
-from catalog.model.errors import XRegistryError
+from catalog.model.errors import FirstViolations, XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.writing.decider import Decider
 from catalog.writing.formatcheck import DocumentChecker
@@ -78,7 +78,7 @@ class LintedCatalog:
             except XRegistryError as error:
                 found.append(error)
         found += interaction.violations
-        interaction.violations = []
+        interaction.violations = FirstViolations()
         return interaction, found
 
     async def _write(self, interaction: Interaction, checker: DocumentChecker) -> None:

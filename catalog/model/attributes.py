@@ -12,6 +12,7 @@ from typing import Any
 
 from catalog.model.dotpath import step
 from catalog.model.errors import (
+    FirstViolations,
     InvalidAttribute,
     MalformedXid,
     RequiredAttributeMissing,
@@ -34,11 +35,13 @@ from catalog.model.timestamps import parse_time
 
 MAX_DEPTH = 64
 MAX_SCALAR_BYTES = 4096
+MAX_ENTITY_BYTES = 256 * 1024
 # Shown with replicas and set by no client, so these are no extensions.
 PROVENANCE = frozenset({"authority", "origin"})
 
 _LONGEST_NAME = 63
 _LONGEST_SHOWN = 256
+_MOST_LISTED = 50
 _NON_EMPTY = ("name", "documentation", "icon", "format", "compatibility")
 _REFERENCES = TARGETED | {"xidtype"}
 _INVALID: Any = object()
@@ -82,7 +85,7 @@ class _Check:
     def __init__(self, subject: str, model: Model) -> None:
         self.subject = subject
         self.model = model
-        self.errors: list[XRegistryError] = []
+        self.errors = FirstViolations()
         self.missing: list[str] = []
 
     def reject(self, path: str, detail: str) -> Any:
@@ -299,7 +302,9 @@ def active_definitions(
 
 
 def _listed(definition: Attribute) -> str:
-    return ", ".join(value_text(v) if isinstance(v, bool) else str(v) for v in definition.enum)
+    shown = definition.enum[:_MOST_LISTED]
+    listed = ", ".join(value_text(v) if isinstance(v, bool) else str(v) for v in shown)
+    return listed if len(shown) == len(definition.enum) else f"{listed}, …"
 
 
 def _in_another_case(value: Any, definition: Attribute) -> Any:

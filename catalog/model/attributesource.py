@@ -23,6 +23,7 @@ from catalog.model.schema import (
     value_text,
 )
 
+MAX_ENUM = 1000
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _ITEM_ASPECTS = {"type", "target", "namecharset", "attributes", "item"}
 _TEXTS = {"type", "target", "namecharset", "description"}
@@ -125,6 +126,8 @@ def _enum(raw: Mapping[str, Any], where: str) -> tuple[Any, ...]:
     enum = raw.get("enum") or []
     if not isinstance(enum, list):
         raise broken(where, '"enum" must be an array')
+    if len(enum) > MAX_ENUM:
+        raise broken(where, f'"enum" has more than {MAX_ENUM} values')
     # endpoint/model.json restricts the items of an array with the array's own enum.
     kind = raw["item"]["type"] if raw["type"] == "array" else raw["type"]
     if enum and kind not in SCALARS:

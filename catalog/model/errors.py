@@ -11,12 +11,14 @@ its title. `catalog/http/problems.py` is the one place that turns it into a resp
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Self
 
 _SPEC = "https://github.com/xregistry/spec/blob/main/core/spec.md#"
 _HTTP = "https://github.com/xregistry/spec/blob/main/core/http.md#"
+MOST_VIOLATIONS = 1000
+_LONGEST_TEXT = 2000
 _PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
 
 
@@ -52,14 +54,18 @@ class XRegistryError(Exception):
         allow: Sequence[str] | None = None,
         **args: str,
     ) -> None:
-        self.subject = subject
-        self.detail = detail
+        self.subject = shortened(subject)
+        self.detail = shortened(detail)
         self.violations = tuple(violations)
-        self.arguments = args
+        self.arguments = {name: shortened(value) for name, value in args.items()}
         self.request_path = ""
         if allow is not None:
             self.headers = {"Allow": ", ".join(allow)}
-        super().__init__(self.title)
+        super().__init__()
+
+    def __str__(self) -> str:
+        # Of many violations, only the first ones are ever shown.
+        return self.title
 
     @property
     def type(self) -> str:
@@ -77,10 +83,43 @@ class XRegistryError(Exception):
         return _PLACEHOLDER.sub(lambda found: values.get(found[1], ""), self.template)
 
 
+def shortened(text: str) -> str:
+    """A text of an error, cut where it repeats something very long of the request."""
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
+
+
+class FirstViolations(list[XRegistryError]):
+    """The first violations that a request is told, and the number of the others, `further`."""
+
+    def __init__(self, violations: Iterable[XRegistryError] = ()) -> None:
+        super().__init__()
+        self.further = 0
+        self.extend(violations)
+
+    def append(self, violation: XRegistryError) -> None:
+        if len(self) < MOST_VIOLATIONS:
+            super().append(violation)
+        else:
+            self.further += 1
+
+    def extend(self, violations: Iterable[XRegistryError]) -> None:
+        for violation in violations:
+            self.append(violation)
+        if isinstance(violations, FirstViolations):
+            self.further += violations.further
+
+    def __iadd__(self, violations: Iterable[XRegistryError]) -> Self:  # type: ignore[misc,override]
+        self.extend(violations)
+        return self
+
+
 def with_violations(violations: Sequence[XRegistryError]) -> XRegistryError:
     """The first of several errors, carrying all of them."""
     first = violations[0]
     first.violations = tuple(violations)
+    if isinstance(violations, FirstViolations) and violations.further:
+        more = f"The request has the listed violations, and {violations.further} more."
+        first.detail = f"{first.detail} {more}".lstrip()
     return first
 
 

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import (
     BadFlag,
     BadRequest,
+    FirstViolations,
     GroupsOnly,
     InvalidAttribute,
     MalformedId,
@@ -115,7 +117,7 @@ class Interaction:
     With `writes_only_changes`, an entity that would not change counts as not named: it is not
     updated, its epoch is not checked, and it may be a replica.
     `violations` are errors in single entities of a larger request; they refuse it after the
-    rest was checked as well.
+    rest was checked as well. More entities than `most_entities` refuse it at once.
     """
 
     at: Xid = field(default_factory=Xid)
@@ -128,12 +130,33 @@ class Interaction:
     groups: list[GroupUpsert] = field(default_factory=list)
     resources: list[ResourceUpsert] = field(default_factory=list)
     deletes: list[Delete] = field(default_factory=list)
-    violations: list[XRegistryError] = field(default_factory=list)
+    violations: FirstViolations = field(default_factory=FirstViolations)
+    most_entities: int = 100_000
+    _entities: int = field(default=0, init=False)
+
+    def _count(self, entities: int) -> None:
+        """Count entities of the request, before anything else is done about them.
+
+        Raises:
+            LimitExceeded
+        """
+        self._entities += entities
+        if self._entities > self.most_entities:
+            setting = "CONCORD_MAX_REQUEST_ENTITIES"
+            limit = str(self.most_entities)
+            raise LimitExceeded(self.path, limit=limit, things="entities", setting=setting)
+
+    @property
+    def size(self) -> int:
+        """The number of entities that it names."""
+        return len(self.groups) + len(self.resources) + len(self.deletes)
 
     @contextlib.contextmanager
     def _collecting(self) -> Iterator[None]:
         try:
             yield
+        except LimitExceeded:
+            raise
         except XRegistryError as violation:
             self.violations.append(violation)
 
@@ -169,7 +192,7 @@ class Interaction:
     def post_registry(self, model: Model, body: Body) -> None:
         """Groups of several types (`core/http.md, "POST /"`); anything else is a violation."""
         own = (name for name in body if name not in model.groups and name != "$schema")
-        self.violations += [GroupsOnly("/", name=name) for name in own]
+        self.violations += (GroupsOnly("/", name=name) for name in own)
         self._put_groups_by_type(model, body, patch=False)
 
     def _put_groups_by_type(self, model: Model, body: Body, *, patch: bool) -> None:
@@ -179,7 +202,7 @@ class Interaction:
 
     def put_groups(self, model: Model, groups: str, collection: Any, *, patch: bool) -> None:
         """The groups of one type, keyed by id (`core/http.md, "POST /<GROUPS>"`)."""
-        for gid, body in _entries(f"/{groups}", collection):
+        for gid, body in self._entries(f"/{groups}", collection):
             with self._collecting():
                 self.put_group(model, Xid(groups, gid), body, patch=patch)
 
@@ -202,7 +225,7 @@ class Interaction:
         """
         kind = model.groups[xid.groups]
         own = (name for name in body if name not in kind.resources and name != "$schema")
-        self.violations += [ResourcesOnly(str(xid), name=name) for name in own]
+        self.violations += (ResourcesOnly(str(xid), name=name) for name in own)
         for name, collection in body.items():
             if name in kind.resources:
                 self.put_resources(model, xid, name, collection, patch=False)
@@ -211,7 +234,7 @@ class Interaction:
         self, model: Model, group: Xid, resources: str, collection: Any, *, patch: bool
     ) -> None:
         """The resources of one type, keyed by id."""
-        for rid, body in _entries(f"{group}/{resources}", collection):
+        for rid, body in self._entries(f"{group}/{resources}", collection):
             with self._collecting():
                 self.put_resource(model, group.child(resources, rid), body, patch=patch)
 
@@ -296,7 +319,8 @@ class Interaction:
     ) -> tuple[VersionUpsert, ...]:
         kind = _resource_type(model, resource)
         upserts = []
-        for vid, body in _entries(f"{resource}/versions", {} if collection is None else collection):
+        entries = {} if collection is None else collection
+        for vid, body in self._entries(f"{resource}/versions", entries):
             check_version_id(resource, vid)
             _refuse_parts_of_resources(resource.version(vid), body, kind)
             body = self._taken(body, resource, f"{kind.singular}id")
@@ -311,27 +335,27 @@ class Interaction:
         if parent.rid and not collection and self.default is not None:
             self._imply_group(parent.group)
             self.resources.append(ResourceUpsert(xid=parent, patch=True))
-        for id, body in _entries(f"{parent}/{plural}".replace("//", "/"), collection):
+        for id, body in self._entries(f"{parent}/{plural}".replace("//", "/"), collection):
             xid = parent.child(plural, id)
             _check_id(xid, id)
             _match_id(model, xid, body)
             epoch = None if "epoch" in self.ignore else _epoch_to_delete(xid, body)
             self.deletes.append(Delete(xid=xid, epoch=epoch, must_exist=False))
 
+    def _entries(self, subject: str, collection: Any) -> Iterator[tuple[str, Body]]:
+        if not isinstance(collection, dict):
+            raise BadRequest(subject, error_detail=f"{subject} needs to be a map of entities")
+        self._count(len(collection))
+        for key, body in collection.items():
+            if not isinstance(body, dict):
+                path = f"{subject}/{key}"
+                raise BadRequest(path, error_detail=f"{path} needs to be an entity")
+            yield key, body
+
     def _imply_group(self, xid: Xid) -> None:
         _check_id(xid, xid.gid)
         if not self.groups or self.groups[-1].xid != xid:
             self.groups.append(GroupUpsert(xid=xid, body=None))
-
-
-def _entries(subject: str, collection: Any) -> Iterator[tuple[str, Body]]:
-    if not isinstance(collection, dict):
-        raise BadRequest(subject, error_detail=f"{subject} needs to be a map of entities")
-    for key, body in collection.items():
-        if not isinstance(body, dict):
-            path = f"{subject}/{key}"
-            raise BadRequest(path, error_detail=f"{path} needs to be an entity")
-        yield key, body
 
 
 def _of_resources_only(kind: ResourceType) -> set[str]:

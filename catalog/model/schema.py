@@ -43,11 +43,12 @@ RESERVED_GROUP_NAMES = frozenset(
 # Paths below every resource, and the names of ids there.
 RESERVED_RESOURCE_NAMES = frozenset({"meta", "version", "versions"})
 
+# A model of many conditions has more combinations of attributes than memory should hold.
+_MOST_EXTENDED = 200_000
+
 # Standard attributes whose values are compared without regard to case (core/spec.md, "`format`
 # Attribute", "`compatibility` Attribute").
 CASELESS = frozenset({"compatibility", "format"})
-# The combinations of conditions whose definitions are kept.
-_MOST_EXTENDED = 1000
 
 # The aspects of a resource type that are settings, with their default values.
 RESOURCE_SETTINGS: Mapping[str, Any] = {
@@ -152,8 +153,7 @@ class Definitions(dict[str, Attribute]):
                         clashes.append(name)
                     else:
                         extended[name] = sibling
-            # A model of many conditions has more combinations than memory should hold.
-            if len(self._extended) >= _MOST_EXTENDED:
+            if len(self._extended) * len(self) > _MOST_EXTENDED:
                 self._extended.clear()
             found = self._extended[values] = Definitions(extended), clashes
         return found

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
+from catalog.longwork import aside
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
+T = TypeVar("T")
+
 _queries = Queries("entities")
 _FOLLOWED = ("xref", "defaultversionid")
+# The characters that take as long to parse as one small entity.
+_LARGE_ATTRIBUTES = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +64,22 @@ def _read_attributes(text: str, kind: str) -> tuple[dict[str, Any], str]:
             if type(attributes.get(name, "")) is not str:
                 return {}, f'its "{name}" is no text'
     return attributes, ""
+
+
+async def entities_from(rows: Sequence[Mapping[str, Any]]) -> list[Entity]:
+    return await _each(entity_from, rows)
+
+
+async def _each(
+    parse: Callable[[Mapping[str, Any]], T], rows: Sequence[Mapping[str, Any]]
+) -> list[T]:
+    """Parse rows, of which many, or large ones, take long."""
+    weight = sum(len(row["attributes"]) for row in rows) // _LARGE_ATTRIBUTES
+    return await aside(max(len(rows), weight), _all, parse, rows)
+
+
+def _all(parse: Callable[[Mapping[str, Any]], T], rows: Sequence[Mapping[str, Any]]) -> list[T]:
+    return [parse(row) for row in rows]
 
 
 def _default_from(row: Mapping[str, Any]) -> Entity:
@@ -110,13 +131,13 @@ async def read_batches(
     """Read entities in batches; the transaction must not end meanwhile."""
     cursor = await connection.cursor(statement, *arguments)
     while rows := await cursor.fetch(size):
-        yield [entity_from(row) for row in rows]
+        yield await entities_from(rows)
 
 
 async def load(connection: Connection, xids: Iterable[str]) -> dict[str, Entity]:
     """Read entities without their documents, by xid; missing ones are left out."""
     rows = await connection.fetch(_queries.load, list(xids))
-    return {row["xid"]: entity_from(row) for row in rows}
+    return {entity.xid: entity for entity in await entities_from(rows)}
 
 
 async def load_by_origin(connection: Connection, origins: Iterable[Origin]) -> dict[Origin, Entity]:
@@ -135,7 +156,7 @@ async def load_subtrees(connection: Connection, xids: Iterable[str]) -> list[Ent
     """Read entities with everything below each, parents before their children."""
     roots = ["" if xid == "/" else xid for xid in xids]
     rows = await connection.fetch(_queries.load_subtrees, roots)
-    return [entity_from(row) for row in rows]
+    return await entities_from(rows)
 
 
 async def numbers_of_deleted_versions(
@@ -158,7 +179,7 @@ async def load_shown(connection: Connection, xids: Iterable[str]) -> list[Shown]
         rows = await connection.fetch(_queries.load_one_shown, wanted[0])
     else:
         rows = await connection.fetch(_queries.load_shown, wanted)
-    return [_shown_from(row) for row in rows]
+    return await _each(_shown_from, rows)
 
 
 async def page(
@@ -166,7 +187,7 @@ async def page(
 ) -> list[Entity]:
     """Read up to `limit` entities of a collection whose ids come after `after`."""
     rows = await connection.fetch(_queries.page, collection, after.lower(), limit)
-    return [entity_from(row) for row in rows]
+    return await entities_from(rows)
 
 
 async def page_resources(
@@ -174,7 +195,7 @@ async def page_resources(
 ) -> list[Shown]:
     """Read up to `limit` resources of a collection whose ids come after `after`."""
     rows = await connection.fetch(_queries.page_resources, collection, after.lower(), limit)
-    return [_shown_from(row) for row in rows]
+    return await _each(_shown_from, rows)
 
 
 async def load_ids(connection: Connection, collection: str) -> list[str]:

@@ -9,7 +9,7 @@ from asyncpg.exceptions import LockNotAvailableError, PostgresError
 
 from catalog.model.entity import Entity
 from catalog.store.database import Connection
-from catalog.store.entities import entity_from
+from catalog.store.entities import entities_from
 from catalog.store.queries import Queries
 
 _queries = Queries("locks")
@@ -112,7 +112,7 @@ async def lock_and_load(
             raise
         raise reason from error
     return Locked(
-        entities={row["xid"]: entity_from(row) for row in rows},
+        entities={entity.xid: entity for entity in await entities_from(rows)},
         is_referred=not rows or rows[0]["is_referred"],
         has_lived=not rows or rows[0]["has_lived"],
     )

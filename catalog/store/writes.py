@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from catalog.longwork import aside
 from catalog.model.change import Change
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
@@ -47,8 +48,11 @@ async def write(connection: Connection, *writes: Write) -> Position:
         await connection.execute(_queries.revive, *columns)
         await connection.execute(_queries.begin_lives, *columns)
     entities = list({entity.xid: entity for write in writes for entity in write.entities}.values())
-    txid = await connection.fetchval(_queries.write, _entity_rows(entities), _change_rows(writes))
-    if resources := _relisted(entities, writes):
+    count = len(entities)
+    rows = await aside(count, _entity_rows, entities)
+    changes = await aside(count, _change_rows, writes)
+    txid = await connection.fetchval(_queries.write, rows, changes)
+    if resources := await aside(count, _relisted, entities, writes):
         await connection.execute(_queries.relist, *_default_columns(resources))
     if documents := {e.xid: e.document for e in entities if e.document is not None}:
         await connection.execute(

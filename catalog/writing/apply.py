@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from catalog.model.entity import Entity
+from catalog.model.errors import FirstViolations
 from catalog.model.interaction import Delete, Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
@@ -89,11 +90,12 @@ class Apply:
 
     def _composed(self) -> Interaction:
         deletes = self.pruned.deletes
-        lost = lost_references(self.interaction, deletes, self._model)
+        violations = FirstViolations(self.interaction.violations)
+        violations += lost_references(self.interaction, deletes, self._model)
         return replace(
             self.interaction,
             deletes=[Delete(xid=xid, must_exist=False) for xid in deletes],
-            violations=[*self.interaction.violations, *lost],
+            violations=violations,
         )
 
     async def _prune(self, connection: Connection) -> Pruned:

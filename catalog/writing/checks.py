@@ -5,8 +5,9 @@ Source: core/spec.md, "Resource Processing Algorithm", steps 6, 7, 9 and 10.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+from catalog.longwork import aside
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import with_violations
 from catalog.writing.compatibilitycheck import CompatibilityCheck
@@ -53,10 +54,14 @@ async def run_checks(
     ):
         await check.run(live)
         _refuse(drafts)
-    for resource in live:
+    await aside(len(live), _prune, live, drafts)
+    _refuse(drafts)
+
+
+def _prune(resources: Iterable[ResourcePlan], drafts: Drafts) -> None:
+    for resource in resources:
         with drafts.collecting():
             resource.prune()
-    _refuse(drafts)
 
 
 def _refuse(drafts: Drafts) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from catalog.formats import Check, Direction, comparison
+from catalog.longwork import Slices
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import CompatibilityUnknown, CompatibilityViolation
 from catalog.writing.content import DraftDocuments
@@ -57,7 +58,9 @@ class CompatibilityCheck:
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
         """Note compatible versions; incompatible ones become violations of the drafts."""
+        slices = Slices()
         for resource in resources:
+            await slices.breathe()
             if resource.draft.xref is None:
                 await self._run(resource)
 

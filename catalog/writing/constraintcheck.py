@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from catalog.longwork import Slices
 from catalog.model.entity import Entity
 from catalog.model.errors import ConstraintFailure
 from catalog.model.xid import Xid
@@ -43,7 +44,9 @@ class ConstraintCheck:
             MustBeginAgain: it needs the lock on the whole catalog.
         """
         self._checked = {str(each.xid) for each in resources}
+        slices = Slices()
         for each in resources:
+            await slices.breathe()
             rules, target = self.drafts.rules_of(each.xid.group), each.draft.xref
             if rules.concern(each.xid.resources):
                 shown = _contents(each.versions) if target is None else await self._shown(target)
@@ -51,6 +54,7 @@ class ConstraintCheck:
         if self.is_referred:
             await self._check_sources(resources)
         for draft in list(self.drafts.by_xid.values()):
+            await slices.breathe()
             if draft.xid.kind == "group" and draft.is_touched and not draft.is_deleted:
                 await self._check_group(draft)
 

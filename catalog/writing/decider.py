@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from catalog.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
@@ -56,7 +57,10 @@ class Decider:
             MustBeginAgain: it needs the lock on the whole catalog.
         """
         stored = {**before, **await self._below(interaction)}
-        drafts = Drafts(
+        entities = max(interaction.size, len(stored))
+        drafts = await aside(
+            entities,
+            Drafts,
             self.configuration.model,
             stored,
             authority=self.authority,
@@ -66,7 +70,7 @@ class Decider:
             documents=await self._compared(interaction, stored),
         )
         plan = Plan(drafts, interaction, await self._deleted_versions(interaction, stored))
-        plan.run()
+        await aside(entities, plan.run)
         await run_checks(
             self.content,
             drafts,
@@ -76,8 +80,10 @@ class Decider:
             is_exclusive=self.is_exclusive,
             is_referred=self.is_referred,
         )
-        created = created_origins(drafts) if self.has_lived else []
-        return outcome_of(
+        created = await aside(entities, created_origins, drafts) if self.has_lived else []
+        return await aside(
+            entities,
+            outcome_of,
             drafts,
             uuid.uuid4().hex,
             tombstones=await self.content.load_tombstones(created) if created else {},

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from catalog.model.attributes import check_attributes
+import orjson
+
+from catalog.model.attributes import MAX_ENTITY_BYTES, check_attributes
+from catalog.model.concorderrors import LimitExceeded
 from catalog.model.digest import canonical
 from catalog.model.entity import Entity
 from catalog.model.errors import (
+    FirstViolations,
     InvalidAttribute,
     MismatchedEpoch,
     MismatchedId,
@@ -161,7 +165,7 @@ class Drafts:
         self.referred = referred or {}
         self.writes_only_changes = writes_only_changes
         self.documents = documents or {}
-        self.violations: list[XRegistryError] = []
+        self.violations = FirstViolations()
         self.by_xid = {xid: Draft.of(entity) for xid, entity in before.items()}
         self._rules: dict[str, GroupRules] = {}
         self._versions: dict[str, list[Draft]] = {}
@@ -369,6 +373,9 @@ class Drafts:
         )
         self.violations += violations
         draft.attributes = checked | own
+        if len(orjson.dumps(checked)) > MAX_ENTITY_BYTES:
+            limit, things = str(MAX_ENTITY_BYTES), f"bytes of metadata in {draft.shown_as}"
+            raise LimitExceeded(draft.shown_as, limit=limit, things=things, setting="fixed")
 
     def check_decided(self, draft: Draft, definitions: Mapping[str, Attribute]) -> None:
         """Check the attributes that the server decides where the model narrows them.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from catalog.formats import Check, validation
+from catalog.longwork import Slices
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import FormatExternal, FormatUnknown, FormatViolation, XRegistryError
 from catalog.model.schema import ResourceType
@@ -70,7 +71,9 @@ class FormatCheck:
     async def run(self, resources: Collection[ResourcePlan]) -> None:
         """Note valid versions; invalid ones become violations of the drafts."""
         due: list[Draft] = []
+        slices = Slices()
         for resource in resources:
+            await slices.breathe()
             for draft in resource.versions:
                 if self._is_due(draft, resource.kind):
                     due += [draft] * self._can_be_checked(draft, resource.kind)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
+from catalog.longwork import check_wanted
 from catalog.model.attributes import check_attributes
 from catalog.model.errors import BadFlag, NotFound
 from catalog.model.interaction import Delete, GroupUpsert, Interaction, RegistryUpsert
@@ -46,6 +47,7 @@ class Plan:
         """Take every step; errors become violations of the drafts."""
         self.drafts.violations += self.interaction.violations
         for step in self._steps():
+            check_wanted()
             with self.drafts.collecting():
                 step()
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
+from catalog.longwork import aside
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -82,7 +83,7 @@ class Reconfiguration(Protocol):
     @property
     def configuration(self) -> Configuration: ...
 
-    def noted_in(self, changes: Sequence[Change], before: Configuration) -> list[Change]:
+    def noted_in(self, changes: Sequence[Change]) -> list[Change]:
         """The changes, where the registry's names the reconfigured parts as well."""
         ...
 
@@ -190,15 +191,26 @@ class WriteTransaction:
         self._locked = await lock_and_load(
             self.connection, locks, patience_seconds=patience_seconds
         )
-        for entity in self._locked.entities.values():
+        entities = self._locked.entities.values()
+        await aside(len(entities), self._file, entities)
+
+    def _file(self, entities: Iterable[Entity]) -> None:
+        for entity in entities:
             self._stored.setdefault(_owner(entity), {})[entity.xid] = entity
+
+    def _held(self, touched: Touched) -> dict[str, Entity]:
+        stored: dict[str, Entity] = {}
+        for owner in ("/", *touched.groups, *touched.resources):
+            stored |= self._stored.get(owner, {})
+        return stored
 
     async def _decide(self, composer: Composer, condition: Condition | None) -> Outcome:
         interaction = await composer.compose(self.connection)
         if isinstance(composer, Composed):
             touched = composer.touched
         else:
-            touched = touched_by(interaction, self.configuration.revision)
+            revision = self.configuration.revision
+            touched = await aside(interaction.size, touched_by, interaction, revision)
         if not self._locks.suffice_for(touched):
             raise MustBeginAgain
         if condition is not None:
@@ -214,13 +226,12 @@ class WriteTransaction:
                     catalog_exclusive=self._locks.catalog_exclusive,
                 )
             )
-        stored: dict[str, Entity] = {}
-        for owner in ("/", *touched.groups, *touched.resources):
-            stored |= self._stored.get(owner, {})
+        count = len(self._locked.entities) + len(touched.groups) + len(touched.resources)
+        stored = await aside(count, self._held, touched)
         outcome = await self._decider().decide(interaction, stored, datetime.now(UTC))
         if self.reconfiguration is None:
             return outcome
-        changes = self.reconfiguration.noted_in(outcome.changes, self.configuration)
+        changes = self.reconfiguration.noted_in(outcome.changes)
         return replace(outcome, changes=changes)
 
     def _decider(self) -> Decider:

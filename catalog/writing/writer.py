@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from catalog.longwork import aside, is_long
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
 from catalog.store.database import Database
@@ -59,10 +60,11 @@ class Writer:
             XRegistryError: it is refused, with every violation found.
             ConfigurationChanged: nothing was written; the request is to be read again.
         """
-        touched = touched_by(interaction, configuration.revision)
+        revision = configuration.revision
+        touched = await aside(interaction.size, touched_by, interaction, revision)
         if reconfiguration is not None:
             touched = replace(touched, catalog_exclusive=True)
-        elif condition is None and is_small(interaction, configuration.model):
+        elif condition is None and not is_long() and is_small(interaction, configuration.model):
             outcome = await self._group_commit.apply(configuration, Composed(interaction, touched))
             if outcome is not None:
                 return outcome

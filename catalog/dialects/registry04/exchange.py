@@ -142,7 +142,8 @@ class Exchange:
 
     def interaction(self) -> Interaction:
         """An interaction at the address, which asks for nothing yet."""
-        return Interaction(at=self.xid, path=self.request.path)
+        most = self.request.app[CONTEXT].settings.max_request_entities
+        return Interaction(at=self.xid, path=self.request.path, most_entities=most)
 
     async def apply(self, interaction: Interaction, *, is_one: bool = True) -> Outcome:
         """Apply an interaction on the conditions of the request.

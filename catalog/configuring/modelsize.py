@@ -1,0 +1,53 @@
+"""Bounds the size of a model that a client asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.limits import Limits
+from catalog.model.concorderrors import LimitExceeded
+
+
+def check_model_size(source: Mapping[str, Any], limits: Limits) -> None:
+    """Refuse a model that would take long to build and to show, before it is built.
+
+    An import counts as much as the largest type that could be imported.
+
+    Args:
+        source: a modelsource document, not checked yet.
+
+    Raises:
+        LimitExceeded
+    """
+    groups = _objects(source.get("groups"))
+    kinds = [kind for group in groups for kind in _objects(group.get("resources"))]
+    named = (group.get("ximportresources") for group in groups)
+    imports = sum(len(each) for each in named if isinstance(each, list))
+    if len(groups) + len(kinds) + imports > limits.max_model_types:
+        raise _too_large(limits.max_model_types, "types in its model", "MAX_MODEL_TYPES")
+    values = _values_in(source)
+    if imports:
+        values += imports * max(map(_values_in, kinds), default=0)
+    if values > limits.max_model_values:
+        raise _too_large(limits.max_model_values, "values in its model", "MAX_MODEL_VALUES")
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    """The members of an object that are objects."""
+    members = value.values() if isinstance(value, Mapping) else ()
+    return [member for member in members if isinstance(member, Mapping)]
+
+
+def _values_in(value: Any) -> int:
+    found = [value]
+    for each in found:
+        if isinstance(each, Mapping):
+            found += each.values()
+        elif isinstance(each, list):
+            found += each
+    return len(found)
+
+
+def _too_large(limit: int, things: str, setting: str) -> LimitExceeded:
+    return LimitExceeded(limit=str(limit), things=things, setting=f"CONCORD_{setting}")
