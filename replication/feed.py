@@ -12,7 +12,6 @@ from functools import partial
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.http.body import read_json
 from catalog.http.clientshares import LONG_POLLS
 from catalog.http.deadline import DEADLINE, bounded
 from catalog.http.leftout import shown_or_none
@@ -26,7 +25,7 @@ from catalog.store.database import Connection, Database
 from replication.feedlines import MEDIA_TYPE, write_copy, write_end
 from replication.feedpages import MOST_CHANGES, CursorGone, FeedPages, read_copies
 from replication.provenance import Copy, CopyFilter
-from replication.wire import OriginsBody, is_scope, read_as
+from replication.wire import OriginsBody, is_scope, read_request
 
 _HEADERS = {"Content-Type": MEDIA_TYPE}
 _MOST_NAMED = 100
@@ -165,7 +164,7 @@ async def _all_copies(connection: Connection, wanted: CopyFilter) -> AsyncIterat
 async def post_fetch(request: web.Request) -> web.StreamResponse:
     """`POST /replication/fetch`: single origins in their present state, with their ancestors."""
     context = request.app[CONTEXT]
-    body = read_as(OriginsBody, await read_json(request), request.path)
+    body = await read_request(request, OriginsBody)
     async with context.database.snapshot(context.database.pools.feed) as connection:
         head = await read_head(connection)
         copies = await read_copies(connection, body.to_origins())

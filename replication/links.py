@@ -12,7 +12,6 @@ from urllib.parse import quote
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.http.body import read_json
 from catalog.http.flags import read_page
 from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import json_response
@@ -26,7 +25,7 @@ from catalog.store.links import RELAY, Link, LinkConflict, LinkDefinition
 from replication.handshake import probe
 from replication.pinning import why_not_pinned
 from replication.repair import repair
-from replication.wire import LinkBody, OriginsBody, PinBody, ResetBody, read_as
+from replication.wire import LinkBody, OriginsBody, PinBody, ResetBody, read_request
 
 
 async def list_links(request: web.Request) -> web.Response:
@@ -46,7 +45,7 @@ async def create_link(request: web.Request) -> web.Response:
     asked, here or at the first contact.
     """
     context = request.app[CONTEXT]
-    body = read_as(LinkBody, await read_json(request), request.path)
+    body = await read_request(request, LinkBody)
     definition = _checked(context, body, request.path)
     id = body.id or uuid.uuid4().hex[:12]
     is_forced = "force" in request.query
@@ -87,7 +86,7 @@ async def replace_link(request: web.Request) -> web.Response:
     It stays pinned to its authority unless the body names another one.
     """
     context, id = request.app[CONTEXT], request.match_info["id"]
-    body = read_as(LinkBody, await read_json(request), request.path)
+    body = await read_request(request, LinkBody)
     if body.id not in (None, id):
         raise InvalidAttribute(request.path, name="id", error_detail=f'it needs to be "{id}"')
     definition = _checked(context, body, request.path)
@@ -101,7 +100,7 @@ async def replace_link(request: web.Request) -> web.Response:
 async def pin_link(request: web.Request) -> web.Response:
     """`POST /replication/links/{id}/pin`: the source speaks for another authority from now on."""
     context = request.app[CONTEXT]
-    body = read_as(PinBody, await read_json(request), request.path)
+    body = await read_request(request, PinBody)
     _check_authority(context, body.authority, request.path)
     async with context.database.transaction() as connection:
         before = await _existing(connection, request)
@@ -118,7 +117,7 @@ async def reset_link(request: web.Request) -> web.Response:
     With `drop`, the replicas of the authorities that the link may bring are dropped first, or those
     of some of them.
     """
-    body = read_as(ResetBody, await read_json(request), request.path)
+    body = await read_request(request, ResetBody)
     if body.authorities and not body.drop:
         detail = "they name what to drop, and `drop` is false"
         raise InvalidAttribute(request.path, name="authorities", error_detail=detail)
@@ -166,7 +165,7 @@ async def list_conflicts(request: web.Request) -> web.Response:
 
 async def post_repair(request: web.Request) -> web.Response:
     """`POST /replication/repair`: fetch these origins again; the source is right."""
-    body = read_as(OriginsBody, await read_json(request), request.path)
+    body = await read_request(request, OriginsBody)
     repaired = await repair(request.app[CONTEXT], body.to_origins())
     return json_response(
         {

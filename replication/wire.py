@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlsplit
 
+from aiohttp import web
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from catalog.http.body import read_json
 from catalog.model.entity import Origin
 from catalog.model.errors import (
     InvalidAttribute,
@@ -126,20 +128,24 @@ class OriginsBody(_ClosedBody):
         return list(dict.fromkeys(Origin(one.authority, one.origin) for one in self.origins))
 
 
+# Every fault of a body is found at once.
+_MOST_VALUES = 10_000
+
 _Read = TypeVar("_Read", bound=BaseModel)
 
 
-def read_as(body: type[_Read], data: Any, subject: str) -> _Read:
-    """Check a body.
+async def read_request(request: web.Request, body: type[_Read]) -> _Read:
+    """Read and check the body of a request.
 
     Raises:
-        XRegistryError: the first violation, with all of them in it.
+        XRegistryError: the first violation, with all of them in it; the errors of `read_json`.
     """
+    data = await read_json(request, most_values=_MOST_VALUES)
     try:
         return body.model_validate(data)
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False, include_context=False)
-        found = [_violation(subject, d["type"], d["loc"], d["msg"]) for d in details]
+        found = [_violation(request.path, d["type"], d["loc"], d["msg"]) for d in details]
         raise with_violations(found) from error
 
 

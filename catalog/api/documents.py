@@ -48,7 +48,7 @@ async def read_registry(request: web.Request) -> dict[str, Any]:
         _check_yaml_bytes(text, settings.max_yaml_bytes)
     else:
         parse = parse_json
-        check_number_of_values(text, settings)
+        check_number_of_values(text, settings.max_body_values)
     try:
         source = await aside(0, parse, text, settings.max_depth)
     except NotParsable as error:

@@ -99,7 +99,7 @@ async def _read_request(request: web.Request, context: Context) -> SubscriptionR
     settings = context.settings
     # Parsing a large body would take time, which its announced length spares.
     _check_length(request.path, request.content_length or 0, settings)
-    body = await read_json(request)
+    body = await read_json(request, most_values=settings.subscription_bytes)
     _check_length(request.path, len(orjson.dumps(body)), settings)
     _check_filters(request.path, body, settings)
     wanted = parse_subscription(body, request.path)

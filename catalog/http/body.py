@@ -109,8 +109,11 @@ def _mismatch(request: web.Request) -> ParsingData:
     )
 
 
-async def read_json(request: web.Request) -> Any:
+async def read_json(request: web.Request, *, most_values: int | None = None) -> Any:
     """Read the body as JSON.
+
+    Args:
+        most_values: the number of JSON values, where the body is checked at once and as a whole.
 
     Raises:
         MissingBody: it is empty.
@@ -119,12 +122,12 @@ async def read_json(request: web.Request) -> Any:
             a text.
         LimitExceeded: it has more values than `max_body_values`.
     """
-    value, body = await _read_json(request)
+    value, body = await _read_json(request, most_values)
     check_json_texts(value, body)
     return value
 
 
-async def _read_json(request: web.Request) -> tuple[Any, bytes]:
+async def _read_json(request: web.Request, most_values: int | None = None) -> tuple[Any, bytes]:
     """The value, and the body itself."""
     body = await read_body(request)
     if not body:
@@ -132,6 +135,8 @@ async def _read_json(request: web.Request) -> tuple[Any, bytes]:
     media_type = request.content_type.lower()
     if not (media_type == _UNTYPED or media_type.endswith(("/json", "+json"))):
         raise UnsupportedMediaType(request.path, contenttype=media_type, detail=SEND_JSON)
+    if most_values is not None:
+        check_number_of_values(body, most_values, "fixed")
     return await aside(0, parse_json, body, request.app[CONTEXT].settings), body
 
 
@@ -167,7 +172,7 @@ def parse_json(body: bytes, limits: Limits) -> Any:
         ParsingData: it is not JSON in UTF-8, or nested too deep.
         LimitExceeded: it has too many values.
     """
-    check_number_of_values(body, limits)
+    check_number_of_values(body, limits.max_body_values)
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -179,7 +184,9 @@ def parse_json(body: bytes, limits: Limits) -> Any:
     return value
 
 
-def check_number_of_values(body: bytes, limits: Limits) -> None:
+def check_number_of_values(
+    body: bytes, most: int, setting: str = "CONCORD_MAX_BODY_VALUES"
+) -> None:
     """Refuse JSON of many values before it is parsed, since each takes far more room then.
 
     Commas and brackets in texts count as well: to tell them apart would cost as much as parsing.
@@ -187,9 +194,7 @@ def check_number_of_values(body: bytes, limits: Limits) -> None:
     Raises:
         LimitExceeded
     """
-    most = limits.max_body_values
     if len(body) > most and body.count(b",") + body.count(b"{") + body.count(b"[") > most:
-        setting = "CONCORD_MAX_BODY_VALUES"
         raise LimitExceeded(limit=str(most), things="JSON values", setting=setting)
 
 

@@ -91,6 +91,10 @@ REFUSED: Mapping[str, tuple[Callable[[], Attack], str]] = {
         lambda: ("POST", "/replication/fetch", orjson.dumps({"origins": [0] * 490_000})),
         "",
     ),
+    "as many unknown members as there may be": (
+        lambda: ("POST", "/subscriptions", orjson.dumps(keys(490_000, 0))),
+        "fixed",
+    ),
     "16 MiB of YAML": (
         lambda: ("POST", "/apply", b"messagegroups: [" + b"a, " * (5 * _MEBIBYTE) + b"a]"),
         "CONCORD_MAX_YAML_BYTES",
@@ -114,9 +118,12 @@ async def _send(node: NodeProcess, attack: Attack) -> tuple[int, bytes]:
 
 
 def _assert_read(seen: Bystander) -> None:
-    """Reads were served; writes may have waited for those of the attack."""
+    """Reads were served; writes may have waited for those of the attack.
+
+    The bound leaves room for a machine that is busy with other tests.
+    """
     assert not seen.gets.failures
-    assert seen.gets.p99 < 1, seen.gets
+    assert seen.gets.longest < 2, seen.gets
 
 
 async def test_what_is_too_large_is_refused_at_once(victim: NodeProcess) -> None:
@@ -128,7 +135,7 @@ async def test_what_is_too_large_is_refused_at_once(victim: NodeProcess) -> None
         assert 400 <= status < 500, name
         assert told.encode() in answer, name
         assert len(answer) < _MEBIBYTE, name
-        seen.assert_served()
+        _assert_read(seen)
     assert peak_memory_of(victim) < 600 * _MEBIBYTE
 
 
