@@ -121,7 +121,8 @@ def _serve(settings: Settings) -> None:
     from catalog import dialects
     from catalog.events.dispatcher import run_deliveries
     from catalog.events.logretention import run_log_retention
-    from catalog.node import configure_logs, run_node
+    from catalog.logs import configure_logs
+    from catalog.node import run_node
     from replication.routes import routes as replication_routes
     from replication.scheduler import run_links
 

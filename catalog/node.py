@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import io
-import logging
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -23,13 +21,11 @@ from catalog.http.clientconnections import ClientConnections
 from catalog.http.descriptors import most_client_connections, raise_descriptor_limit
 from catalog.http.listener import accepting, open_sockets
 from catalog.model.errors import ServerBusy
-from catalog.model.printable import printable, printable_lines
 from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Revive, Watch, leave_alone
 from catalog.store.embedded import start_embedded
 from catalog.store.statistics import Statistics
-from catalog.tracebacks import shorten_traceback
 
 _log = structlog.get_logger()
 # The time for open requests when the node stops.
@@ -196,47 +192,3 @@ async def serve(app: web.Application, settings: Settings) -> AsyncIterator[str]:
             yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
         await runner.cleanup()
-
-
-def _make_printable(_: object, __: str, event: structlog.typing.EventDict) -> dict[str, object]:
-    """Escape what others wrote: other values than texts are shown by their `repr`."""
-    return {k: printable(v) if isinstance(v, str) else v for k, v in event.items()}
-
-
-def _write_traceback(stream: TextIO, error: structlog.typing.ExcInfo) -> None:
-    text = io.StringIO()
-    structlog.dev.plain_traceback(text, error)
-    stream.write(printable_lines(text.getvalue()))
-
-
-def configure_logs(level: str) -> None:
-    """Log from `level` on: readable on a terminal, JSON elsewhere.
-
-    Args:
-        level: a name of the standard library's: debug, info, warning, error.
-    """
-    # Tracebacks are plain because richer ones print locals, and secrets with them.
-    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
-    exceptions: list[structlog.typing.Processor] = [structlog.processors.format_exc_info]
-    if sys.stderr.isatty():
-        renderer = structlog.dev.ConsoleRenderer(exception_formatter=_write_traceback)
-        exceptions = []
-    if level != "debug":
-        exceptions = [shorten_traceback]
-    if sys.stderr.isatty():
-        exceptions.append(_make_printable)
-    # aiohttp would log a traceback for each malformed request. Errors of handlers are logged
-    # by the middleware.
-    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *exceptions,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[level.upper()]
-        ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )

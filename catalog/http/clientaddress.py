@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
 from aiohttp import web
 
@@ -44,3 +44,12 @@ def _parsed(address: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return getattr(found, "ipv4_mapped", None) or found
+
+
+@functools.lru_cache(maxsize=1024)
+def source_of(address: str) -> str:
+    """The IPv4 address, or the network of 64 bits of an IPv6 address: what one client may have."""
+    parsed = _parsed(address.partition("%")[0])
+    if isinstance(parsed, IPv6Address):
+        return str(IPv6Network((parsed, 64), strict=False))
+    return address if parsed is None else str(parsed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections import OrderedDict, defaultdict
 from itertools import islice
 from typing import Any, TypeAlias
@@ -11,7 +10,7 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 from catalog.config import Settings
-from catalog.http.clientaddress import is_within
+from catalog.http.clientaddress import is_within, source_of
 from catalog.http.protocoloptions import protocol_options
 from catalog.http.refusal import refusal
 from catalog.model.concorderrors import LimitExceeded, TooManyAtOnce
@@ -215,16 +214,3 @@ class ClientConnection(web.RequestHandler):
 
 
 _Ordered: TypeAlias = "OrderedDict[ClientConnection, None]"
-
-
-def source_of(address: str) -> str:
-    """The IPv4 address, or the network of 64 bits of an IPv6 address."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return address
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.IPv6Network((parsed, 64), strict=False))

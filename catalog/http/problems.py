@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.http import StreamWriter
 from aiohttp.typedefs import Handler
 
-from catalog.http.clientaddress import client_address
+from catalog.http.clientaddress import client_address, source_of
 from catalog.http.responses import json_response
 from catalog.model.caller import caller
 from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
@@ -35,7 +35,7 @@ async def problem_middleware(request: web.Request, handler: Handler) -> web.Stre
     If the answer has begun already, its connection is cut.
     """
     has_committed.set(False)
-    caller.set(client_address(request))
+    caller.set(source_of(client_address(request)))
     try:
         return await handler(request)
     except BaseException as error:

@@ -223,10 +223,10 @@ class _Check:
         closed = definition.closed
         for index, item in enumerate(value):
             checked = self.value(item, _item(definition), f"{path}[{index}]", depth + 1)
-            if closed and checked is not _INVALID and checked not in closed:
-                checked = self.reject(
-                    f"{path}[{index}]", f"it must be one of {_listed(definition)}"
-                )
+            if checked is _INVALID:
+                continue
+            if closed and checked not in closed:
+                self.reject(f"{path}[{index}]", f"it must be one of {_listed(definition)}")
             stored.append(checked)
         return stored
 

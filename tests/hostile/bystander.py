@@ -58,7 +58,7 @@ class Bystander:
     gets: Served = field(default_factory=Served)
     puts: Served = field(default_factory=Served)
 
-    def assert_served(self, *, seconds: float = 1.0, least: int = 5) -> None:
+    def assert_served(self, *, seconds: float = 1.0, least: int = 2) -> None:
         """Nothing failed, and 99 of 100 requests of each kind took less than `seconds`.
 
         The bound leaves room for a machine that is busy with other tests.

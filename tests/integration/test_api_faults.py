@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from catalog.node import configure_logs
+from catalog.logs import configure_logs
 from tests.integration.conftest import HTTP, SPEC, Answer, Node, start_node
 from tests.integration.test_api_hostile import raw
 

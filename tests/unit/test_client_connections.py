@@ -6,7 +6,8 @@ import pytest
 from aiohttp import web
 
 from catalog.config import Settings
-from catalog.http.clientconnections import ClientConnection, ClientConnections, source_of
+from catalog.http.clientaddress import source_of
+from catalog.http.clientconnections import ClientConnection, ClientConnections
 
 
 class Clients:

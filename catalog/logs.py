@@ -1,0 +1,87 @@
+"""Writes the log: readable on a terminal, JSON elsewhere, and an exception in one line."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import traceback
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import structlog
+
+from catalog.model.masking import described
+from catalog.model.printable import printable, printable_lines
+
+_MOST_FRAMES = 3
+_ROOT = Path(__file__).parent.parent
+
+
+def configure_logs(level: str) -> None:
+    """Log from `level` on: readable on a terminal, JSON elsewhere.
+
+    Args:
+        level: a name of the standard library's: debug, info, warning, error.
+    """
+    # Tracebacks are plain because richer ones print locals, and secrets with them.
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
+    exceptions: list[structlog.typing.Processor] = [structlog.processors.format_exc_info]
+    if sys.stderr.isatty():
+        renderer = structlog.dev.ConsoleRenderer(exception_formatter=_write_traceback)
+        exceptions = []
+    if level != "debug":
+        exceptions = [_shorten_traceback]
+    if sys.stderr.isatty():
+        exceptions.append(_make_printable)
+    # aiohttp would log a traceback for each malformed request. Errors of handlers are logged
+    # by the middleware.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *exceptions,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def _shorten_traceback(
+    _: object, method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Say of the exception of a log event what it is, and where it was raised.
+
+    A processor of structlog. Of a group, the first exception is told.
+    """
+    given = event.pop("exc_info", None)
+    error = sys.exc_info()[1] if given is True else given
+    if not isinstance(error, BaseException):
+        return event
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    frames = traceback.extract_tb(error.__traceback__)[: -_MOST_FRAMES - 1 : -1]
+    event["error"] = described(error)
+    event["at"] = " < ".join(f"{_short(f.filename)}:{f.lineno} {f.name}" for f in frames)
+    return event
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(_ROOT)) if path.is_relative_to(_ROOT) else path.name
+
+
+def _make_printable(_: object, __: str, event: structlog.typing.EventDict) -> dict[str, object]:
+    """Escape what others wrote: other values than texts are shown by their `repr`."""
+    return {k: printable(v) if isinstance(v, str) else v for k, v in event.items()}
+
+
+def _write_traceback(stream: TextIO, error: structlog.typing.ExcInfo) -> None:
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, error)
+    stream.write(printable_lines(text.getvalue()))
