@@ -177,8 +177,9 @@ class Settings(Limits):
         return _is_loopback(self.host) and (public is None or _is_loopback(public))
 
     def masked(self) -> dict[str, object]:
-        """Every setting by name, ready for JSON, with stars in place of secrets."""
-        return self.model_dump(mode="json")
+        """Every setting by name, ready for JSON, with stars in place of secrets; limits last."""
+        shown = self.model_dump(mode="json")
+        return {name: shown[name] for name in shown if name not in Limits.model_fields} | shown
 
 
 def _is_loopback(host: str) -> bool:
