@@ -148,11 +148,11 @@ class Settings(Limits):
     """Most connections to PostgreSQL that one process opens for requests"""
     database_feed_connections: PositiveInt = 3
     """Most connections that one process opens to read pages of the replication feed"""
-    database_duty_connections: int = Field(
+    database_task_connections: int = Field(
         8,
         ge=4,
         description="Most connections that one process opens for deliveries, links and its other "
-        "duties, which keep two; a process has one more to watch the database",
+        "tasks, which keep two; a process has one more to watch the database",
     )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log events to write"""

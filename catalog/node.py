@@ -162,7 +162,7 @@ async def _open_database(settings: Settings) -> AsyncIterator[tuple[Database, Re
                     requests=settings.database_pool_size,
                     streams=settings.streams,
                     feed=settings.database_feed_connections,
-                    duties=settings.database_duty_connections,
+                    tasks=settings.database_task_connections,
                 ),
             )
         )

@@ -38,7 +38,7 @@ class CursorGone(XRegistryError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What changed after a position, as it is now, without documents.
+    """The entities that changed after a position, in their present state, without documents.
 
     `copies` has the entities and tombstones of all authorities, with the ancestors of the
     entities, parents first; `changed` are the xids of those that changed themselves. The next
@@ -212,7 +212,7 @@ class FeedPages:
 
     async def _look(self) -> bool:
         """Look how far the log has grown."""
-        async with self._database.snapshot(self._database.pools.duties) as connection:
+        async with self._database.snapshot(self._database.pools.tasks) as connection:
             head = await read_head(connection)
             logged = await read_changes(connection, self._seen, MOST_CHANGES)
         if logged:

@@ -22,7 +22,7 @@ class TooMuchSent(ClientError):
 
 @dataclass(slots=True, kw_only=True)
 class Allowance:
-    """What a source may still send in one answer.
+    """The rest that a source may send in one answer.
 
     Args:
         copies: entities and tombstones, valid or not.

@@ -45,7 +45,7 @@ async def drop_once(database: Database, retention: Retention, *, limit: int = _B
 
 
 def retention_from(settings: Settings) -> Retention:
-    """What the settings keep; what is held for subscriptions is no less than the rest."""
+    """The retention that the settings ask for; that for subscriptions is no less than the other."""
     return Retention(
         age=timedelta(days=settings.log_days),
         count=settings.log_changes,

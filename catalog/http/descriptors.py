@@ -26,7 +26,7 @@ def raise_descriptor_limit() -> None:
 
 
 def most_client_connections(settings: Settings) -> int:
-    """How many clients may be connected at a time: as many as the settings say, or fewer where
+    """The most clients that may be connected at a time: as many as the settings say, or fewer where
     the process has few descriptors."""
     # One share is for connections to sinks and one for those to other catalogs, each with half
     # as many that are idle.
@@ -36,7 +36,7 @@ def most_client_connections(settings: Settings) -> int:
 
 
 def most_outbound_connections(settings: Settings) -> int:
-    """How many connections in use a session to other servers may have at a time."""
+    """The most connections that a session to other servers may use at a time."""
     return max(1, min(settings.max_outbound_connections, _descriptors() // 8))
 
 

@@ -25,7 +25,7 @@ _reported: OrderedDict[tuple[str, str], None] = OrderedDict()
 
 
 def shown_or_none(xid: str, show: Callable[[], _Shown]) -> _Shown | None:
-    """What `show` returns; `None`, and a line in the log, if it cannot show the entity at `xid`.
+    """The result of `show`; `None`, and a line in the log, if it cannot show the entity at `xid`.
 
     Args:
         show: does no I/O, so that whatever it raises is about the entity.
@@ -38,7 +38,7 @@ def shown_or_none(xid: str, show: Callable[[], _Shown]) -> _Shown | None:
 
 
 def json_or_none(xid: str, show: Callable[[], Any]) -> orjson.Fragment | None:
-    """What `show` returns as JSON text; `None`, as above, if it cannot be shown or written."""
+    """The result of `show` as JSON text; `None`, as above, if it cannot be shown or written."""
     return shown_or_none(xid, lambda: orjson.Fragment(to_json(show())))
 
 

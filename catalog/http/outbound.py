@@ -18,7 +18,7 @@ UNREACHABLE = (
     "cannot be reached, or only at an address that this node does not connect to "
     "(CONCORD_ALLOW_PRIVATE_ADDRESSES, CONCORD_ALLOWED_ADDRESSES)"
 )
-"""What others are told of both, since the difference tells which names a network has."""
+"""The one text for both causes, since the difference tells which names a network has."""
 
 
 class AddressRefused(OSError):

@@ -183,7 +183,7 @@ class PoolSizes:
     requests: int = 10
     streams: int = 10
     feed: int = 3
-    duties: int = 8
+    tasks: int = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,18 +191,18 @@ class Pools:
     """The connections of one process. One purpose cannot use up those of another.
 
     `requests` are for what ends soon, `streams` for snapshots that last as long as their readers
-    take, `feed` for reading pages of the feed, and `duties` for the node's own tasks, some of
+    take, `feed` for reading pages of the feed, and `tasks` for the node's own tasks, some of
     which keep a connection for ever.
     """
 
     requests: Connections
     streams: Connections
     feed: Connections
-    duties: Connections
+    tasks: Connections
 
     async def close(self) -> None:
         """Close all connections."""
-        for pool in (self.streams, self.feed, self.duties, self.requests):
+        for pool in (self.streams, self.feed, self.tasks, self.requests):
             await pool.close()
 
 

@@ -146,7 +146,7 @@ class Database:
         pools = await _connect(dsn, sizes, availability)
         try:
             try:
-                async with pools.duties.acquire() as connection:
+                async with pools.tasks.acquire() as connection:
                     await migrate(connection)
                     node = await _identify(connection, modelsource, resolved, public_url)
             except ServerBusy as error:
@@ -158,7 +158,7 @@ class Database:
     @property
     def pool(self) -> Connections:
         """The pool of the current task: that of requests if it works for a client."""
-        return self.pools.requests if caller.get() else self.pools.duties
+        return self.pools.requests if caller.get() else self.pools.tasks
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -232,7 +232,7 @@ async def _connect(dsn: str, sizes: PoolSizes, availability: Availability) -> Po
             requests=Connections(await _pool(dsn, sizes.requests, 0), availability),
             streams=Connections(await _pool(dsn, sizes.streams, 0), availability),
             feed=Connections(await _pool(dsn, sizes.feed, 0), availability),
-            duties=Connections(await _pool(dsn, sizes.duties, 1), availability),
+            tasks=Connections(await _pool(dsn, sizes.tasks, 1), availability),
         )
     except (*DatabaseFailure, ValueError) as error:
         raise DatabaseUnusable(str(error) or "it does not answer") from error

@@ -74,7 +74,7 @@ async def fuzz(node: NodeProcess, numbers: Iterator[int], seed: int) -> FuzzResu
 async def _fault_of(
     session: aiohttp.ClientSession, url: str, request: FuzzedRequest, statuses: Counter[int]
 ) -> str:
-    """What is wrong with the answer to a request; empty if nothing is."""
+    """The fault of the answer to a request; empty if there is none."""
     target = yarl.URL(url + request.path, encoded=True)
     try:
         async with session.request(

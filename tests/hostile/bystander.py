@@ -53,7 +53,7 @@ class Served:
 
 @dataclass(slots=True)
 class Bystander:
-    """What a client saw that did nothing unusual."""
+    """The answers to a client that did nothing unusual."""
 
     gets: Served = field(default_factory=Served)
     puts: Served = field(default_factory=Served)

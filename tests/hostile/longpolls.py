@@ -20,7 +20,7 @@ _WAIT_SECONDS = 30
 
 @dataclass(slots=True)
 class LongPolls:
-    """How often each status answered, and how many answers brought something."""
+    """The number of answers by status, and how many answers brought something."""
 
     statuses: dict[str, int] = field(default_factory=dict)
     brought: int = 0

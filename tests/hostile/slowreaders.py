@@ -16,7 +16,7 @@ _PACE_SECONDS = 0.2
 
 @dataclass(slots=True)
 class SlowReaders:
-    """How often each status answered, and the refusals."""
+    """The number of answers by status, and the refusals."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     refusals: list[str] = field(default_factory=list)

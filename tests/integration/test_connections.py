@@ -35,7 +35,7 @@ async def used_up(pool: Connections) -> AsyncIterator[None]:
         yield
 
 
-@pytest.mark.parametrize("purpose", ["streams", "feed", "duties"])
+@pytest.mark.parametrize("purpose", ["streams", "feed", "tasks"])
 async def test_requests_do_not_need_the_connections_of_others(member: Node, purpose: str) -> None:
     async with used_up(getattr(member.database.pools, purpose)):
         await member.put("/messagegroups/g")
@@ -43,7 +43,7 @@ async def test_requests_do_not_need_the_connections_of_others(member: Node, purp
         await member.get("/messagegroups/g?filter=messagegroupid=g")
 
 
-@pytest.mark.parametrize("purpose", ["requests", "feed", "duties"])
+@pytest.mark.parametrize("purpose", ["requests", "feed", "tasks"])
 async def test_streams_do_not_need_the_connections_of_others(member: Node, purpose: str) -> None:
     async with used_up(getattr(member.database.pools, purpose)):
         for path in ("/export", "/?inline=*", "/replication/snapshot", "/replication/digests"):
