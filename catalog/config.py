@@ -169,6 +169,12 @@ class Settings(Limits):
         return None if self.public_url is None else str(URL(self.public_url).origin())
 
     @property
+    def database_connections(self) -> int:
+        """The most connections to PostgreSQL that one process opens; one is to watch it."""
+        purposes = self.database_pool_size, self.streams, self.database_feed_connections
+        return sum(purposes) + self.database_task_connections + 1
+
+    @property
     def allows_private_addresses(self) -> bool:
         """Whether sinks and sources may be at private addresses, after the default is applied."""
         if self.allow_private_addresses is not None:

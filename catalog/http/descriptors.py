@@ -31,7 +31,7 @@ def most_client_connections(settings: Settings) -> int:
     # One share is for connections to sinks and one for those to other catalogs, each with half
     # as many that are idle.
     rest = _descriptors() - 3 * most_outbound_connections(settings)
-    rest -= settings.database_pool_size + _OTHERS
+    rest -= settings.database_connections + _OTHERS
     return max(_LEAST_OF_CLIENTS, min(settings.max_connections, rest))
 
 
