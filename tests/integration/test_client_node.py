@@ -208,6 +208,8 @@ async def test_who_the_node_is_and_what_it_holds_is_told(client: Client) -> None
 async def test_events_are_an_iterator_and_leave_no_subscription_behind(
     shared: Node, client: Client
 ) -> None:
+    # The changes of other tests, which may still be held back, come before the subscription then.
+    await shared.changes()
     delivering = asyncio.create_task(run_deliveries(shared.context))
     try:
         async with asyncio.timeout(20):

@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from catalog.store.embedded import start_embedded
 from replication.routes import routes as replication_routes
 from tests.fuzz.requests import routes_of
 from tests.integration.conftest import Node, start_node
@@ -29,19 +30,26 @@ BODIES = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def hung(shared_database_url: str) -> AsyncIterator[Node]:
-    """A node whose tables are all locked by somebody else."""
-    async with (
-        start_node(
-            shared_database_url,
-            routes=replication_routes,
-            request_timeout_seconds=SECONDS,
-            reconfiguration_timeout_seconds=SECONDS,
-            search_timeout_seconds=SECONDS,
-        ) as node,
-        _locked(shared_database_url),
-    ):
-        yield node
+async def hung(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Node]:
+    """A node whose tables are all locked by somebody else.
+
+    It has a server of its own: a transaction holds back the change logs of a whole server.
+    """
+    server = await start_embedded(tmp_path_factory.mktemp("hung"))
+    try:
+        async with (
+            start_node(
+                server.dsn,
+                routes=replication_routes,
+                request_timeout_seconds=SECONDS,
+                reconfiguration_timeout_seconds=SECONDS,
+                search_timeout_seconds=SECONDS,
+            ) as node,
+            _locked(server.dsn),
+        ):
+            yield node
+    finally:
+        await server.stop()
 
 
 @contextlib.asynccontextmanager
