@@ -99,10 +99,16 @@ def _migrate(document: object) -> None:
         return
     newest = migrate(document, keep_unknown=True).document
     find_losses(newest)
+    interaction = Interaction()
+    try:
+        interaction.put_registry(default_model(), root_of(newest), patch=False)
+    except XRegistryError:
+        return
+    if interaction.violations:
+        return
+    # Only what a node has accepted is written in older editions.
     for edition in EDITIONS:
         downgrade(newest, edition)
-    with suppress(XRegistryError):
-        Interaction().put_registry(default_model(), root_of(newest), patch=False)
 
 
 def model_source(data: bytes) -> None:
