@@ -46,14 +46,14 @@ def test_a_bomb_is_inflated_only_as_far_as_it_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("sent", "coding"),
     [
-        (gzip.compress(b"x" * 100)[:-1], "gzip"),
-        (gzip.compress(b"x" * 100) + b"y", "gzip"),
-        (gzip.compress(b"") * 1025, "gzip"),
-        (zlib.compress(b"x" * 100), "gzip"),
-        (zlib.compress(b"x" * 100)[:-1], "deflate"),
-        (zlib.compress(b"x" * 100) * 2, "deflate"),
-        (b"{}", "gzip"),
-        (b"{}", "deflate"),
+        pytest.param(gzip.compress(b"x" * 100)[:-1], "gzip", id="cut gzip"),
+        pytest.param(gzip.compress(b"x" * 100) + b"y", "gzip", id="more after gzip"),
+        pytest.param(gzip.compress(b"") * 1025, "gzip", id="too many members"),
+        pytest.param(zlib.compress(b"x" * 100), "gzip", id="deflate named gzip"),
+        pytest.param(zlib.compress(b"x" * 100)[:-1], "deflate", id="cut deflate"),
+        pytest.param(zlib.compress(b"x" * 100) * 2, "deflate", id="more after deflate"),
+        pytest.param(b"{}", "gzip", id="no gzip"),
+        pytest.param(b"{}", "deflate", id="no deflate"),
     ],
 )
 def test_what_is_damaged_is_refused(sent: bytes, coding: str) -> None:
