@@ -17,6 +17,7 @@ from aiohttp import ClientPayloadError, web
 from catalog.context import CONTEXT
 from catalog.model.concorderrors import DatabaseUnavailable
 from catalog.model.errors import ServerBusy
+from catalog.model.modelsource import default_model
 from catalog.store.database import Database
 from catalog.store.databasewatch import Watch, leave_alone
 from catalog.store.embedded import EmbeddedPostgres, start_embedded
@@ -27,6 +28,8 @@ from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.federation import eventually
 from tests.postmaster import kill_server, send_to_server
 
+# The first test that opens the database decides its model.
+MODEL = default_model().source
 GROUP = "/messagegroups/g"
 # Commits that write changes wait until they are killed.
 COMMIT_FOR_EVER = """
@@ -183,7 +186,7 @@ async def test_closing_a_database_that_hangs_takes_a_moment(
     loop = asyncio.get_running_loop()
     try:
         async with (
-            Database.open(server.dsn, modelsource={}) as database,
+            Database.open(server.dsn, modelsource=MODEL) as database,
             database.transaction() as connection,
         ):
             await connection.fetchval("SELECT 1")
@@ -287,8 +290,8 @@ async def _take_over_and_lose(database: Database, operator: asyncpg.Connection) 
 
 async def test_whose_session_is_lost_loses_the_role_at_once(server: EmbeddedPostgres) -> None:
     async with (
-        Database.open(server.dsn, modelsource={}) as one,
-        Database.open(server.dsn, modelsource={}) as other,
+        Database.open(server.dsn, modelsource=MODEL) as one,
+        Database.open(server.dsn, modelsource=MODEL) as other,
         operator(server) as connection,
     ):
         with pytest.raises(DatabaseUnavailable):
