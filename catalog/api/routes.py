@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from catalog.api import selfdescription, subscriptions
+from catalog.api import selfdescription
 from catalog.api.apply import get_apply, post_apply
 from catalog.api.entitypaths import redirect
 from catalog.api.openapi import get_openapi
 from catalog.api.validate import post_message
 from catalog.http.deadline import bounded
+from catalog.subscriptions import requests as subscriptions
 
 _MESSAGES = (
     "/validate/messagegroups/{messagegroupid}/messages/{messageid}",

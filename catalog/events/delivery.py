@@ -1,4 +1,4 @@
-"""Delivers to one subscription, in the order of the log, one request at a time."""
+"""Delivers to one subscription, in the order of the log."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from datetime import datetime
 from functools import cached_property
 from typing import assert_never
 
-import aiohttp
 import structlog
 
 from catalog.events.eventdialects import Tails
 from catalog.events.filters import Predicate, compile_filters
-from catalog.events.logtail import LogEntry, Rendered
+from catalog.events.logtail import LogEntry
 from catalog.events.progress import ProgressWriter
 from catalog.events.supervisor import LoopTiming
-from catalog.events.webhook import Delivered, SinkGone, SinkRefused, post
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
+from catalog.model.sinkcredential import TokenCredential
+from catalog.sinks.outgoing import OutgoingEvent
+from catalog.sinks.protocols import Sinks
+from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.changes import ChangesDropped, Position
 from catalog.store.subscriptions import Progress, State, Subscription
 
@@ -91,11 +93,29 @@ class DeliveryResources:
 
     tails: Tails
     progress: ProgressWriter
-    session: aiohttp.ClientSession
+    sinks: Sinks
     slots: DeliverySlots
     backoff: Backoff
     timing: LoopTiming
     recovered: Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Due:
+    """An event that is to be delivered.
+
+    Args:
+        before: the position of the change before its own.
+        position: that of its change.
+        number: its number among the events of its change.
+        is_last: whether it is the last one of its change that is to be delivered.
+    """
+
+    before: Position
+    position: Position
+    number: int
+    is_last: bool
+    event: OutgoingEvent
 
 
 class Delivery:
@@ -113,6 +133,7 @@ class Delivery:
         self.tail = resources.tails.of(subscription.definition)
         self._subscription = subscription
         self._resources = resources
+        self._sink = resources.sinks.open(subscription)
         self._failures = subscription.failures
         self._is_proven = subscription.deliveredat is not None and not subscription.failures
         self._pause = 0.0
@@ -133,26 +154,32 @@ class Delivery:
 
     async def run(self) -> None:
         """Deliver until the sink is gone."""
-        while not self._has_ended:
-            try:
-                seen = await self.advance_once()
-            # The node's own fault is not counted against the sink.
-            except ServerBusy:
-                await self._resources.recovered()
-            # An unexpected error of one subscription must not stop the others.
-            except Exception as error:
-                _log.exception("delivery failed unexpectedly", subscription=self.id)
-                await self._refused(SinkRefused(reason=f"internal error: {type(error).__name__}"))
-            else:
-                if not seen:
-                    await self.tail.growth(self.cursor, self._concerns)
-            if self._pause:
-                await self._resources.timing.sleep(self._pause)
+        try:
+            while not self._has_ended:
+                await self._run_once()
+        finally:
+            await self._sink.close()
+
+    async def _run_once(self) -> None:
+        try:
+            seen = await self.advance_once()
+        # The node's own fault is not counted against the sink.
+        except ServerBusy:
+            await self._resources.recovered()
+        # An unexpected error of one subscription must not stop the others.
+        except Exception as error:
+            _log.exception("delivery failed unexpectedly", subscription=self.id)
+            await self._refused(SinkRefused(reason=f"internal error: {type(error).__name__}"))
+        else:
+            if not seen:
+                await self.tail.growth(self.cursor, self._concerns)
+        if self._pause:
+            await self._resources.timing.sleep(self._pause)
 
     async def advance_once(self) -> int:
         """Deliver the next changes up to the first failure; return how many were seen."""
         self._pause = 0.0
-        interval = self._subscription.definition.interval
+        interval = self._subscription.definition.config.interval
         advance = self._advance() if interval is None else self._advance_to_latest(interval)
         try:
             seen = await advance
@@ -165,25 +192,61 @@ class Delivery:
 
     async def _advance(self) -> int:
         entries = await self.tail.after(self.cursor, 1 if self._failures else _BATCH)
-        for entry in entries:
-            if not await self._deliver(entry):
-                break
+        due = self._due(entries)
+        most = 1 if self._failures else self._sink.most_events
+        for first in range(0, len(due), most):
+            events = due[first : first + most]
+            delivered = await self._send([each.event for each in events])
+            if delivered:
+                await self._settle(events[delivered - 1])
+            if delivered < len(events):
+                return len(entries)
+        if entries and self.cursor < entries[-1].position:
+            await self._pass(entries[-1].position)
         return len(entries)
+
+    def _due(self, entries: Sequence[LogEntry]) -> list[_Due]:
+        """The events of changes after the cursor that are still to be delivered."""
+        due: list[_Due] = []
+        before, settled = self.cursor, self._settled
+        for entry in entries:
+            found = [
+                (number, event)
+                for number, event in enumerate(entry.events)
+                if number >= settled and self._matches(event.texts)
+            ]
+            due += (
+                _Due(
+                    before=before,
+                    position=entry.position,
+                    number=number,
+                    is_last=number == found[-1][0],
+                    event=event,
+                )
+                for number, event in found
+            )
+            before, settled = entry.position, 0
+        return due
+
+    async def _settle(self, due: _Due) -> None:
+        """Move the cursor to an event that needs no more delivery."""
+        await self._pass(due.position if due.is_last else due.before)
+        self._settled = 0 if due.is_last else due.number + 1
 
     async def _advance_to_latest(self, interval: float) -> int:
         """Deliver only the latest of the events that match, then pause."""
         latest, position, seen = None, self.cursor, 0
         while entries := await self.tail.after(position, _BATCH):
             matching = (
-                rendered
+                event
                 for entry in reversed(entries)
-                for rendered in reversed(entry.events)
-                if self._matches(rendered.texts)
+                for event in reversed(entry.events)
+                if self._matches(event.texts)
             )
             latest = next(matching, latest)
             position, seen = entries[-1].position, seen + len(entries)
         if latest is not None:
-            if not await self._post(latest):
+            if not await self._send([latest]):
                 return seen
             self._pause = interval
         if seen:
@@ -201,7 +264,7 @@ class Delivery:
         for entry in entries:
             if entry.position <= self.cursor:
                 continue
-            if any(self._matches(rendered.texts) for rendered in entry.events):
+            if any(self._matches(event.texts) for event in entry.events):
                 return True
             self.cursor = entry.position
         self._resources.progress.skip(self._progress())
@@ -215,30 +278,23 @@ class Delivery:
         else:
             self._resources.progress.skip(self._progress())
 
-    async def _deliver(self, entry: LogEntry) -> bool:
-        """Whether every matching event of a change was acknowledged."""
-        for rendered in entry.events[self._settled :]:
-            if self._matches(rendered.texts) and not await self._post(rendered):
-                return False
-            self._settled += 1
-        await self._pass(entry.position)
-        return True
-
-    async def _post(self, rendered: Rendered) -> bool:
-        definition = self._subscription.definition
-        async with self._resources.slots.hold(is_proven=self._is_proven):
-            answer = await post(
-                self._resources.session,
-                definition,
-                self._subscription.credential,
-                rendered.message(definition.contentmode),
-                now=self._resources.timing.now,
-            )
+    async def _send(self, events: Sequence[OutgoingEvent]) -> int:
+        """Send events, and return how many of the first were acknowledged."""
+        answers: Sequence[SinkAnswer]
+        if self._has_expired_token:
+            answers = [SinkRefused(reason="the access token of the sink credential has expired")]
+        else:
+            async with self._resources.slots.hold(is_proven=self._is_proven):
+                answers = await self._sink.send(events)
+        answer = answers[-1]
+        delivered = sum(isinstance(each, Delivered) for each in answers)
         self._is_proven = isinstance(answer, Delivered)
+        self._acknowledged += delivered
+        if delivered:
+            self._failures = 0
         match answer:
             case Delivered():
-                self._failures = 0
-                self._acknowledged += 1
+                pass
             case SinkRefused():
                 await self._refused(answer)
             case SinkGone():
@@ -247,7 +303,13 @@ class Delivery:
                 await self._record(state="ended", error=answer.reason)
             case _:
                 assert_never(answer)
-        return isinstance(answer, Delivered)
+        return delivered
+
+    @property
+    def _has_expired_token(self) -> bool:
+        credential = self._subscription.credential
+        expiresat = credential.expiresat if isinstance(credential, TokenCredential) else None
+        return expiresat is not None and expiresat <= self._resources.timing.now()
 
     async def _refused(self, answer: SinkRefused) -> None:
         self._failures += 1

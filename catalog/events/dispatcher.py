@@ -14,7 +14,7 @@ from catalog.events.logtail import Tail
 from catalog.events.progress import ProgressWriter
 from catalog.events.supervisor import LoopTiming, Supervisor, backoff_from, run_as_leader
 from catalog.http.descriptors import most_outbound_connections
-from catalog.http.outbound import open_session
+from catalog.sinks.protocols import Sinks
 from catalog.store.changes import read_head
 from catalog.store.database import Connection, Database
 from catalog.store.leadership import listening, run_heartbeat
@@ -43,12 +43,11 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
         dialects=context.event_dialects,
     )
     progress = ProgressWriter(database, sleep=timing.sleep)
-    outward = open_session(settings, total_seconds=settings.delivery_timeout_seconds)
-    async with outward as session, asyncio.TaskGroup() as group:
+    async with Sinks(settings, now=timing.now) as sinks, asyncio.TaskGroup() as group:
         resources = DeliveryResources(
             tails=tails,
             progress=progress,
-            session=session,
+            sinks=sinks,
             slots=DeliverySlots(most_outbound_connections(settings)),
             backoff=backoff_from(settings),
             timing=timing,

@@ -4,44 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 
-from cloudevents.core.bindings.http import HTTPMessage
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import EventDialect
-from catalog.events.nativeevents import texts_of
-from catalog.events.webhook import encode
 from catalog.http.leftout import shown_or_none
 from catalog.model.errors import ServerBusy
+from catalog.sinks.outgoing import OutgoingEvent
 from catalog.store.changes import ChangesDropped, Position, read_changes, read_head
 from catalog.store.database import Database, wait_for
-from catalog.store.subscriptions import ContentMode
 
 _READ_LIMIT = 1000
 # After so many subscribers, other tasks of the event loop have a turn.
 _WOKEN_AT_ONCE = 16
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 1.0
-
-
-class Rendered:
-    """An event, encoded once for all its subscribers.
-
-    `texts` are its attributes for filters.
-    """
-
-    def __init__(self, event: CloudEvent) -> None:
-        self._event = event
-        self._messages: dict[ContentMode, HTTPMessage] = {}
-        self.texts: Mapping[str, str] = texts_of(event)
-
-    def message(self, contentmode: ContentMode) -> HTTPMessage:
-        """The event in a content mode."""
-        if contentmode not in self._messages:
-            self._messages[contentmode] = encode(self._event, contentmode)
-        return self._messages[contentmode]
 
 
 class LogEntry:
@@ -52,11 +31,11 @@ class LogEntry:
         self.position = position
 
     @cached_property
-    def events(self) -> Sequence[Rendered]:
+    def events(self) -> Sequence[OutgoingEvent]:
         """The events; none if they cannot be rendered, since the log goes on after them."""
         found = shown_or_none(
             f"the change at {self.position}",
-            lambda: tuple(Rendered(event) for event in self._render()),
+            lambda: tuple(OutgoingEvent(event) for event in self._render()),
         )
         return found or ()
 

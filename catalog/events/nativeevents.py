@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC
 from functools import partial
 from typing import Any, Literal
 
@@ -11,7 +11,6 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import EventDialect
 from catalog.model.change import REMOVED, Change
-from catalog.model.timestamps import format_time
 from catalog.store.changes import LoggedChange
 from catalog.store.database import Connection
 
@@ -65,14 +64,6 @@ def native_dialect(names: EventNames = "rc4") -> EventDialect:
         return partial(events_of, source=source, names=names)
 
     return EventDialect(root="", type_prefix=_TYPE, renderer=read_renderer)
-
-
-def texts_of(event: CloudEvent) -> Mapping[str, str]:
-    """The context attributes of an event as the text that filters compare with."""
-    return {
-        name: format_time(value) if isinstance(value, datetime) else str(value)
-        for name, value in event.get_attributes().items()
-    }
 
 
 def _event_parts(

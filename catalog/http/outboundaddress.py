@@ -54,18 +54,25 @@ def why_address_refused(address: str, settings: Settings) -> str | None:
     return NOT_PUBLIC
 
 
-def why_refused(url: str, settings: Settings) -> str | None:
-    """The reason why requests must not be sent to a URL later, or `None`.
+def why_refused(
+    url: str, settings: Settings, *, schemes: Sequence[str] = ("http", "https")
+) -> str | None:
+    """The reason why nothing must be sent to a URL later, or `None`.
 
     Names are not resolved: addresses are checked when a connection is opened.
+
+    Args:
+        url: the URL.
+        settings: say which addresses are allowed.
+        schemes: those that are possible.
     """
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
         return "it is not a URL"
-    if parts.scheme not in ("http", "https") or not host:
-        return "it needs to be an absolute http or https URL"
+    if parts.scheme not in schemes or not host:
+        return f"it needs to be an absolute {' or '.join(schemes)} URL"
     if "@" in parts.netloc:
         return "it must not carry credentials"
     if parts.fragment:

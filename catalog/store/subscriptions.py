@@ -9,13 +9,12 @@ from typing import Any, Literal
 
 import orjson
 
+from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
 State = Literal["active", "ended"]
-Protocol = Literal["HTTP", "HTTPS"]
-ContentMode = Literal["binary", "structured"]
 
 SUBSCRIPTION_CHANNEL = "subscriptions"
 """Announces the id of a subscription that was created, replaced or deleted."""
@@ -23,30 +22,37 @@ _queries = Queries("subscriptions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionDefinition:
-    """A subscriber's definition with the defaults applied; it holds no secret.
+class SubscriptionConfig:
+    """The `config` of a subscription (subscriptions-spec.md 3.2.1).
 
     With an `interval`, the sink gets at most one event in so many seconds: the latest. Without
     one it gets every event.
     """
 
-    sink: str
-    protocol: Protocol = "HTTP"
-    source: str | None = None
-    types: tuple[str, ...] = ()
-    filters: tuple[Mapping[str, Any], ...] = ()
-    method: str = "POST"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    contentmode: ContentMode = "binary"
     interval: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credential:
-    """The Authorization header for a sink, which no log and no answer shows."""
+class SubscriptionDefinition:
+    """A subscriber's definition with the defaults applied.
 
-    authorization: str = field(repr=False)
-    expiresat: datetime | None = None
+    Args:
+        sink: the URL of the sink.
+        protocol: an identifier of the delivery protocol.
+        source: the source that events have to have.
+        types: the types that events may have; without any, all types.
+        filters: filter expressions, all of which have to match.
+        settings: the `protocolsettings`, checked by the protocol.
+        config: the `config`.
+    """
+
+    sink: str
+    protocol: str = "HTTP"
+    source: str | None = None
+    types: tuple[str, ...] = ()
+    filters: tuple[Mapping[str, Any], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    config: SubscriptionConfig = SubscriptionConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +67,7 @@ class Subscription:
     id: str
     revision: int
     definition: SubscriptionDefinition
-    credential: Credential | None
+    credential: SinkCredential | None
     cursor: Position
     state: State
     failures: int
@@ -91,7 +97,7 @@ async def create(
     connection: Connection,
     id: str,
     definition: SubscriptionDefinition,
-    credential: Credential | None,
+    credential: SinkCredential | None,
 ) -> Subscription:
     """Add a subscription that begins at the end of the log."""
     head = await read_head(connection)
@@ -106,7 +112,7 @@ async def replace(
     connection: Connection,
     id: str,
     definition: SubscriptionDefinition,
-    credential: Credential | None,
+    credential: SinkCredential | None,
 ) -> Subscription | None:
     """Replace the definition and credential of a subscription; `None` if there is none.
 
@@ -175,7 +181,7 @@ async def pull_back(connection: Connection) -> None:
 
 
 def _columns(
-    definition: SubscriptionDefinition, credential: Credential | None
+    definition: SubscriptionDefinition, credential: SinkCredential | None
 ) -> tuple[str, str | None]:
     return (
         orjson.dumps(asdict(definition)).decode(),
@@ -186,10 +192,11 @@ def _columns(
 def _subscription_from(row: Mapping[str, Any]) -> Subscription:
     given = orjson.loads(row["definition"])
     sequences = {name: tuple(given[name]) for name in ("types", "filters")}
+    config = {"config": SubscriptionConfig(**given["config"])}
     return Subscription(
         id=row["id"],
         revision=row["revision"],
-        definition=SubscriptionDefinition(**given | sequences),
+        definition=SubscriptionDefinition(**given | sequences | config),
         credential=_credential_from(row["sinkcredential"]),
         cursor=Position(row["txid"], row["seq"]),
         state=row["state"],
@@ -202,9 +209,11 @@ def _subscription_from(row: Mapping[str, Any]) -> Subscription:
     )
 
 
-def _credential_from(text: str | None) -> Credential | None:
+def _credential_from(text: str | None) -> SinkCredential | None:
     if text is None:
         return None
     data = orjson.loads(text)
+    if "identifier" in data:
+        return PlainCredential(**data)
     expiresat = data["expiresat"] and datetime.fromisoformat(data["expiresat"])
-    return Credential(authorization=data["authorization"], expiresat=expiresat)
+    return TokenCredential(**data | {"expiresat": expiresat})

@@ -9,12 +9,6 @@ from urllib.parse import quote
 import orjson
 from aiohttp import web
 
-from catalog.api.wire import (
-    SubscriptionRequest,
-    parse_subscription,
-    show_subscription,
-    unmasked,
-)
 from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.events.filters import count_conditions
@@ -24,7 +18,10 @@ from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import json_response
 from catalog.model.concorderrors import LimitExceeded, LimitReached
 from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.sinks.protocols import PROTOCOLS
 from catalog.store.subscriptions import Subscription, count, create, delete, get, page, replace
+from catalog.subscriptions.shown import show_subscription, unmasked
+from catalog.subscriptions.wire import SubscriptionRequest, parse_subscription
 
 
 async def list_subscriptions(request: web.Request) -> web.Response:
@@ -108,7 +105,8 @@ async def _read_request(request: web.Request, context: Context) -> SubscriptionR
     if wanted.source is not None and wanted.source not in sources:
         fault = f"the only sources of events here are {' and '.join(sources)}"
         raise InvalidAttribute(request.path, name="source", error_detail=fault)
-    refusal = why_refused(wanted.sink, context.settings)
+    schemes = PROTOCOLS[wanted.protocol].schemes[wanted.protocol]
+    refusal = why_refused(wanted.sink, context.settings, schemes=schemes)
     if refusal is not None:
         raise InvalidAttribute(request.path, name="sink", error_detail=refusal)
     return wanted

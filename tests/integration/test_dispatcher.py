@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -27,12 +27,13 @@ from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model
+from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
+from catalog.sinks.httpsink import binary, structured
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Database
 from catalog.store.subscriptions import (
-    ContentMode,
-    Credential,
     Subscription,
+    SubscriptionConfig,
     SubscriptionDefinition,
     create,
     delete,
@@ -170,7 +171,7 @@ async def delivering(context: Context, timing: LoopTiming | None = None) -> Asyn
 
 
 async def subscribe(
-    context: Context, sink: str, credential: Credential | None = None, **definition: Any
+    context: Context, sink: str, credential: SinkCredential | None = None, **definition: Any
 ) -> Subscription:
     async with context.database.transaction() as connection:
         return await create(
@@ -314,10 +315,8 @@ async def test_the_content_mode_headers_and_credential_are_as_asked(
     await subscribe(
         context,
         sink.url,
-        Credential(authorization="Bearer s3cret"),
-        contentmode=contentmode,
-        method="PUT",
-        headers={"X-Team": "blue"},
+        TokenCredential(token="s3cret"),
+        settings={"contentmode": contentmode, "method": "PUT", "headers": {"X-Team": "blue"}},
     )
     async with delivering(context):
         await log(context, "a")
@@ -476,7 +475,9 @@ async def test_with_an_interval_the_latest_event_stands_for_those_that_came_mean
 
     async with Sink() as witness, delivering(context, LoopTiming(sleep=sleep)):
         filters = ({"not": {"exact": {"subject": "/gs/unwanted"}}},)
-        subscription = await subscribe(context, sink.url, interval=7, filters=filters)
+        subscription = await subscribe(
+            context, sink.url, config=SubscriptionConfig(interval=7), filters=filters
+        )
         await subscribe(context, witness.url)
         await log(context, "a")
         await sink.received(1)
@@ -509,7 +510,7 @@ async def test_with_an_interval_a_refused_event_gives_way_to_a_later_one(
 
     sink.answer = refuse_once
     async with Sink() as witness, delivering(context, VirtualTime().timing):
-        subscription = await subscribe(context, sink.url, interval=1)
+        subscription = await subscribe(context, sink.url, config=SubscriptionConfig(interval=1))
         await subscribe(context, witness.url)
         await log(context, "a")
         await sink.asked(1)
@@ -525,7 +526,7 @@ async def test_gone_ends_a_subscription_with_an_interval_where_it_was(
     context: Context, sink: Sink
 ) -> None:
     sink.answer = refusing(1, 410)
-    subscription = await subscribe(context, sink.url, interval=1)
+    subscription = await subscribe(context, sink.url, config=SubscriptionConfig(interval=1))
     async with delivering(context):
         await log(context, "a")
         ended = await eventually(context, subscription, lambda s: s.state == "ended")
@@ -604,10 +605,9 @@ async def test_an_event_is_written_once_for_all_who_want_it_in_one_form(context:
     await log(context, "a")
     assert await tail.read_once() == 1
     [[entry], [again]] = [await tail.after(head.now, 10) for _ in range(2)]
-    for mode in get_args(ContentMode):
-        assert entry.events[0].message(mode) is again.events[0].message(mode)
-    binary, structured = (entry.events[0].message(mode) for mode in get_args(ContentMode))
-    assert binary.body != structured.body
+    for encode in (binary, structured):
+        assert entry.events[0].encoded(encode) is again.events[0].encoded(encode)
+    assert entry.events[0].encoded(binary).body != entry.events[0].encoded(structured).body
 
 
 async def test_subscriptions_take_effect_and_end_at_once(context: Context, sink: Sink) -> None:
@@ -682,7 +682,7 @@ async def test_one_broken_subscription_shows_its_fault_and_spares_the_others(
 
 async def test_an_expired_access_token_is_not_sent(context: Context, sink: Sink) -> None:
     virtual = VirtualTime()
-    credential = Credential(authorization="Bearer old", expiresat=AT - timedelta(seconds=1))
+    credential = TokenCredential(token="old", expiresat=AT - timedelta(seconds=1))
     subscription = await subscribe(context, sink.url, credential)
     async with delivering(context, virtual.timing):
         await log(context, "a")
@@ -706,4 +706,5 @@ async def test_a_cursor_beyond_the_end_of_the_log_is_pulled_back(
 
 
 def test_a_credential_is_not_shown_by_its_repr() -> None:
-    assert "s3cret" not in repr(Credential(authorization="Bearer s3cret"))
+    assert "s3cret" not in repr(TokenCredential(token="s3cret"))
+    assert "s3cret" not in repr(PlainCredential(identifier="me", secret="s3cret"))

@@ -5,27 +5,27 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from cloudevents.core.bindings.http import HTTPMessage
+from cloudevents.core.v1.event import CloudEvent
 from yarl import URL
 
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context
 from catalog.dialects import event_dialects
-from catalog.events.supervisor import LoopTiming
-from catalog.events.webhook import SinkRefused, post
-from catalog.http.outbound import open_session
 from catalog.model.configuration import Configuration
 from catalog.model.modelsource import default_model
+from catalog.sinks.outgoing import OutgoingEvent
+from catalog.sinks.protocols import Sinks
+from catalog.sinks.sink import SinkRefused
+from catalog.store.changes import Position
 from catalog.store.database import Database
-from catalog.store.subscriptions import SubscriptionDefinition, get
+from catalog.store.subscriptions import Subscription, SubscriptionDefinition, get
 
 Client = TestClient[web.Request, web.Application]
 
@@ -116,7 +116,7 @@ async def stored(context: Context, id: str) -> tuple[str, dict[str, str]]:
     async with context.database.pool.acquire() as connection:
         found = await get(connection, id)
     assert found is not None
-    return found.definition.sink, dict(found.definition.headers)
+    return found.definition.sink, dict(found.definition.settings["headers"])
 
 
 async def test_values_that_may_be_secrets_are_masked_wherever_they_are_shown(
@@ -180,6 +180,24 @@ async def test_stars_stand_for_nothing_in_a_new_subscription(
     assert "*** keeps a stored value" in await refused(client, **changes)
 
 
+def subscription_to(sink: str) -> Subscription:
+    """A new subscription without any progress."""
+    return Subscription(
+        id="s",
+        revision=1,
+        definition=SubscriptionDefinition(sink=sink),
+        credential=None,
+        cursor=Position(0, 0),
+        state="active",
+        failures=0,
+        delivered=0,
+        deliveredat=None,
+        error=None,
+        lostat=None,
+        lag=0,
+    )
+
+
 @pytest.mark.parametrize(
     "answer",
     [b"SSH-2.0-OpenSSH_9.9 s3cret\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", b""],
@@ -191,23 +209,16 @@ async def test_why_a_delivery_failed_tells_no_secret_and_nothing_of_the_network(
         writer.write(answer)
         writer.close()
 
-    definition = SubscriptionDefinition(sink="")
+    settings = Settings(allow_private_addresses=True)
+    event = OutgoingEvent(CloudEvent({"id": "1", "source": SOURCE, "type": "t"}, {}))
     async with (
         await asyncio.start_server(serve, "127.0.0.1", 0) as server,
-        open_session(Settings(allow_private_addresses=True)) as session,
+        Sinks(settings) as sinks,
     ):
         port = server.sockets[0].getsockname()[1]
-        sinks = [f"http://127.0.0.1:{each}/a?token=t0ken" for each in (port, 1)]
-        answers = [
-            await post(
-                session,
-                replace(definition, sink=sink),
-                None,
-                HTTPMessage(headers={}, body=b""),
-                now=LoopTiming().now,
-            )
-            for sink in sinks
-        ]
+        urls = [f"http://127.0.0.1:{each}/a?token=t0ken" for each in (port, 1)]
+        opened = [sinks.open(subscription_to(url)) for url in urls]
+        answers = [answer for sink in opened for answer in await sink.send([event])]
     for each in answers:
         assert isinstance(each, SinkRefused)
         assert each.cause
@@ -334,9 +345,9 @@ async def test_a_wrong_credential_is_refused_without_repeating_it(
     [
         (
             {"protocol": "KAFKA", "protocolsettings": {"topicname": "t"}},
-            "only HTTP and HTTPS are supported",
+            "the protocols of this node are HTTP, HTTPS",
         ),
-        ({"protocol": "http"}, "only HTTP and HTTPS are supported"),
+        ({"protocol": "http"}, "the protocols of this node are HTTP, HTTPS"),
         ({"source": "https://elsewhere.example"}, f"the only sources of events here are {SOURCE}"),
         ({"sink": None}, "sink"),
         ({"sink": "ftp://sink.example"}, "http"),

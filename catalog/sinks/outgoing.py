@@ -1,0 +1,53 @@
+"""An event on its way to sinks, encoded once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar, cast
+
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
+
+from catalog.model.timestamps import format_time
+
+_Encoded = TypeVar("_Encoded")
+_FORMAT = JSONFormat()
+
+
+class OutgoingEvent:
+    """An event, and its encodings.
+
+    `texts` are its context attributes as text, for filters and for headers of protocols.
+    """
+
+    def __init__(self, event: CloudEvent) -> None:
+        self.event = event
+        self.texts: Mapping[str, str] = texts_of(event)
+        self._encoded: dict[Callable[[CloudEvent], Any], Any] = {}
+
+    def encoded(self, encode: Callable[[CloudEvent], _Encoded]) -> _Encoded:
+        """What a function makes of the event; it is called once."""
+        if encode not in self._encoded:
+            self._encoded[encode] = encode(self.event)
+        return cast("_Encoded", self._encoded[encode])
+
+    @cached_property
+    def structured(self) -> bytes:
+        """The event in the JSON event format, `application/cloudevents+json`."""
+        return _FORMAT.write(self.event)
+
+    @cached_property
+    def data(self) -> bytes:
+        """The data alone, of the type `datacontenttype`; empty without data."""
+        data = _FORMAT.write_data(self.event.get_data(), self.event.get_datacontenttype())
+        return data.encode() if isinstance(data, str) else data
+
+
+def texts_of(event: CloudEvent) -> Mapping[str, str]:
+    """The context attributes of an event as the text that filters compare with."""
+    return {
+        name: format_time(value) if isinstance(value, datetime) else str(value)
+        for name, value in event.get_attributes().items()
+    }

@@ -1,0 +1,58 @@
+"""All delivery protocols, and the connections of those that a process uses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.util import find_spec
+
+from catalog.config import Settings
+from catalog.sinks.httpsettings import HTTP
+from catalog.sinks.protocol import DeliveryProtocol
+from catalog.sinks.sink import Sink, SinkConnections
+from catalog.store.subscriptions import Subscription
+
+PROTOCOLS: Mapping[str, DeliveryProtocol] = {
+    name: protocol for protocol in (HTTP,) for name in protocol.schemes
+}
+"""Every protocol by each of its identifiers."""
+
+
+def why_missing(protocol: DeliveryProtocol) -> str | None:
+    """A sentence that says how to install a protocol, or `None` if it is installed."""
+    if protocol.library is None or find_spec(protocol.library) is not None:
+        return None
+    name = next(iter(protocol.schemes))
+    return f'{name} is not installed on this node: pip install "concord[{protocol.extra}]"'
+
+
+class Sinks:
+    """Opens the sinks of subscriptions; each protocol is loaded when it is first needed."""
+
+    def __init__(
+        self, settings: Settings, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._settings = settings
+        self._now = now
+        self._connections: dict[str, SinkConnections] = {}
+
+    def open(self, subscription: Subscription) -> Sink:
+        """The sink of a subscription; opening neither waits nor fails.
+
+        Raises:
+            ImportError: the library of the protocol has been removed.
+        """
+        module = PROTOCOLS[subscription.definition.protocol].module
+        if module not in self._connections:
+            found = import_module(module)
+            self._connections[module] = found.open_connections(self._settings, self._now)
+        return self._connections[module].open(subscription)
+
+    async def __aenter__(self) -> Sinks:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(each.close() for each in self._connections.values()))

@@ -1,0 +1,1 @@
+"""The CloudEvents Subscriptions API: bodies, handlers and routes."""
