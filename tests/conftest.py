@@ -21,7 +21,7 @@ import structlog
 
 DATABASE_VARIABLE = "CONCORD_TEST_DATABASE_URL"
 CONTAINER_IMAGE = "postgres:18"
-SLOW = {"e2e", "hostile", "spark"}
+SLOW = {"e2e", "hostile", "sinks", "spark"}
 
 _FORGETFUL = ("fsync", "synchronous_commit", "full_page_writes")
 _numbers = itertools.count()
