@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from catalog import cesql
+
 Predicate = Callable[[Mapping[str, str]], bool]
 """Takes the context attributes of an event as text."""
 
@@ -65,6 +67,7 @@ class _Compiler:
             "all": lambda value, depth: _all(self._several("all", value, depth)),
             "any": lambda value, depth: _any(self._several("any", value, depth)),
             "not": lambda value, depth: _not(self.compile(value, depth + 1)),
+            "sql": lambda value, _: _sql(value),
         }
 
     def compile(self, expression: Any, depth: int) -> Predicate:
@@ -98,6 +101,19 @@ def _comparison(dialect: str, compare: Callable[[str, str], bool], value: Any) -
             )
     wanted = tuple(value.items())
     return lambda event: all(name in event and compare(event[name], text) for name, text in wanted)
+
+
+def _sql(value: Any) -> Predicate:
+    if not isinstance(value, str):
+        raise FilterError('"sql" needs the text of a CloudEvents SQL expression')
+    try:
+        expression = cesql.parse(value)
+    except cesql.ParseError as error:
+        raise FilterError(f'"sql": {error}') from None
+    if expression.unknown_functions:
+        names = ", ".join(expression.unknown_functions)
+        raise FilterError(f'"sql": there is no function {names} that takes these arguments')
+    return expression.matches
 
 
 def _is_one_of(name: str, values: frozenset[str]) -> Predicate:

@@ -49,7 +49,7 @@ def read_time(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Expression:
+class FilterExpression:
     """One comparison.
 
     `pieces` is the value, cut at its wildcards: one piece is the value itself. `condition`
@@ -82,10 +82,10 @@ class Clause:
     """
 
     chain: tuple[str, ...]
-    expressions: tuple[Expression, ...]
+    expressions: tuple[FilterExpression, ...]
     is_possible: bool
 
-    def at(self, depth: int) -> list[Expression]:
+    def at(self, depth: int) -> list[FilterExpression]:
         return [e for e in self.expressions if e.depth == depth]
 
 
@@ -171,7 +171,7 @@ def parse_filters(
 
 def _read_expressions(
     text: str, place: EntityKind, subject: str, start: Sequence[Step]
-) -> Iterator[Expression]:
+) -> Iterator[FilterExpression]:
     if len(text) > LONGEST:
         raise BadFilter(subject, value=f"{_quotable(text[:60])}…", error_detail="it is too long")
     at = 0
@@ -189,21 +189,23 @@ def _read_expressions(
         at += 1
 
 
-def _read_condition(text: str, at: int, reference: AttributeReference) -> tuple[Expression, int]:
+def _read_condition(
+    text: str, at: int, reference: AttributeReference
+) -> tuple[FilterExpression, int]:
     """Read an operator and its value, and return where they end: at a comma, or at the end."""
     operator = _OPERATOR.match(text, at)
     if operator is None:
         if text[at : at + 1] not in ("", ","):
             raise ValueError(f'it has "{text[at]}" where an operator belongs')
-        return Expression(reference, "present", ("",), ""), at
+        return FilterExpression(reference, "present", ("",), ""), at
     value = _VALUE.match(text, operator.end())
     assert value is not None, "it matches the empty text"
     condition = operator[0] + value[0]
     match operator[0], value[0]:
         case "=", "null":
-            found = Expression(reference, "absent", ("",), condition)
+            found = FilterExpression(reference, "absent", ("",), condition)
         case "!=" | "<>", "null":
-            found = Expression(reference, "present", ("",), condition)
+            found = FilterExpression(reference, "present", ("",), condition)
         case "=" | "!=" | "<>" as sign, written:
             found = _equality(reference, "=" if sign == "=" else "!=", written, condition)
         case _, written:
@@ -213,18 +215,18 @@ def _read_condition(text: str, at: int, reference: AttributeReference) -> tuple[
 
 def _equality(
     reference: AttributeReference, operator: Operator, written: str, condition: str
-) -> Expression:
+) -> FilterExpression:
     pieces = _pieces(written)
     if len(pieces) > 1 and not any(pieces):
         existence: Operator = "present" if operator == "=" else "absent"
-        return Expression(reference, existence, ("",), condition)
+        return FilterExpression(reference, existence, ("",), condition)
     _check_scalar(reference)
-    return Expression(reference, operator, pieces, condition)
+    return FilterExpression(reference, operator, pieces, condition)
 
 
 def _comparison(
     reference: AttributeReference, sign: str, written: str, condition: str
-) -> Expression:
+) -> FilterExpression:
     pieces = _pieces(written)
     if written == "null":
         raise ValueError("null has no order")
@@ -233,7 +235,7 @@ def _comparison(
     _check_scalar(reference)
     if not _is_comparable(reference.type, pieces[0]):
         raise ValueError(f"it compares a value of type {reference.type} with another one")
-    return Expression(reference, cast(Operator, sign), pieces, condition)
+    return FilterExpression(reference, cast(Operator, sign), pieces, condition)
 
 
 def _check_scalar(reference: AttributeReference) -> None:

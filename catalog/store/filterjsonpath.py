@@ -19,7 +19,7 @@ import orjson
 
 from catalog.model.attributereference import ABSENT, ANY, AttributeReference
 from catalog.model.dotpath import Every, Index, Key, Step
-from catalog.model.filter import Expression, Operator, Sort, is_number, read_time
+from catalog.model.filter import FilterExpression, Operator, Sort, is_number, read_time
 from catalog.model.schema import NUMBERS
 
 _TRUE = "1 == 1"
@@ -76,7 +76,7 @@ class Condition:
         return self.path is None
 
 
-def condition_of(expressions: Iterable[Expression]) -> Condition:
+def condition_of(expressions: Iterable[FilterExpression]) -> Condition:
     """The condition that all of these expressions hold."""
     written = list(expressions)
     if not written:
@@ -153,7 +153,7 @@ def _part(reference: AttributeReference) -> PathPart:
     return PathPart(facts=source is JsonSource.FACTS, meta=source is JsonSource.META)
 
 
-def _is_in_index(expression: Expression) -> bool:
+def _is_in_index(expression: FilterExpression) -> bool:
     """Whether the search index finds its matches: equalities at plain paths."""
     steps, source = _place(expression.reference)
     is_minus = is_number(expression.pieces[0]) and expression.pieces[0].startswith("-")
@@ -167,7 +167,7 @@ def _is_in_index(expression: Expression) -> bool:
     )
 
 
-def _predicate(expression: Expression) -> str:
+def _predicate(expression: FilterExpression) -> str:
     reference = expression.reference
     if reference.is_meta and reference.steps == (Key("readonly"),):
         return _readonly(expression)
@@ -185,14 +185,14 @@ def _predicate(expression: Expression) -> str:
 _POSITIVE: dict[Operator, Operator] = {"absent": "present", "!=": "="}
 
 
-def _readonly(expression: Expression) -> str:
+def _readonly(expression: FilterExpression) -> str:
     """The predicate for `readonly`, which a dangling cross reference (no epoch) does not show."""
     if expression.operator in ("absent", "!="):
         return f"!({_HAS_EPOCH}) || ({_is_readonly(expression)})"
     return f"{_HAS_EPOCH} && ({_is_readonly(expression)})"
 
 
-def _is_readonly(expression: Expression) -> str:
+def _is_readonly(expression: FilterExpression) -> str:
     """The predicate for the value of `readonly`: true for another authority than this node's."""
     fitting = [value for value in (False, True) if _fits(expression, value)]
     if len(fitting) != 1:
@@ -204,7 +204,7 @@ def _is_readonly(expression: Expression) -> str:
 _COMPARISONS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
-def _fits(expression: Expression, value: bool) -> bool:
+def _fits(expression: FilterExpression, value: bool) -> bool:
     operator, pieces = expression.operator, expression.pieces
     if operator in ("present", "absent"):
         return operator == "present"

@@ -1,7 +1,7 @@
 """The parsers of what strangers send, each as a function of bytes.
 
 A target raises nothing: errors that its parser documents are its answers. Whatever else it raises
-is a fault of the parser. CESQL has no parser yet, so it has no target.
+is a fault of the parser.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 from multidict import CIMultiDict
 
+from catalog import cesql
 from catalog.api.metadataheaders import metadata_from
 from catalog.api.requesttarget import parse_path
 from catalog.documents.downgrade import downgrade
@@ -74,6 +75,15 @@ def subscription_filter(data: bytes) -> None:
     except FilterError:
         return
     matches({"type": "t", "source": "s", "subject": "/messagegroups/g", "id": "1"})
+
+
+def cesql_expression(data: bytes) -> None:
+    """An expression of CloudEvents SQL, evaluated for an event."""
+    try:
+        expression = cesql.parse(_text(data))
+    except cesql.ParseError:
+        return
+    expression.evaluate({"type": "t", "source": "s", "id": "1", "subject": "", "hops": 2**40})
 
 
 def json_document(data: bytes) -> None:
@@ -164,6 +174,7 @@ TARGETS: dict[str, Target] = {
         feed_line,
         query_filter,
         subscription_filter,
+        cesql_expression,
         json_document,
         yaml_document,
         model_source,
@@ -234,6 +245,10 @@ def seeds() -> dict[str, list[bytes]]:
             b'{"specversion":"1.0","id":"1","type":"t","source":"/s","data":{"a":1}}',
             b'{"headers":[{"name":"a","value":"b"}],"payload_base64":"AAEC"}',
             b'ce-type: "a%20b"\ncontent-type: application/json',
+        ],
+        "cesql_expression": [
+            b"NOT id LIKE 'a%_' AND -1 + INT(hops) IN (1, '2')",
+            b"EXISTS subject OR SUBSTRING(type, 1, 2) <> CONCAT_WS(',', id)",
         ],
         "template": [b"/a/{b}/c{+d}\n/a/x/cy", b"application/*+json; a=b\napplication/x+json"],
         "request_path": [b"schemagroups/g/schemas/s/versions/1$details", b"%7e/%C3%A9"],

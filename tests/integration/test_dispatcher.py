@@ -670,7 +670,7 @@ async def test_a_lost_database_connection_is_survived(
 async def test_one_broken_subscription_shows_its_fault_and_spares_the_others(
     context: Context, sink: Sink
 ) -> None:
-    broken = await subscribe(context, sink.url, filters=({"sql": "TRUE"},))
+    broken = await subscribe(context, sink.url, filters=({"xpath": "TRUE"},))
     await subscribe(context, sink.url)
     async with delivering(context, VirtualTime().timing):
         await log(context, "a", "b")

@@ -132,7 +132,7 @@ async def test_subscribers_in_other_terms_are_served_beside_it(node: Node, sink:
     "changes",
     [
         {"protocol": "HTTPS", "sink": "http://target.example.com"},
-        {"filter": {"sql": "TRUE"}},
+        {"filter": {"xpath": "TRUE"}},
         {"filter": [{"prefix": {"subject": "/a"}}]},
     ],
 )

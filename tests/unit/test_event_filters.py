@@ -103,7 +103,7 @@ def test_types_and_source_narrow_what_passes() -> None:
 @pytest.mark.parametrize(
     "expression",
     [
-        {"sql": "TRUE"},
+        {"xpath": "TRUE"},
         {"exact": {}},
         {"exact": {"type": ""}},
         {"exact": {"": "x"}},
@@ -157,5 +157,5 @@ def test_expressions_and_attributes_are_counted(filters: Any, count: int) -> Non
 
 
 def test_an_unsupported_dialect_is_named_in_the_error() -> None:
-    with pytest.raises(FilterError, match='"sql" is not supported'):
-        compile_filters([{"sql": "TRUE"}])
+    with pytest.raises(FilterError, match='"xpath" is not supported'):
+        compile_filters([{"xpath": "TRUE"}])

@@ -1,0 +1,11 @@
+"""CloudEvents SQL 1.0: parses expressions over the attributes of an event and evaluates them.
+
+It imports nothing else of this distribution, and no library but lark.
+"""
+
+from __future__ import annotations
+
+from catalog.cesql.errors import EvaluationError, ParseError
+from catalog.cesql.expression import Expression, parse
+
+__all__ = ["EvaluationError", "Expression", "ParseError", "parse"]

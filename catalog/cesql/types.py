@@ -1,0 +1,73 @@
+"""The values of CloudEvents SQL, and how they are cast (cesql/spec.md 3.1 and 3.7)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from catalog.cesql.errors import EvaluationError
+
+Value = bool | int | str
+Errors = list[EvaluationError]
+
+LEAST_INTEGER: Final = -(2**31)
+MOST_INTEGER: Final = 2**31 - 1
+_INTEGER = re.compile(r"[+-]?[0-9]{1,64}")
+
+
+Evaluate = Callable[[Mapping[str, Any], Errors], Value]
+"""The value of an expression for the attributes of an event; it adds the errors to a list."""
+
+
+def in_range(number: int, errors: Errors) -> int:
+    """A result of arithmetic, or 0 and an error if it needs more than 32 bits."""
+    if LEAST_INTEGER <= number <= MOST_INTEGER:
+        return number
+    errors.append(EvaluationError("math", f"{number} needs more than 32 bits"))
+    return 0
+
+
+def to_integer(value: Value, errors: Errors) -> int:
+    if isinstance(value, int):
+        return int(value)
+    if _INTEGER.fullmatch(value) and LEAST_INTEGER <= int(value) <= MOST_INTEGER:
+        return int(value)
+    errors.append(EvaluationError("cast", f"{value[:64]!r} is no 32-bit integer"))
+    return 0
+
+
+def to_boolean(value: Value, errors: Errors) -> bool:
+    if isinstance(value, int):
+        return bool(value)
+    text = value.lower()
+    if text not in ("true", "false"):
+        errors.append(EvaluationError("cast", f"{value[:64]!r} is no boolean"))
+    return text == "true"
+
+
+def to_text(value: Value, _: Errors) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+CASTS: Mapping[type, Callable[[Value, Errors], Value]] = {
+    bool: to_boolean,
+    int: to_integer,
+    str: to_text,
+}
+"""The cast to each type."""
+
+
+def value_of(attribute: Any) -> Value:
+    """The value of an event's attribute; those of other types are text (cesql/spec.md 3.2)."""
+    if isinstance(attribute, bool | str):
+        return attribute
+    if isinstance(attribute, int) and LEAST_INTEGER <= attribute <= MOST_INTEGER:
+        return attribute
+    if isinstance(attribute, datetime):
+        is_utc = attribute.utcoffset() == UTC.utcoffset(None)
+        return attribute.isoformat().replace("+00:00", "Z") if is_utc else attribute.isoformat()
+    return str(attribute)
