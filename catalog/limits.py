@@ -91,6 +91,8 @@ class Limits(BaseSettings):
     """Time after which a connection is closed on which no request is under way"""
     max_outbound_connections: PositiveInt = 256
     """Most connections to sinks, and as many to other catalogs; fewer for lack of open files"""
+    max_sink_host_connections: PositiveInt = 32
+    """Most of the connections to sinks that go to one host and port"""
 
     # Kept for others
     log_days: PositiveFloat = Field(30.0, le=36500)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import assert_never
 
 import structlog
 
+from catalog.events.deliveryslots import DeliverySlots, host_of
 from catalog.events.eventdialects import Tails
 from catalog.events.filters import Predicate, compile_filters
 from catalog.events.logtail import LogEntry
@@ -29,62 +29,6 @@ from catalog.store.subscriptions import Progress, State, Subscription
 _log = structlog.get_logger(__name__)
 
 _BATCH = 100
-# Sending a request and reading its answer takes a fraction of a millisecond each. With a few
-# requests at a time, clients of the same process wait a few milliseconds at most.
-_SLOTS = 4
-_HOLD_SECONDS = 0.005
-
-
-class DeliverySlots:
-    """Limits the requests to sinks that are in flight.
-
-    Each has one of the connections that there may be. Sinks whose last answer was no acceptance,
-    or that never gave one, have no more than half of them, so that they hold back nobody who
-    accepts events however many of them never answer.
-
-    A few requests at a time are sent or have their answers read, so that clients of the process
-    wait less. Such a slot is given back as soon as the sink has answered, or after a few
-    milliseconds in which it has not: waiting for a sink costs a connection and nothing else.
-    Waiting deliveries get both in turn.
-
-    Args:
-        connections: the most requests that are in flight.
-    """
-
-    def __init__(
-        self, connections: int, *, count: int = _SLOTS, hold_seconds: float = _HOLD_SECONDS
-    ) -> None:
-        self._connections = asyncio.Semaphore(connections)
-        self._unproven = asyncio.Semaphore(max(1, connections // 2))
-        self._free = asyncio.Semaphore(count)
-        self._hold_seconds = hold_seconds
-
-    @contextlib.asynccontextmanager
-    async def hold(self, *, is_proven: bool) -> AsyncIterator[None]:
-        """Enter when a connection and a slot are free.
-
-        Args:
-            is_proven: whether the sink accepted what it was sent last.
-        """
-        async with contextlib.AsyncExitStack() as stack:
-            if not is_proven:
-                await stack.enter_async_context(self._unproven)
-            await stack.enter_async_context(self._connections)
-            await self._free.acquire()
-            is_held = True
-
-            def give_back() -> None:
-                nonlocal is_held
-                if is_held:
-                    is_held = False
-                    self._free.release()
-
-            early = asyncio.get_running_loop().call_later(self._hold_seconds, give_back)
-            try:
-                yield
-            finally:
-                early.cancel()
-                give_back()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +78,7 @@ class Delivery:
         self._subscription = subscription
         self._resources = resources
         self._sink = resources.sinks.open(subscription)
+        self._host = host_of(subscription.definition.sink)
         self._failures = subscription.failures
         self._is_proven = subscription.deliveredat is not None and not subscription.failures
         self._pause = 0.0
@@ -284,7 +229,7 @@ class Delivery:
         if self._has_expired_token:
             answers = [SinkRefused(reason="the access token of the sink credential has expired")]
         else:
-            async with self._resources.slots.hold(is_proven=self._is_proven):
+            async with self._resources.slots.hold(self._host, is_proven=self._is_proven):
                 answers = await self._sink.send(events)
         answer = answers[-1]
         delivered = sum(isinstance(each, Delivered) for each in answers)

@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from catalog.context import Context
-from catalog.events.delivery import Delivery, DeliveryResources, DeliverySlots
+from catalog.events.delivery import Delivery, DeliveryResources
+from catalog.events.deliveryslots import DeliverySlots
 from catalog.events.eventdialects import Tails
 from catalog.events.logtail import Tail
 from catalog.events.progress import ProgressWriter
@@ -48,7 +49,9 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
             tails=tails,
             progress=progress,
             sinks=sinks,
-            slots=DeliverySlots(most_outbound_connections(settings)),
+            slots=DeliverySlots(
+                most_outbound_connections(settings), per_host=settings.max_sink_host_connections
+            ),
             backoff=backoff_from(settings),
             timing=timing,
             recovered=database.recovered,

@@ -168,7 +168,7 @@ async def test_a_lack_of_descriptors_is_logged_once_and_passes(victim: NodeProce
 async def test_sinks_that_never_answer_leave_connections_to_others(
     start_victim: StartNode,
 ) -> None:
-    """1,100 of them, at a node that may open 1,024 files."""
+    """1,100 of them, each a host of its own, at a node that may open 1,024 files."""
     arrivals = asyncio.Queue[float]()
     clock = asyncio.get_running_loop().time
 
@@ -188,7 +188,7 @@ async def test_sinks_that_never_answer_leave_connections_to_others(
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    hung = await asyncio.start_server(hang, "127.0.0.1", 0, backlog=2000)
+    hung = await asyncio.start_server(hang, "0.0.0.0", 0, backlog=2000)
     port = hung.sockets[0].getsockname()[1]
     try:
         async with (
@@ -212,7 +212,8 @@ async def test_sinks_that_never_answer_leave_connections_to_others(
                 await arrivals.get()
             numbers = iter(range(1100))
             for batch in iter(lambda: list(itertools.islice(numbers, 50)), []):
-                await asyncio.gather(*(subscribe(f"http://127.0.0.1:{port}/{n}") for n in batch))
+                hosts = [f"127.1.{n // 250}.{1 + n % 250}:{port}" for n in batch]
+                await asyncio.gather(*(subscribe(f"http://{host}/") for host in hosts))
             async with bystander(victim.url) as seen:
                 for _ in range(30):
                     async with (
