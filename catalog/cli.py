@@ -119,6 +119,7 @@ def _serve(settings: Settings) -> None:
     import uvloop
 
     from catalog import dialects
+    from catalog.events.deliveryretention import run_delivery_retention
     from catalog.events.dispatcher import run_deliveries
     from catalog.events.logretention import run_log_retention
     from catalog.logs import configure_logs
@@ -141,7 +142,7 @@ def _serve(settings: Settings) -> None:
         settings,
         routes=[*dialects.routes, *replication_routes],
         event_dialects=dialects.event_dialects,
-        loops=[run_deliveries, run_log_retention, run_links],
+        loops=[run_deliveries, run_log_retention, run_delivery_retention, run_links],
         ready=ready,
     )
     try:

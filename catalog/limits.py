@@ -111,6 +111,14 @@ class Limits(BaseSettings):
     """Largest body that defines a subscription"""
     subscription_conditions: PositiveInt = 1000
     """Most expressions and attributes in the filters of a subscription"""
+    dead_letters: PositiveInt = 1000
+    """Most events that a subscription keeps which its sink did not take; then its delivery waits"""
+    dead_letter_days: PositiveFloat = Field(30.0, le=36500)
+    """Days that such events stay"""
+    delivery_attempts: PositiveInt = 100
+    """Attempts to deliver that are kept of each subscription"""
+    delivery_attempt_days: PositiveFloat = Field(7.0, le=36500)
+    """Days that attempts stay"""
     max_links: PositiveInt = 2000
     """Most links that a node has"""
 

@@ -203,6 +203,48 @@ CREATE TABLE conflicts (
     at timestamp with time zone NOT NULL
 );
 
+CREATE TABLE dead_letters (
+    subscription text NOT NULL COLLATE "C",
+    number bigint NOT NULL,
+    eventid text NOT NULL COLLATE "C",
+    subject text NOT NULL COLLATE "C",
+    event bytea NOT NULL,
+    at timestamp with time zone NOT NULL,
+    attempts integer NOT NULL,
+    reason text NOT NULL,
+    state text NOT NULL,
+    CONSTRAINT dead_letters_state_check CHECK ((state = ANY (ARRAY['dead'::text, 'waiting'::text, 'due'::text])))
+);
+
+ALTER TABLE dead_letters ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME dead_letters_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE delivery_attempts (
+    subscription text NOT NULL COLLATE "C",
+    number bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    events integer NOT NULL,
+    outcome text NOT NULL,
+    reason text NOT NULL,
+    milliseconds integer NOT NULL,
+    CONSTRAINT delivery_attempts_outcome_check CHECK ((outcome = ANY (ARRAY['delivered'::text, 'refused'::text, 'gone'::text])))
+);
+
+ALTER TABLE delivery_attempts ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME delivery_attempts_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE documents (
     xid text NOT NULL COLLATE "C",
     body bytea NOT NULL
@@ -470,6 +512,15 @@ ALTER TABLE ONLY changes
 ALTER TABLE ONLY conflicts
     ADD CONSTRAINT conflicts_pkey PRIMARY KEY (link, authority, origin);
 
+ALTER TABLE ONLY dead_letters
+    ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (subscription, number);
+
+ALTER TABLE ONLY dead_letters
+    ADD CONSTRAINT dead_letters_subscription_eventid_key UNIQUE (subscription, eventid);
+
+ALTER TABLE ONLY delivery_attempts
+    ADD CONSTRAINT delivery_attempts_pkey PRIMARY KEY (subscription, number);
+
 ALTER TABLE ONLY documents
     ADD CONSTRAINT documents_pkey PRIMARY KEY (xid);
 
@@ -502,6 +553,10 @@ ALTER TABLE ONLY subscriptions
 
 ALTER TABLE ONLY tombstones
     ADD CONSTRAINT tombstones_pkey PRIMARY KEY (authority, origin);
+
+CREATE INDEX dead_letters_at ON dead_letters USING btree (at);
+
+CREATE INDEX delivery_attempts_at ON delivery_attempts USING btree (at);
 
 CREATE INDEX entities_bucket ON entities USING btree (bucket) INCLUDE (fingerprint);
 
@@ -541,6 +596,12 @@ CREATE INDEX tombstones_bucket ON tombstones USING btree (bucket);
 
 ALTER TABLE ONLY conflicts
     ADD CONSTRAINT conflicts_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY dead_letters
+    ADD CONSTRAINT dead_letters_subscription_fkey FOREIGN KEY (subscription) REFERENCES subscriptions(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY delivery_attempts
+    ADD CONSTRAINT delivery_attempts_subscription_fkey FOREIGN KEY (subscription) REFERENCES subscriptions(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY documents
     ADD CONSTRAINT documents_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON DELETE CASCADE;

@@ -422,6 +422,37 @@ CREATE TABLE subscriptions (
     lostat timestamptz
 );
 
+-- The events that a subscription's sink did not take, in the order of their numbers. A dead one
+-- is to be delivered again once it is due; one that is waiting comes after a dead one of its
+-- subject.
+CREATE TABLE dead_letters (
+    subscription text COLLATE "C" NOT NULL REFERENCES subscriptions (id) ON DELETE CASCADE,
+    number bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    eventid text COLLATE "C" NOT NULL,
+    subject text COLLATE "C" NOT NULL,
+    event bytea NOT NULL,
+    at timestamptz NOT NULL,
+    attempts integer NOT NULL,
+    reason text NOT NULL,
+    state text NOT NULL CHECK (state IN ('dead', 'waiting', 'due')),
+    PRIMARY KEY (subscription, number),
+    UNIQUE (subscription, eventid)
+);
+CREATE INDEX dead_letters_at ON dead_letters (at);
+
+-- The last attempts to deliver.
+CREATE TABLE delivery_attempts (
+    subscription text COLLATE "C" NOT NULL REFERENCES subscriptions (id) ON DELETE CASCADE,
+    number bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    at timestamptz NOT NULL,
+    events integer NOT NULL,
+    outcome text NOT NULL CHECK (outcome IN ('delivered', 'refused', 'gone')),
+    reason text NOT NULL,
+    milliseconds integer NOT NULL,
+    PRIMARY KEY (subscription, number)
+);
+CREATE INDEX delivery_attempts_at ON delivery_attempts (at);
+
 
 -- Links
 

@@ -1,0 +1,62 @@
+"""Keeps dead letters and attempts bounded: drops the oldest by age, and attempts by number."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from catalog.config import Settings
+from catalog.context import Context
+from catalog.model.errors import ServerBusy
+from catalog.store.database import Database
+from catalog.store.deadletters import aged_subscriptions, drop_aged
+from catalog.store.deliveryattempts import trim_attempts
+from catalog.store.leadership import take_over
+from catalog.store.subscriptioncommands import wake
+
+_log = structlog.get_logger(__name__)
+
+_PAUSE_SECONDS = 30.0
+_BATCH = 100
+
+
+async def run_delivery_retention(context: Context) -> None:
+    """Drop what need not be kept, for ever, in one process of the node at a time."""
+    while True:
+        try:
+            await trim_once(context.database, context.settings, datetime.now(UTC))
+        except (ServerBusy, TimeoutError):
+            await context.database.recovered()
+        else:
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def trim_once(database: Database, settings: Settings, now: datetime) -> tuple[int, int]:
+    """Drop attempts and dead letters, unless another process does so.
+
+    Returns:
+        how many attempts and how many dead letters were dropped.
+    """
+    async with (
+        database.pool.acquire() as connection,
+        take_over(connection, "delivery retention") as is_alone,
+    ):
+        if not is_alone:
+            return 0, 0
+        oldest = now - timedelta(days=settings.delivery_attempt_days)
+        attempts = await trim_attempts(connection, oldest, settings.delivery_attempts)
+        before = now - timedelta(days=settings.dead_letter_days)
+        ids = await aged_subscriptions(connection, before, _BATCH)
+    return attempts, sum([await _drop_aged(database, id, before) for id in ids])
+
+
+async def _drop_aged(database: Database, id: str, before: datetime) -> int:
+    async with database.transaction() as connection:
+        dropped, released = await drop_aged(connection, id, before)
+        if released:
+            await wake(connection, id)
+    if dropped:
+        _log.warning("dead letters were dropped for their age", subscription=id, count=dropped)
+    return dropped

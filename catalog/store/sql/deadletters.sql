@@ -1,0 +1,108 @@
+-- name: lock
+-- Let no other transaction change the dead letters of a subscription; no row if it is gone.
+SELECT id FROM subscriptions WHERE id = $1 FOR UPDATE
+
+-- name: add
+-- Add events in their order as long as there is room; how many of the first are stored then.
+WITH given AS (
+    SELECT * FROM unnest(
+        $2::text[], $3::text[], $4::bytea[], $5::timestamptz[], $6::integer[], $7::text[],
+        $8::text[]
+    ) WITH ORDINALITY AS e (eventid, subject, event, at, attempts, reason, state, place)
+), fresh AS (
+    SELECT g.*, row_number() OVER (ORDER BY g.place) <= $9 - (
+        SELECT count(*) FROM dead_letters WHERE subscription = $1
+    ) AS fits
+    FROM given g
+    WHERE NOT EXISTS (
+        SELECT FROM dead_letters d WHERE d.subscription = $1 AND d.eventid = g.eventid
+    )
+), added AS (
+    INSERT INTO dead_letters (subscription, eventid, subject, event, at, attempts, reason, state)
+    SELECT $1, eventid, subject, event, at, attempts, reason, state FROM fresh WHERE fits
+    ORDER BY place
+    ON CONFLICT DO NOTHING
+)
+SELECT coalesce(
+    (SELECT min(place) - 1 FROM fresh WHERE NOT fits), (SELECT count(*) FROM given)
+)
+
+-- name: release
+-- Have what waits behind no dead letter of its subject delivered; how many.
+WITH released AS (
+    UPDATE dead_letters w SET state = 'due'
+    WHERE w.subscription = $1 AND w.state = 'waiting' AND NOT EXISTS (
+        SELECT FROM dead_letters d
+        WHERE d.subscription = $1 AND d.subject = w.subject AND d.state = 'dead'
+            AND d.number < w.number
+    )
+    RETURNING w.number
+)
+SELECT count(*) FROM released
+
+-- name: read_due
+-- The first dead letters of a subscription that are to be delivered again.
+SELECT * FROM dead_letters WHERE subscription = $1 AND state = 'due' ORDER BY number LIMIT $2
+
+-- name: remove
+-- Delete dead letters by number.
+DELETE FROM dead_letters WHERE subscription = $1 AND number = ANY ($2::bigint[])
+
+-- name: set_dead
+-- Note that a dead letter failed again; $6 says whether later ones of its subject wait for it.
+WITH failed AS (
+    UPDATE dead_letters SET state = 'dead', attempts = attempts + $3, reason = $4, at = $5
+    WHERE subscription = $1 AND number = $2
+    RETURNING subject, number
+)
+UPDATE dead_letters w SET state = 'waiting' FROM failed f
+WHERE $6 AND w.subscription = $1 AND w.subject = f.subject AND w.number > f.number
+    AND w.state = 'due'
+
+-- name: blocked_subjects
+-- The subjects of a subscription's dead letters.
+SELECT DISTINCT subject FROM dead_letters WHERE subscription = $1
+
+-- name: count
+-- The numbers of dead letters of subscriptions that have some, by state.
+SELECT subscription, count(*) FILTER (WHERE state = 'dead') AS dead,
+    count(*) FILTER (WHERE state = 'waiting') AS waiting,
+    count(*) FILTER (WHERE state = 'due') AS due
+FROM dead_letters WHERE subscription = ANY ($1::text[])
+GROUP BY subscription
+
+-- name: page
+-- The dead letters of a subscription after a number.
+SELECT * FROM dead_letters WHERE subscription = $1 AND number > $2 ORDER BY number LIMIT $3
+
+-- name: get
+-- One dead letter.
+SELECT * FROM dead_letters WHERE subscription = $1 AND number = $2
+
+-- name: mark_due
+-- Have dead letters delivered again: one, those since a time, or all; how many.
+WITH marked AS (
+    UPDATE dead_letters SET state = 'due'
+    WHERE subscription = $1 AND state = 'dead' AND ($2::bigint IS NULL OR number = $2)
+        AND ($3::timestamptz IS NULL OR at >= $3)
+    RETURNING number
+)
+SELECT count(*) FROM marked
+
+-- name: clear
+-- Delete all dead letters of a subscription; how many.
+WITH gone AS (
+    DELETE FROM dead_letters WHERE subscription = $1 RETURNING number
+)
+SELECT count(*) FROM gone
+
+-- name: aged
+-- Subscriptions with dead letters from before a time.
+SELECT DISTINCT subscription FROM dead_letters WHERE at < $1 ORDER BY subscription LIMIT $2
+
+-- name: drop_aged
+-- Delete the dead letters of a subscription from before a time; how many.
+WITH gone AS (
+    DELETE FROM dead_letters WHERE subscription = $1 AND at < $2 RETURNING number
+)
+SELECT count(*) FROM gone
