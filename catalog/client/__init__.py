@@ -20,6 +20,7 @@ from catalog.client.errors import (
 )
 from catalog.client.replication import Changes, DigestRow
 from catalog.client.retry import ONCE, Retry
+from catalog.client.signaturecheck import KeyUnusable, SignatureInvalid, VerificationError, verify
 from catalog.client.subscriptions import Events
 from catalog.model.backoff import Backoff
 
@@ -36,11 +37,15 @@ __all__ = [
     "Document",
     "Events",
     "JsonObject",
+    "KeyUnusable",
     "Params",
     "Problem",
     "Refused",
     "Retry",
+    "SignatureInvalid",
     "Unreachable",
+    "VerificationError",
     "Violation",
     "is_replica",
+    "verify",
 ]

@@ -1,4 +1,4 @@
-"""The commands `subscription add`, `list`, `show` and `remove`, and `subscription listen`."""
+"""The commands `subscription add`, `list`, `show`, `remove` and `listen`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
+from catalog.commands import verify
 from catalog.commands.console import (
     DEFAULT_URL,
     EXIT_CODES,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help=f"Send the changes of a catalog as CloudEvents. {EXIT_CODES}"
 )
+
+app.add_typer(verify.app)
 
 SubscriptionId = Annotated[
     str,

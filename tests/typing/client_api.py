@@ -20,9 +20,11 @@ from catalog.client import (
     Problem,
     Refused,
     Retry,
+    SignatureInvalid,
     Unreachable,
     Violation,
     is_replica,
+    verify,
 )
 
 RETRY = Retry(
@@ -91,6 +93,14 @@ async def use_events(client: Client) -> str:
             subject: str = event["subject"]
             return subject
     return ""
+
+
+def use_signatures(headers: dict[str, str], body: bytes) -> str:
+    try:
+        verify(headers, body, "whpk_key")
+    except SignatureInvalid as invalid:
+        return f"{invalid.message} {invalid.hint}"
+    return headers["webhook-id"]
 
 
 async def use_errors(url: str) -> list[str]:
