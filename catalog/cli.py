@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.commands import delete, export, get, links, model, subscriptions, validate
+from catalog.commands import delete, export, get, keys, links, model, subscriptions, validate
 from catalog.commands.apply.command import app as apply_app
 from catalog.commands.console import (
     EXIT_CODES,
@@ -58,6 +58,7 @@ for name, group, short_help in (
     ("model", model.model_app, "Show and replace a model."),
     ("capabilities", model.capabilities_app, "Show and change what a node can do."),
     ("subscription", subscriptions.app, "Send changes as events."),
+    ("key", keys.app, "Encrypt the secrets in a database."),
 ):
     app.add_typer(group, name=name, short_help=short_help)
 
@@ -155,6 +156,7 @@ def _serve(settings: Settings) -> None:
 def _explain(error: Exception, settings: Settings) -> None:
     """End the command with one sentence for an expected failure, else raise `error`."""
     from catalog.configuring.initialmodel import InitialModelUnusable
+    from catalog.keyfile import KeysUnusable
     from catalog.node import AddressInUse
     from catalog.store.connections import DatabaseUnusable
     from catalog.store.postgresprocess import EmbeddedPostgresError
@@ -173,7 +175,7 @@ def _explain(error: Exception, settings: Settings) -> None:
             f"The model of a fresh node cannot be used: {cause}",
             "CONCORD_INITIAL_MODEL is `default`, `none`, or a file with a valid model.",
         )
-    if isinstance(cause, EmbeddedPostgresError):
+    if isinstance(cause, EmbeddedPostgresError | KeysUnusable):
         fail(str(cause))
     if isinstance(cause, DatabaseUnusable):
         fail(f"The database cannot be used: {cause}.", "Check CONCORD_DATABASE_URL.")

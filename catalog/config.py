@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_settings import NoDecode, SettingsConfigDict
 from yarl import URL
 
+from catalog.encryption import EncryptionKey, parse_keys
 from catalog.limits import Limits
 
 
@@ -58,6 +59,15 @@ def _network(value: str) -> str:
     return str(ipaddress.ip_network(value))
 
 
+def _keys(value: SecretStr) -> SecretStr:
+    parse_keys(_key_texts(value))
+    return value
+
+
+def _key_texts(value: SecretStr) -> list[str]:
+    return [text.strip() for text in value.get_secret_value().split(",")]
+
+
 _HOST_NAME = re.compile(r"[A-Za-z0-9._~-]{1,253}", re.ASCII)
 _HostNames = tuple[Annotated[str, AfterValidator(_host_name)], ...]
 _Networks = tuple[Annotated[str, AfterValidator(_network)], ...]
@@ -83,6 +93,8 @@ class Settings(Limits):
         env_ignore_empty=True,
         frozen=True,
         extra="forbid",
+        # A text that is no URL or no key may be a secret nevertheless.
+        hide_input_in_errors=True,
         use_attribute_docstrings=True,
     )
 
@@ -91,9 +103,15 @@ class Settings(Limits):
     port: int = Field(8080, ge=0, le=65535)
     """Port to listen on; 0 is any free one"""
     data_dir: Path = Field(default_factory=_default_data_dir)
-    """Directory of the data of the embedded PostgreSQL; follows `XDG_DATA_HOME`"""
+    """Directory of the embedded PostgreSQL and of the encryption key; follows `XDG_DATA_HOME`"""
     database_url: SecretStr | None = None
     """PostgreSQL to use; unset starts an embedded one in the data directory"""
+    encryption_key: Annotated[SecretStr, AfterValidator(_keys)] | None = Field(
+        None,
+        description="Keys of the secrets in the database, with commas between: the first encrypts, "
+        "all decrypt. Unset uses the file `encryption.key` of the data directory, made at the "
+        "first start; a node with processes on several machines needs the setting",
+    )
     public_url: Annotated[str, AfterValidator(_public_url)] | None = None
     """URL that others reach this node at; becomes a fresh node's authority"""
     hosts: Annotated[_HostNames, NoDecode, BeforeValidator(_split)] = Field(
@@ -167,6 +185,11 @@ class Settings(Limits):
     def public_origin(self) -> str | None:
         """The origin of pages at the public URL, as browsers state it."""
         return None if self.public_url is None else str(URL(self.public_url).origin())
+
+    @cached_property
+    def encryption_keys(self) -> tuple[EncryptionKey, ...]:
+        """The keys that the setting names; none if it is not set."""
+        return () if self.encryption_key is None else parse_keys(_key_texts(self.encryption_key))
 
     @property
     def database_connections(self) -> int:

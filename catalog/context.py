@@ -9,7 +9,9 @@ from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
+from catalog.encryption import KeyRing
 from catalog.formats import COMPATIBILITIES, FORMATS, Checker
+from catalog.keyfile import key_ring
 from catalog.longwork import in_thread
 from catalog.model.capabilities import Capabilities, offered_with
 from catalog.model.capabilityupdate import stored_capabilities
@@ -50,7 +52,8 @@ class Context:
     trailing slash: the configured one, else the address that it is bound to. A handler takes
     `configuration` once: it is replaced as a whole when a client changes it. `offered` are
     the most capabilities that clients may turn on. `event_dialects` are those whose events a
-    subscription can ask for in place of the native ones.
+    subscription can ask for in place of the native ones. `keys` encrypt what is secret in the
+    database.
     """
 
     database: Database
@@ -59,12 +62,14 @@ class Context:
     public_base: str
     offered: Capabilities = OFFERED_HERE
     event_dialects: Sequence[EventDialect] = ()
+    keys: KeyRing = field(init=False)
     checker: Checker = field(init=False)
     checked_requests: CheckedRequests = field(init=False)
     writer: Writer = field(init=False)
 
     def __post_init__(self) -> None:
         limits = self.settings
+        self.keys = key_ring(limits)
         self.checker = Checker(
             processes=limits.check_processes_per_client, seconds=limits.check_seconds
         )

@@ -61,6 +61,7 @@ async def run_node(
     Raises:
         AddressInUse: see `Settings.host` and `Settings.port`.
         InitialModelUnusable: see `Settings.initial_model`.
+        KeysUnusable: see `Settings.encryption_key`.
     """
     raise_descriptor_limit()
     stop = asyncio.Event()
@@ -93,6 +94,7 @@ async def _run(
             public_base="",
             event_dialects=event_dialects,
         )
+        _log.debug("encryption key in use", id=context.keys.current_id)
         async with context.checker, serve(create_app(context, routes), settings) as bound:
             context.public_base = settings.public_url or bound
             own = (Watch(database, revive).run(), Statistics(database).run())

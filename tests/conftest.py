@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import itertools
 import os
@@ -20,6 +21,7 @@ import pytest
 import structlog
 
 DATABASE_VARIABLE = "CONCORD_TEST_DATABASE_URL"
+KEY_VARIABLE = "CONCORD_ENCRYPTION_KEY"
 CONTAINER_IMAGE = "postgres:18"
 SLOW = {"e2e", "hostile", "sinks", "spark"}
 
@@ -37,6 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("CONCORD_")]:
         if name != DATABASE_VARIABLE:
             del os.environ[name]
+    # No test makes a key in the developer's own data directory.
+    os.environ[KEY_VARIABLE] = base64.b64encode(secrets.token_bytes(32)).decode()
     # The plug-in's own --hypothesis-profile wins over this.
     if not config.getoption("--hypothesis-profile", default=None):
         hypothesis.settings.load_profile("ci")

@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 from typing import IO
 
+from catalog.keyfile import KEY_FILE
 from catalog.store.postgresaccount import Account
 
 _LOCKS = ("start.lock", "users.lock")
@@ -35,7 +36,7 @@ def make_private(directory: Path, account: Account | None) -> None:
         directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         found = directory.stat()
         _check_owner(directory, found, account)
-        names = {entry.name for entry in os.scandir(directory)}
+        names = {entry.name for entry in os.scandir(directory)} - {KEY_FILE}
         if names and not names & {"data", *_LOCKS}:
             if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise DirectoryUnusable(

@@ -1,0 +1,158 @@
+"""The file with a node's encryption keys, which nobody but the node's user may read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import secrets
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from catalog.config import Settings
+from catalog.encryption import EncryptionKey, KeyRing, parse_keys
+
+KEY_FILE = "encryption.key"
+_LARGEST = 64 * 1024
+_TITLE = (
+    "# The keys that encrypt the secrets in this node's database; the first one is in use.\n"
+    "# Keep a copy where the backups of the database are not.\n"
+)
+
+_Signature = tuple[int, int, int]
+
+
+class KeysUnusable(Exception):
+    """The keys of a node cannot be read or made; the text says what to do."""
+
+
+def key_ring(settings: Settings) -> KeyRing:
+    """The keys that the setting names, else those of the file in the data directory."""
+    keys = settings.encryption_keys
+    return KeyRing((lambda: keys) if keys else KeyFile.of(settings).read)
+
+
+class KeyFile:
+    """A file with one key in a line, the one that encrypts first.
+
+    The first reader makes it. It is only ever replaced as a whole, so that a crash leaves either
+    the old keys or the new ones, and processes that make it at the same time get the same key.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._keys: tuple[EncryptionKey, ...] = ()
+        self._signature: _Signature | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> KeyFile:
+        """The file in the data directory of a node."""
+        return cls(settings.data_dir.expanduser().resolve() / KEY_FILE)
+
+    def read(self) -> tuple[EncryptionKey, ...]:
+        """The keys; the file is read again after it has changed, and made if there is none.
+
+        Raises:
+            KeysUnusable
+        """
+        try:
+            if self._signature is None:
+                self._make()
+            found = os.stat(self.path, follow_symlinks=False)
+            if _signature_of(found) != self._signature:
+                self._keys, self._signature = self._load()
+        except FileNotFoundError:
+            raise KeysUnusable(
+                f"{self.path} is gone: put it back from a copy, since the secrets in the database "
+                "are encrypted with its keys"
+            ) from None
+        except OSError as error:
+            raise KeysUnusable(
+                f"cannot use {self.path}: {error.strerror}. Set CONCORD_DATA_DIR to a directory "
+                "that the node may write to, or CONCORD_ENCRYPTION_KEY to a key "
+                "(`concord key new` prints one)"
+            ) from error
+        return self._keys
+
+    def replace(self, keys: Sequence[EncryptionKey]) -> None:
+        """Replace the keys, all at once.
+
+        Raises:
+            KeysUnusable
+        """
+        try:
+            new = self._written(keys)
+            os.replace(new, self.path)
+            _sync(self.path.parent)
+        except OSError as error:
+            raise KeysUnusable(f"cannot write {self.path}: {error.strerror}") from error
+
+    def _make(self) -> None:
+        """Make the file with a new key, unless there is one."""
+        if os.path.lexists(self.path):
+            return
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = self._written([EncryptionKey.new()])
+        try:
+            # A link, unlike a rename, does not replace the file of another process.
+            with contextlib.suppress(FileExistsError):
+                os.link(new, self.path)
+        finally:
+            new.unlink()
+        _sync(self.path.parent)
+
+    def _written(self, keys: Sequence[EncryptionKey]) -> Path:
+        """A new file with keys, beside the one in use."""
+        path = self.path.with_name(f"{KEY_FILE}.{secrets.token_hex(8)}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with os.fdopen(os.open(path, flags, 0o600), "w") as file:
+            file.write(_TITLE + "".join(f"{key.text}\n" for key in keys))
+            file.flush()
+            os.fsync(file.fileno())
+        return path
+
+    def _load(self) -> tuple[tuple[EncryptionKey, ...], _Signature]:
+        with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)) as file:
+            found = os.fstat(file.fileno())
+            self._check_closed_to_others(found)
+            text = file.read(_LARGEST)
+        lines = [line.strip() for line in text.splitlines()]
+        try:
+            keys = parse_keys([line for line in lines if line and not line.startswith("#")])
+        except ValueError as error:
+            raise KeysUnusable(f"{self.path} does not hold keys: {error}") from None
+        return keys, _signature_of(found)
+
+    def _check_closed_to_others(self, found: os.stat_result) -> None:
+        if not stat.S_ISREG(found.st_mode):
+            raise KeysUnusable(f"{self.path} is not a file")
+        if found.st_uid != os.geteuid():
+            raise KeysUnusable(
+                f"{self.path} belongs to the user {_name_of(found.st_uid)}: run as that user"
+            )
+        if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise KeysUnusable(
+                f"other users may read {self.path}: run `chmod 600 {self.path}`, and then "
+                "`concord key rotate`, since its keys may be known"
+            )
+
+
+def _signature_of(found: os.stat_result) -> _Signature:
+    # The time of change moves with the mode, too.
+    return found.st_ino, found.st_ctime_ns, found.st_size
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _name_of(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
