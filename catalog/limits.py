@@ -84,7 +84,7 @@ class Limits(BaseSettings):
     max_header_bytes: PositiveInt = 64 * 1024
     """Largest header of a request that arrives in pieces"""
     header_timeout_seconds: PositiveFloat = 10.0
-    """Longest time from the begin of a connection, or of a request, to the end of its header"""
+    """Longest time from the beginning of a connection, or of a request, to the end of its header"""
     reading_timeout_seconds: PositiveFloat = 15.0
     """Time after which a connection is closed whose client reads less than 4 KiB/s of an answer"""
     idle_connection_seconds: PositiveFloat = 75.0

@@ -12,10 +12,10 @@ from functools import partial
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.http.clientshares import LONG_POLLS
 from catalog.http.deadline import DEADLINE, bounded
 from catalog.http.leftout import shown_or_none
 from catalog.http.stream import in_pieces, send, stream_share
+from catalog.http.streamshares import LONG_POLLS
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
 from catalog.store import copies as stored_copies

@@ -16,13 +16,13 @@ from catalog.api.routes import short_path
 from catalog.context import CONTEXT, Context
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.bodymemory import BODY_MEMORY, BodyMemory, releasing_middleware
-from catalog.http.clientshares import add_client_shares
 from catalog.http.crossorigin import share_with_origins
 from catalog.http.etag import conditional_middleware
 from catalog.http.frameworkerrors import answer_framework_errors
 from catalog.http.problems import problem_middleware
 from catalog.http.protocoloptions import protocol_options
 from catalog.http.responses import leave_untyped
+from catalog.http.streamshares import add_stream_shares
 from catalog.model.errors import ActionNotSupported
 
 
@@ -46,7 +46,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     )
     app[CONTEXT] = context
     app[BODY_MEMORY] = BodyMemory(context.settings)
-    add_client_shares(app, context.settings)
+    add_stream_shares(app, context.settings)
     app[ANSWERS] = AnswerCache(
         context.database,
         most_bytes=context.settings.cache_bytes,

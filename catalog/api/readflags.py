@@ -9,7 +9,7 @@ from aiohttp import web
 
 from catalog.api.inline import INLINE_ALL, Inline, parse_inline
 from catalog.api.requesttarget import RequestTarget
-from catalog.http.flags import Flags, number_above_zero, read_after
+from catalog.http.flags import Flags, number_above_zero
 from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.errors import BadFlag, BadRequest, BadSort, SortNonCollection
@@ -62,7 +62,7 @@ def read_flags(
     return replace(
         _read(flags, target, configuration.model, default or {}),
         limit=_read_limit(request, flags) if target.kind == "collection" else None,
-        after=read_after(request),
+        after=request.query.get("after", ""),
     )
 
 

@@ -72,7 +72,11 @@ def export(
     if output is None and out.is_terminal and (written, edition) == ("xreg.json", NEWEST_EDITION):
         print_json(document)
         return
-    text = write_document(document, written, edition)
+    try:
+        text = write_document(document, written, edition)
+    # Older editions are written from members that the newest one requires, of types that it names.
+    except (AttributeError, LookupError, TypeError, ValueError):
+        fail(f"What {url} answered is no document, so it cannot be written as one of {edition}.")
     if output is None:
         sys.stdout.buffer.write(text)
         return

@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from aiohttp import hdrs, web
 
 from catalog.context import CONTEXT
-from catalog.http.clientshares import STREAMS
 from catalog.http.deadline import DEADLINE
 from catalog.http.etag import REVALIDATE, has_tag, not_modified
+from catalog.http.streamshares import STREAMS
 from catalog.model.errors import TooLarge
 
 _LARGEST_AT_ONCE = 256 * 1024

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from catalog.clientshares import ClientShares
 from catalog.formats import Budget, BudgetSpent, Check, Checker, Key
 from catalog.limits import Limits
 from catalog.model.caller import caller
-from catalog.model.concorderrors import LimitExceeded, TooManyAtOnce
+from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import ServerBusy
 
 _Result = TypeVar("_Result")
@@ -36,7 +36,12 @@ class CheckedRequests:
     def __init__(self, checker: Checker, limits: Limits) -> None:
         self.checker = checker
         self.limits = limits
-        self._by_client: Counter[str] = Counter()
+        self.shares = ClientShares(
+            "requests whose documents are checked",
+            "CONCORD_CHECKED_REQUESTS",
+            most=limits.checked_requests,
+            most_per_client=limits.checked_requests_per_client,
+        )
         self._contentions: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def begin(self, *, is_bounded: bool = True) -> RequestChecks:
@@ -51,33 +56,6 @@ class CheckedRequests:
     def contention(self, client: str) -> asyncio.Lock:
         """The lock of the requests of a client that have to be checked anew."""
         return self._contentions.setdefault(client, asyncio.Lock())
-
-    @contextlib.contextmanager
-    def admitted(self, client: str) -> Iterator[None]:
-        """Count a request while its documents are checked.
-
-        Raises:
-            TooManyAtOnce: this client has too many of them.
-            ServerBusy: all clients have.
-        """
-        limits = self.limits
-        if self._by_client[client] >= limits.checked_requests_per_client:
-            raise TooManyAtOnce(
-                "/",
-                limit=str(limits.checked_requests_per_client),
-                things="requests whose documents are checked",
-                setting="CONCORD_CHECKED_REQUESTS_PER_CLIENT",
-            )
-        if self._by_client.total() >= limits.checked_requests:
-            detail = f"{limits.checked_requests} wait for checks (CONCORD_CHECKED_REQUESTS)."
-            raise ServerBusy("/", detail=detail)
-        self._by_client[client] += 1
-        try:
-            yield
-        finally:
-            self._by_client[client] -= 1
-            if not self._by_client[client]:
-                del self._by_client[client]
 
 
 class RequestChecks:
@@ -130,7 +108,7 @@ class RequestChecks:
             TooManyAtOnce, ServerBusy: too many requests wait for checks.
         """
         checker = self._requests.checker
-        with self._requests.admitted(self._client):
+        async with self._requests.shares.take("/", client=self._client):
             try:
                 found = await checker.run(checks, self._budget, client=self._client)
             except BudgetSpent as error:
@@ -153,7 +131,7 @@ class RequestChecks:
         self, format: str, schema: bytes, payload: bytes, contenttype: str, part: str
     ) -> str:
         """As `Checker.conform`, within the limits of a client."""
-        with self._requests.admitted(self._client):
+        async with self._requests.shares.take("/", client=self._client):
             return await self._requests.checker.conform(
                 format, schema, payload, contenttype, part, client=self._client
             )

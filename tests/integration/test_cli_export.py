@@ -10,6 +10,8 @@ from typing import Any
 import orjson
 import pytest
 import pytest_asyncio
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
@@ -180,6 +182,19 @@ async def test_exporting_what_is_not_there_answers_no(
 ) -> None:
     result = await concord(node, "export", "/messagegroups/b", path, *option)
     assert (result.exit_code, result.stdout) == (1, "")
+
+
+async def test_an_answer_that_is_no_document_is_told_in_one_sentence() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"messagegroups": {"g": {"messages": {"m": 1}}}})
+
+    other = web.Application()
+    other.add_routes([web.route("*", "/{path:.*}", answer)])
+    async with TestServer(other) as server:
+        arguments = ("export", "--edition", "0.4", "--url", str(server.make_url("")))
+        result = await asyncio.to_thread(CliRunner().invoke, app, arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "is no document" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("path", ["/messagegroups/a/messages/m1/versions/1", "/endpoints?x"])

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from catalog.http.clientshares import ClientShares
+from catalog.clientshares import ClientShares
 from catalog.model.caller import caller
 from catalog.model.concorderrors import TooManyAtOnce
 from catalog.model.errors import ServerBusy

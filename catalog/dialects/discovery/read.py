@@ -67,8 +67,6 @@ async def _answer_named(request: web.Request, catalog: ServiceCatalog) -> web.Re
     names = request.query.getall("name")
     if len(names) > 1:
         raise BadRequest(request.path, error_detail='"name" can be given only once')
-    if "\0" in names[0]:
-        raise NotFound(request.path_qs)
     async with request.app[CONTEXT].database.snapshot() as connection:
         endpoint = await find_named(connection, names[0])
         if endpoint is None:

@@ -7,9 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
-from aiohttp import web
-
-from catalog.config import Settings
 from catalog.model.caller import caller
 from catalog.model.concorderrors import TooManyAtOnce
 from catalog.model.errors import ServerBusy, XRegistryError
@@ -38,11 +35,14 @@ class ClientShares:
         self._free_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @contextlib.asynccontextmanager
-    async def take(self, path: str, *, wait_seconds: float = 0) -> AsyncIterator[None]:
-        """Do work for the client of the current task in a context.
+    async def take(
+        self, path: str, *, client: str | None = None, wait_seconds: float = 0
+    ) -> AsyncIterator[None]:
+        """Do work for a client in a context.
 
         Args:
             path: the request's.
+            client: the caller of the current task, if it is not given.
             wait_seconds: how long to wait for other work to end.
 
         Raises:
@@ -51,7 +51,7 @@ class ClientShares:
         """
         until = asyncio.get_running_loop().time() + wait_seconds
         most = self._most_per_client
-        own = self._free_of.setdefault(caller.get(), asyncio.Semaphore(most))
+        own = self._free_of.setdefault(client or caller.get(), asyncio.Semaphore(most))
         refusal = TooManyAtOnce(
             path, limit=str(most), things=self._things, setting=f"{self._setting}_PER_CLIENT"
         )
@@ -76,23 +76,3 @@ async def _held(
         yield
     finally:
         free.release()
-
-
-STREAMS: web.AppKey[ClientShares] = web.AppKey("streams", ClientShares)
-LONG_POLLS: web.AppKey[ClientShares] = web.AppKey("long_polls", ClientShares)
-
-
-def add_client_shares(app: web.Application, settings: Settings) -> None:
-    """Bound the streams and the long polls of an application as its settings say."""
-    app[STREAMS] = ClientShares(
-        "streams",
-        "CONCORD_STREAMS",
-        most=settings.streams,
-        most_per_client=settings.streams_per_client,
-    )
-    app[LONG_POLLS] = ClientShares(
-        "requests that wait for changes",
-        "CONCORD_LONG_POLLS",
-        most=settings.long_polls,
-        most_per_client=settings.long_polls_per_client,
-    )

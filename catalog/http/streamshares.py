@@ -1,0 +1,27 @@
+"""Bounds the streams and the long polls of an application: in all, and for each client."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from catalog.clientshares import ClientShares
+from catalog.config import Settings
+
+STREAMS: web.AppKey[ClientShares] = web.AppKey("streams", ClientShares)
+LONG_POLLS: web.AppKey[ClientShares] = web.AppKey("long_polls", ClientShares)
+
+
+def add_stream_shares(app: web.Application, settings: Settings) -> None:
+    """Bound the streams and the long polls of an application as its settings say."""
+    app[STREAMS] = ClientShares(
+        "streams",
+        "CONCORD_STREAMS",
+        most=settings.streams,
+        most_per_client=settings.streams_per_client,
+    )
+    app[LONG_POLLS] = ClientShares(
+        "requests that wait for changes",
+        "CONCORD_LONG_POLLS",
+        most=settings.long_polls,
+        most_per_client=settings.long_polls_per_client,
+    )
