@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 # In the last one, as in IPv4-compatible addresses, the IPv4 address is at the end, too.
 _ENDS_IN_IPV4 = (_NAT64, ipaddress.IPv6Network("64:ff9b:1::/48"), ipaddress.IPv6Network("::/96"))
 _LOOPBACK = 1
+_AUTHORITY = re.compile(r"([^:/?#]*://)([^/?#]*)(.*)", re.DOTALL)
 # Link-local addresses, and others at which cloud platforms tell their machines secrets.
 _PLATFORM: tuple[_Network, ...] = tuple(
     ipaddress.ip_network(network)
@@ -54,8 +56,20 @@ def why_address_refused(address: str, settings: Settings) -> str | None:
     return NOT_PUBLIC
 
 
+def split_hosts(url: str) -> list[str]:
+    """A URL for each of the hosts that one names with commas between."""
+    parts = _AUTHORITY.fullmatch(url)
+    if parts is None:
+        return [url]
+    return [f"{parts[1]}{host}{parts[3]}" for host in parts[2].split(",")]
+
+
 def why_refused(
-    url: str, settings: Settings, *, schemes: Sequence[str] = ("http", "https")
+    url: str,
+    settings: Settings,
+    *,
+    schemes: Sequence[str] = ("http", "https"),
+    most_hosts: int = 1,
 ) -> str | None:
     """The reason why nothing must be sent to a URL later, or `None`.
 
@@ -65,7 +79,18 @@ def why_refused(
         url: the URL.
         settings: say which addresses are allowed.
         schemes: those that are possible.
+        most_hosts: how many hosts it may name, with commas between; all are checked.
     """
+    if most_hosts == 1:
+        return _why_host_refused(url, settings, schemes)
+    urls = split_hosts(url)
+    if len(urls) > most_hosts:
+        return f"it must not name more than {most_hosts} hosts"
+    refusals = (_why_host_refused(each, settings, schemes) for each in urls)
+    return next((each for each in refusals if each is not None), None)
+
+
+def _why_host_refused(url: str, settings: Settings, schemes: Sequence[str]) -> str | None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

@@ -38,6 +38,7 @@ class DeliveryProtocol:
         library: the name of the module that has to be there for it.
         credentials: the types of credentials that it can use.
         masked: the maps among its settings whose values are never shown.
+        most_hosts: how many hosts the URL of a sink may name, with commas between.
         why_unfit: takes a sink's URL, the protocol's settings and the credential, and returns
             what does not fit together, or `None`.
     """
@@ -49,6 +50,7 @@ class DeliveryProtocol:
     library: str | None = None
     credentials: tuple[type[SinkCredential], ...] = (PlainCredential, TokenCredential)
     masked: tuple[str, ...] = ()
+    most_hosts: int = 1
     why_unfit: Callable[[str, Mapping[str, Any], SinkCredential | None], Unfit | None] = (
         _fits_always
     )

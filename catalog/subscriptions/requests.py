@@ -105,8 +105,13 @@ async def _read_request(request: web.Request, context: Context) -> SubscriptionR
     if wanted.source is not None and wanted.source not in sources:
         fault = f"the only sources of events here are {' and '.join(sources)}"
         raise InvalidAttribute(request.path, name="source", error_detail=fault)
-    schemes = PROTOCOLS[wanted.protocol].schemes[wanted.protocol]
-    refusal = why_refused(wanted.sink, context.settings, schemes=schemes)
+    protocol = PROTOCOLS[wanted.protocol]
+    refusal = why_refused(
+        wanted.sink,
+        context.settings,
+        schemes=protocol.schemes[wanted.protocol],
+        most_hosts=protocol.most_hosts,
+    )
     if refusal is not None:
         raise InvalidAttribute(request.path, name="sink", error_detail=refusal)
     return wanted

@@ -154,6 +154,28 @@ def test_a_url_that_cannot_be_a_sink_is_refused_with_a_reason(url: str) -> None:
     assert why_refused(url, GUARDED)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "kafka://a.example:9092,10.0.0.1:9092/t",
+        "kafka://a.example,[::1]:9092/t",
+        "kafka://a.example,/t",
+        "kafka://,a.example/t",
+        "kafka://a.example,user@b.example/t",
+        "kafka://a.example:1,b.example:99999/t",
+        "kafka://a.example,b.example,c.example,d.example/t",
+    ],
+)
+def test_each_host_of_a_url_is_checked_and_counted(url: str) -> None:
+    assert why_refused(url, GUARDED, schemes=("kafka",), most_hosts=3)
+
+
+def test_a_url_may_name_several_hosts_where_the_protocol_allows_it() -> None:
+    url = "kafka://a.example:9092,[2606:4700::1111]:9092,b.example/t"
+    assert why_refused(url, GUARDED, schemes=("kafka",), most_hosts=3) is None
+    assert why_refused("http://a.example:80,b.example:80/", GUARDED)
+
+
 def test_a_url_that_can_be_a_sink_is_not_refused() -> None:
     assert why_refused("https://sink.example/x?y=z", GUARDED) is None
     assert why_refused("http://127.0.0.1:80/", OPEN) is None

@@ -344,7 +344,7 @@ async def test_a_wrong_credential_is_refused_without_repeating_it(
     ("changes", "hint"),
     [
         (
-            {"protocol": "KAFKA", "protocolsettings": {"topicname": "t"}},
+            {"protocol": "PIGEON", "protocolsettings": {"topicname": "t"}},
             "the protocols of this node are HTTP, HTTPS",
         ),
         ({"protocol": "http"}, "the protocols of this node are HTTP, HTTPS"),

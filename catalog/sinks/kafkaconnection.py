@@ -1,0 +1,171 @@
+"""Guards the connections that aiokafka opens to a cluster, advertised brokers included."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import struct
+import types
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+from weakref import ReferenceType, WeakSet
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, ScramAuthenticator
+from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed
+
+from catalog.config import Settings
+from catalog.http.outboundsocket import connect_socket
+
+_MOST_CONNECTIONS = 64
+_LARGEST_RESPONSE = 2 * 1024 * 1024
+_MOST_SCRAM_ITERATIONS = 500_000
+_LENGTH = struct.Struct(">i")
+# The functions of aiokafka that open connections, each by this global name.
+_OPENERS = ("bootstrap", "_get_conn")
+_OPENED_BY = "create_conn"
+
+
+class ConnectionGuard:
+    """Opens every connection of one client; `failure` is why the last one was not opened."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.failure: BaseException | None = None
+        self._settings = settings
+        self._opened: WeakSet[AIOKafkaConnection] = WeakSet()
+
+    def watch(self, client: AIOKafkaClient) -> None:
+        """Have a client open its connections here.
+
+        aiokafka has no setting for this, so those two of its methods get another global name.
+        """
+        for name in _OPENERS:
+            method = getattr(client, name)
+            setattr(client, name, _with_global(method, _OPENED_BY, self._open))
+
+    async def _open(self, host: str, port: int, **options: Any) -> AIOKafkaConnection:
+        connection = _CheckedConnection(host, port, **options)
+        connection.check(self._settings)
+        try:
+            if sum(each.connected() for each in self._opened) >= _MOST_CONNECTIONS:
+                raise KafkaConnectionError("the cluster has too many brokers")
+            await connection.connect()
+        except (OSError, KafkaError) as error:
+            self.failure = error
+            raise
+        # A server that does not speak Kafka, or on purpose not quite, causes any error.
+        except Exception as error:
+            self.failure = KafkaConnectionError(f"{type(error).__name__}: {error}")
+            raise self.failure from error
+        self.failure = None
+        self._opened.add(connection)
+        return connection
+
+
+def _with_global(method: Any, name: str, value: object) -> Callable[..., Any]:
+    """A bound method with another value of one of the global names that it uses.
+
+    Raises:
+        TypeError: it does not use the name, so that the value would have no effect.
+    """
+    function = method.__func__
+    if name not in function.__code__.co_names:
+        raise TypeError(f"{function.__qualname__} of aiokafka does not use {name}")
+    changed = types.FunctionType(
+        function.__code__,
+        {**function.__globals__, name: value},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    changed.__kwdefaults__ = function.__kwdefaults__
+    return types.MethodType(changed, method.__self__)
+
+
+class _CheckedConnection(AIOKafkaConnection):
+    """A connection to an address that was checked, which bounds what a server can cause.
+
+    aiokafka reads responses of any size, and takes any number of iterations, which run in a thread
+    that others need.
+    """
+
+    def check(self, settings: Settings) -> None:
+        """Check the addresses that it connects to."""
+        self._loop = cast(asyncio.AbstractEventLoop, _CheckedLoop(self._loop, settings))
+
+    def authenticator_scram(self) -> ScramAuthenticator:
+        return _BoundedScram(
+            loop=self._loop,
+            sasl_plain_username=self._sasl_plain_username,
+            sasl_plain_password=self._sasl_plain_password,
+            sasl_mechanism=self._sasl_mechanism,
+        )
+
+    def authenticator_oauth(self) -> OAuthAuthenticator:
+        return _AnsweredToken(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
+
+    @staticmethod
+    async def _read(self_ref: ReferenceType[_CheckedConnection]) -> None:
+        """Pass responses on, as aiokafka's method does."""
+        connection = self_ref()
+        if connection is None:
+            return
+        reader = connection._reader
+        assert reader is not None, "it is connected"
+        del connection
+        while True:
+            (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+            if not 0 <= size <= _LARGEST_RESPONSE:
+                raise ConnectionError(f"a response has {size} bytes")
+            response = await reader.readexactly(size)
+            connection = self_ref()
+            if connection is None:
+                return
+            connection._handle_frame(response)
+            del connection
+
+
+class _CheckedLoop:
+    """An event loop that connects to checked addresses only."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, settings: Settings) -> None:
+        self._loop = loop
+        self._connect = partial(connect_socket, settings=settings)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    async def create_connection(
+        self,
+        factory: Callable[[], asyncio.Protocol],
+        host: str,
+        port: int,
+        *,
+        ssl: ssl.SSLContext | None,
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        connected = await self._connect(host, port)
+        try:
+            return await self._loop.create_connection(
+                factory, sock=connected, ssl=ssl, server_hostname=host if ssl else None
+            )
+        except BaseException:
+            connected.close()
+            raise
+
+
+class _BoundedScram(ScramAuthenticator):
+    def create_salted_password(self, salt: bytes, iterations: int) -> None:
+        if not 1 <= iterations <= _MOST_SCRAM_ITERATIONS:
+            raise ValueError(f"the server asks for {iterations} iterations")
+        super().create_salted_password(salt, iterations)
+
+
+class _AnsweredToken(OAuthAuthenticator):
+    """A server refuses a token by an answer that is not empty (RFC 7628 3.2.3)."""
+
+    async def step(self, answer: bytes | None) -> tuple[bytes, bool] | None:
+        if answer:
+            raise SaslAuthenticationFailed("the server refused the token")
+        found: tuple[bytes, bool] | None = await super().step(answer)
+        return found
