@@ -24,7 +24,8 @@ from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.protocols import Sinks
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.changes import ChangesDropped, Position
-from catalog.store.subscriptions import Progress, State, Subscription
+from catalog.store.deliveryprogress import Progress
+from catalog.store.subscriptions import State, Subscription
 
 _log = structlog.get_logger(__name__)
 
@@ -283,6 +284,7 @@ class Delivery:
         return Progress(
             id=self.id,
             revision=self.revision,
+            course=self._subscription.course,
             cursor=self.cursor,
             delivered=self._acknowledged,
             deliveredat=self._resources.timing.now() if self._acknowledged else None,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from catalog.model.errors import ServerBusy
 from catalog.store.database import Database, Signal
-from catalog.store.subscriptions import Progress, save_progress
+from catalog.store.deliveryprogress import Progress, save_progress
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -108,5 +108,9 @@ def _merged(earlier: Progress, later: Progress) -> Progress:
         later,
         delivered=earlier.delivered + later.delivered,
         deliveredat=later.deliveredat or earlier.deliveredat,
+        failed=earlier.failed + later.failed,
+        failedattempts=earlier.failedattempts + later.failedattempts,
+        failedat=later.failedat or earlier.failedat,
+        failedcause=later.failedcause or earlier.failedcause,
         lostat=later.lostat or earlier.lostat,
     )

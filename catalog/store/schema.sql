@@ -109,6 +109,39 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION log_subscription() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    s subscriptions := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    was text := CASE WHEN TG_OP <> 'INSERT' THEN OLD.state END;
+    action text;
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        s.reason := 'it was deleted';
+        action := CASE WHEN was NOT IN ('ended', 'expired') THEN 'ended' END;
+    ELSIF s.state IS DISTINCT FROM was AND s.state IN ('ended', 'expired') THEN
+        action := 'ended';
+    ELSIF s.state = 'active' AND (was IS NULL OR was IN ('pending', 'ended', 'expired')) THEN
+        action := 'started';
+    ELSIF TG_OP = 'INSERT' THEN
+        action := NULL;
+    ELSIF s.state <> was OR s.definition <> OLD.definition THEN
+        action := 'updated';
+    ELSIF s.log = 'changes' AND s.failures > 0 AND OLD.failures = 0 THEN
+        action := 'failing';
+    ELSIF s.log = 'changes' AND s.failures = 0 AND OLD.failures > 0 THEN
+        action := 'recovered';
+    END IF;
+    IF action IS NOT NULL THEN
+        INSERT INTO subscription_events (subscription, action, data)
+        VALUES (s.id, action, jsonb_strip_nulls(jsonb_build_object(
+            'state', s.state, 'reason', s.reason, 'failures', s.failures, 'cause', s.error)));
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION search_place(xid text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE split_part(xid, '/'::text, 4) WHEN ''::text THEN ('/'::text || split_part(xid, '/'::text, 2)) ELSE ((((('/'::text || split_part(xid, '/'::text, 2)) || '/'::text) || split_part(xid, '/'::text, 3)) || '/'::text) || split_part(xid, '/'::text, 4)) END;
@@ -360,6 +393,8 @@ CREATE TABLE node (
     modelsource json NOT NULL,
     dropped_txid bigint DEFAULT 0 NOT NULL,
     dropped_seq bigint DEFAULT 0 NOT NULL,
+    dropped_subscription_txid bigint DEFAULT 0 NOT NULL,
+    dropped_subscription_seq bigint DEFAULT 0 NOT NULL,
     resolved json,
     capabilities json,
     revision bigint DEFAULT 0 NOT NULL,
@@ -471,6 +506,25 @@ UNION ALL
     lent.meta
    FROM lent;
 
+CREATE TABLE subscription_events (
+    txid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL,
+    seq bigint NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    subscription text NOT NULL COLLATE "C",
+    action text NOT NULL,
+    data jsonb NOT NULL,
+    CONSTRAINT subscription_events_action_check CHECK ((action = ANY (ARRAY['started'::text, 'updated'::text, 'ended'::text, 'failing'::text, 'recovered'::text])))
+);
+
+ALTER TABLE subscription_events ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME subscription_events_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE SEQUENCE subscriptions_revision
     START WITH 1
     INCREMENT BY 1
@@ -483,16 +537,84 @@ CREATE TABLE subscriptions (
     definition jsonb NOT NULL,
     sinkcredential jsonb,
     revision bigint DEFAULT nextval('subscriptions_revision'::regclass) NOT NULL,
+    log text DEFAULT 'changes'::text NOT NULL,
+    course integer DEFAULT 0 NOT NULL,
     txid bigint NOT NULL,
     seq bigint NOT NULL,
+    initial text COLLATE "C",
     state text DEFAULT 'active'::text NOT NULL,
-    failures integer DEFAULT 0 NOT NULL,
+    reason text,
+    createdat timestamp with time zone DEFAULT now() NOT NULL,
+    expiresat timestamp with time zone,
     delivered bigint DEFAULT 0 NOT NULL,
     deliveredat timestamp with time zone,
+    failed bigint DEFAULT 0 NOT NULL,
+    failedattempts bigint DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    failingsince timestamp with time zone,
+    failedat timestamp with time zone,
+    failedcause text,
     error text,
+    nextattemptat timestamp with time zone,
+    tried integer DEFAULT 0 NOT NULL,
+    triedsince timestamp with time zone,
     lostat timestamp with time zone,
-    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['active'::text, 'ended'::text])))
+    CONSTRAINT subscriptions_log_check CHECK ((log = ANY (ARRAY['changes'::text, 'subscriptions'::text]))),
+    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'active'::text, 'paused'::text, 'expired'::text, 'ended'::text])))
 );
+
+CREATE VIEW subscriptions_shown AS
+ SELECT id,
+    definition,
+    sinkcredential,
+    revision,
+    log,
+    course,
+    txid,
+    seq,
+    initial,
+    state,
+    reason,
+    createdat,
+    expiresat,
+    delivered,
+    deliveredat,
+    failed,
+    failedattempts,
+    failures,
+    failingsince,
+    failedat,
+    failedcause,
+    error,
+    nextattemptat,
+    tried,
+    triedsince,
+    lostat,
+        CASE log
+            WHEN 'changes'::text THEN ( SELECT count(*) AS count
+               FROM ( SELECT
+                       FROM changes c
+                      WHERE (ROW(c.txid, c.seq) > ROW(s.txid, s.seq))
+                     LIMIT 1000) unread)
+            ELSE ( SELECT count(*) AS count
+               FROM ( SELECT
+                       FROM subscription_events e
+                      WHERE (ROW(e.txid, e.seq) > ROW(s.txid, s.seq))
+                     LIMIT 1000) unread)
+        END AS lag,
+        CASE log
+            WHEN 'changes'::text THEN ( SELECT c.at
+               FROM changes c
+              WHERE (ROW(c.txid, c.seq) > ROW(s.txid, s.seq))
+              ORDER BY c.txid, c.seq
+             LIMIT 1)
+            ELSE ( SELECT e.at
+               FROM subscription_events e
+              WHERE (ROW(e.txid, e.seq) > ROW(s.txid, s.seq))
+              ORDER BY e.txid, e.seq
+             LIMIT 1)
+        END AS oldestat
+   FROM subscriptions s;
 
 CREATE TABLE tombstones (
     authority text NOT NULL COLLATE "C",
@@ -548,6 +670,9 @@ ALTER TABLE ONLY service_requests
 ALTER TABLE ONLY set_members
     ADD CONSTRAINT set_members_pkey PRIMARY KEY (name, xid);
 
+ALTER TABLE ONLY subscription_events
+    ADD CONSTRAINT subscription_events_pkey PRIMARY KEY (txid, seq);
+
 ALTER TABLE ONLY subscriptions
     ADD CONSTRAINT subscriptions_pkey PRIMARY KEY (id);
 
@@ -592,7 +717,13 @@ CREATE INDEX service_requests_at ON service_requests USING btree (at);
 
 CREATE INDEX set_members_xid ON set_members USING btree (xid);
 
+CREATE INDEX subscriptions_expiresat ON subscriptions USING btree (expiresat) WHERE (state = ANY (ARRAY['pending'::text, 'active'::text, 'paused'::text]));
+
 CREATE INDEX tombstones_bucket ON tombstones USING btree (bucket);
+
+CREATE TRIGGER subscriptions_logged AFTER INSERT OR DELETE ON subscriptions FOR EACH ROW EXECUTE FUNCTION log_subscription();
+
+CREATE TRIGGER subscriptions_update_logged AFTER UPDATE ON subscriptions FOR EACH ROW WHEN (((old.revision <> new.revision) OR (old.state <> new.state) OR ((old.failures = 0) <> (new.failures = 0)))) EXECUTE FUNCTION log_subscription();
 
 ALTER TABLE ONLY conflicts
     ADD CONSTRAINT conflicts_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
@@ -12,24 +12,71 @@ import orjson
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
+from catalog.store.logpositions import LogName, find_position
 from catalog.store.queries import Queries
 
-State = Literal["active", "ended"]
+State = Literal["pending", "active", "paused", "expired", "ended"]
+"""Only an active subscription is delivered to; those that expired or ended keep their cursors."""
 
 SUBSCRIPTION_CHANNEL = "subscriptions"
-"""Announces the id of a subscription that was created, replaced or deleted."""
+"""Announces the id of a subscription that was created, changed or deleted."""
+SUBSCRIPTION_TYPES = "concord.subscription."
+"""Begins the types of events about subscriptions."""
+SUBSCRIPTION_SOURCE = "/subscriptions"
+"""Ends the source of events about subscriptions, after the URL of the node."""
 _queries = Queries("subscriptions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """The most events, and bytes of their JSON, that a sink is sent at a time.
+
+    A batch with fewer events waits for more until its first one is `wait` seconds old.
+    """
+
+    count: int = 100
+    bytes: int = 1024 * 1024
+    wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryLimits:
+    """How often, and how many seconds long, an event is tried that a sink refuses for now.
+
+    `None` stands for no limit.
+    """
+
+    attempts: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionConfig:
     """The `config` of a subscription (subscriptions-spec.md 3.2.1).
 
-    With an `interval`, the sink gets at most one event in so many seconds: the latest. Without
-    one it gets every event.
+    Args:
+        start: where in the log it begins: `now`, `earliest`, a position or a time.
+        startsat: nothing is delivered before; without a `start`, no earlier event either.
+        expiresat: nothing is delivered from then on.
+        maxevents: it ends when its sink has accepted so many events.
+        initialevents: what is there is delivered first, as created events.
+        interval: the sink gets at most one event in so many seconds, the latest; without one it
+            gets every event.
+        batch: without it, a sink gets as many events at a time as it takes.
+        retry: without it, an event that a sink refuses for now is tried for ever.
+        order: whether the later events of its subject wait for an event that could not be
+            delivered, or continue without it.
     """
 
+    start: str | None = None
+    startsat: datetime | None = None
+    expiresat: datetime | None = None
+    maxevents: int | None = None
+    initialevents: bool = False
     interval: float | None = None
+    batch: BatchLimits | None = None
+    retry: RetryLimits | None = None
+    order: Literal["wait", "continue"] = "continue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +106,24 @@ class SubscriptionDefinition:
 class Subscription:
     """A durable cursor and a filter, with the state of its delivery.
 
-    Everything up to `cursor` was delivered or did not match. `failures` counts failures in a
-    row. `lostat` is when it was noticed that changes had left the log before they were delivered.
-    `lag` is how many changes come after the cursor: 1000 stands for that many or more.
+    Args:
+        log: the log that it reads.
+        course: the number of commands that moved its cursor.
+        cursor: everything up to there was delivered, kept as a dead letter, or did not match.
+        initial: the xid up to which what was there has been delivered; `None` if no such events
+            are left to deliver.
+        reason: a sentence that says why it is in its state.
+        delivered: the number of events that the sink accepted, the last one at `deliveredat`.
+        failed: the number of events that became dead letters.
+        failedattempts: the number of attempts that failed, the last one at `failedat` because of
+            `failedcause`.
+        failures: the number of attempts that failed in a row, since `failingsince`; `error` is
+            the cause of the last.
+        nextattemptat: the time of the next attempt after a failure.
+        tried: the number of failed attempts, since `triedsince`, with the event that is next.
+        lostat: when it was noticed that changes had left the log before they were delivered.
+        lag: the number of changes after the cursor: 1000 stands for that many or more.
+        oldestat: the time of the first change after the cursor.
     """
 
     id: str
@@ -76,21 +138,20 @@ class Subscription:
     error: str | None
     lostat: datetime | None
     lag: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """The progress of one revision of a subscription since the last `save_progress`."""
-
-    id: str
-    revision: int
-    cursor: Position
-    delivered: int = 0
-    deliveredat: datetime | None = None
-    state: State = "active"
-    failures: int = 0
-    error: str | None = None
-    lostat: datetime | None = None
+    log: LogName = "changes"
+    course: int = 0
+    initial: str | None = None
+    reason: str | None = None
+    createdat: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    failed: int = 0
+    failedattempts: int = 0
+    failingsince: datetime | None = None
+    failedat: datetime | None = None
+    failedcause: str | None = None
+    nextattemptat: datetime | None = None
+    tried: int = 0
+    triedsince: datetime | None = None
+    oldestat: datetime | None = None
 
 
 async def create(
@@ -98,14 +159,23 @@ async def create(
     id: str,
     definition: SubscriptionDefinition,
     credential: SinkCredential | None,
+    *,
+    state: State = "active",
+    reason: str | None = None,
 ) -> Subscription:
-    """Add a subscription that begins at the end of the log."""
-    head = await read_head(connection)
-    row = await connection.fetchrow(
-        _queries.create, id, *_columns(definition, credential), head.now.txid, head.now.seq
+    """Add a subscription that begins where its definition says, else at the end of its log.
+
+    Raises:
+        InvalidAttribute: the log has no such place.
+    """
+    log, config = log_of(definition), definition.config
+    cursor = await find_position(connection, config.start or "now", log)
+    columns = _columns(definition, credential)
+    initial = "" if config.initialevents else None
+    await connection.execute(
+        _queries.create, id, *columns, state, reason, cursor.txid, cursor.seq, initial
     )
-    await connection.execute(_queries.announce, id)
-    return _subscription_from(row)
+    return await _changed(connection, id)
 
 
 async def replace(
@@ -113,21 +183,49 @@ async def replace(
     id: str,
     definition: SubscriptionDefinition,
     credential: SinkCredential | None,
+    *,
+    state: State = "active",
+    reason: str | None = None,
 ) -> Subscription | None:
     """Replace the definition and credential of a subscription; `None` if there is none.
 
-    It keeps its cursor, and is active again if it had ended.
+    It keeps its cursor. It is active again if it had ended, but stays paused.
     """
-    row = await connection.fetchrow(_queries.replace, id, *_columns(definition, credential))
-    await connection.execute(_queries.announce, id)
-    return None if row is None else _subscription_from(row)
+    columns = _columns(definition, credential)
+    done = await connection.execute(_queries.replace, id, *columns, state, reason)
+    return await _changed(connection, id) if _has_changed(done) else None
+
+
+async def change_state(
+    connection: Connection,
+    id: str,
+    state: State,
+    reason: str | None = None,
+    *,
+    of: Collection[State],
+) -> Subscription | None:
+    """Give a subscription another state; `None` if it is in none of the states `of`."""
+    done = await connection.execute(_queries.change_state, id, state, reason, list(of))
+    return await _changed(connection, id) if _has_changed(done) else None
+
+
+async def move_cursor(connection: Connection, id: str, position: Position) -> Subscription | None:
+    """Let a subscription go on from a position, back or forth; `None` if there is none."""
+    done = await connection.execute(_queries.move_cursor, id, position.txid, position.seq)
+    return await _changed(connection, id) if _has_changed(done) else None
+
+
+async def expire(connection: Connection, now: datetime) -> list[str]:
+    """Expire the subscriptions whose time has come, and return their ids."""
+    return [row["id"] for row in await connection.fetch(_queries.expire, now)]
 
 
 async def delete(connection: Connection, id: str) -> Subscription | None:
     """Delete a subscription, and return it as it was."""
-    row = await connection.fetchrow(_queries.delete, id)
+    found = await get(connection, id)
+    await connection.execute(_queries.delete, id)
     await connection.execute(_queries.announce, id)
-    return None if row is None else _subscription_from(row)
+    return found
 
 
 async def get(connection: Connection, id: str) -> Subscription | None:
@@ -157,56 +255,63 @@ async def read_revisions(connection: Connection) -> dict[str, int]:
     return {row["id"]: row["revision"] for row in await connection.fetch(_queries.revisions)}
 
 
-async def save_progress(connection: Connection, progress: Sequence[Progress]) -> None:
-    """Store the progress of subscriptions in one statement. A cursor never moves back."""
-    await connection.execute(
-        _queries.save_progress,
-        [p.id for p in progress],
-        [p.revision for p in progress],
-        [p.cursor.txid for p in progress],
-        [p.cursor.seq for p in progress],
-        [p.delivered for p in progress],
-        [p.deliveredat for p in progress],
-        [p.state for p in progress],
-        [p.failures for p in progress],
-        [p.error for p in progress],
-        [p.lostat for p in progress],
-    )
-
-
 async def pull_back(connection: Connection) -> None:
     """Move cursors beyond the end of this log, which are from another server, to its end."""
     head = await read_head(connection)
     await connection.execute(_queries.pull_back, head.now.txid, head.now.seq)
 
 
+def log_of(definition: SubscriptionDefinition) -> LogName:
+    """The log that a subscription reads, by the source or the types that it asks for."""
+    types = definition.types
+    if definition.source is not None:
+        return "subscriptions" if definition.source.endswith(SUBSCRIPTION_SOURCE) else "changes"
+    is_about = bool(types) and all(one.startswith(SUBSCRIPTION_TYPES) for one in types)
+    return "subscriptions" if is_about else "changes"
+
+
+async def _changed(connection: Connection, id: str) -> Subscription:
+    """Announce a subscription that was written in this transaction, and read it."""
+    await connection.execute(_queries.announce, id)
+    return _subscription_from(await connection.fetchrow(_queries.get, id))
+
+
+def _has_changed(tag: str) -> bool:
+    return tag != "UPDATE 0"
+
+
 def _columns(
     definition: SubscriptionDefinition, credential: SinkCredential | None
-) -> tuple[str, str | None]:
+) -> tuple[str, str | None, LogName, datetime | None]:
     return (
         orjson.dumps(asdict(definition)).decode(),
         None if credential is None else orjson.dumps(asdict(credential)).decode(),
+        log_of(definition),
+        definition.config.expiresat,
     )
+
+
+_NOT_AS_STORED = {"definition", "credential", "cursor"}
+_AS_STORED = [each.name for each in fields(Subscription) if each.name not in _NOT_AS_STORED]
 
 
 def _subscription_from(row: Mapping[str, Any]) -> Subscription:
-    given = orjson.loads(row["definition"])
-    sequences = {name: tuple(given[name]) for name in ("types", "filters")}
-    config = {"config": SubscriptionConfig(**given["config"])}
     return Subscription(
-        id=row["id"],
-        revision=row["revision"],
-        definition=SubscriptionDefinition(**given | sequences | config),
+        definition=_definition_from(orjson.loads(row["definition"])),
         credential=_credential_from(row["sinkcredential"]),
         cursor=Position(row["txid"], row["seq"]),
-        state=row["state"],
-        failures=row["failures"],
-        delivered=row["delivered"],
-        deliveredat=row["deliveredat"],
-        error=row["error"],
-        lostat=row["lostat"],
-        lag=row["lag"],
+        **{name: row[name] for name in _AS_STORED},
     )
+
+
+def _definition_from(given: dict[str, Any]) -> SubscriptionDefinition:
+    sequences = {name: tuple(given[name]) for name in ("types", "filters")}
+    config = given["config"]
+    for name in ("startsat", "expiresat"):
+        config[name] = config[name] and datetime.fromisoformat(config[name])
+    config["batch"] = config["batch"] and BatchLimits(**config["batch"])
+    config["retry"] = config["retry"] and RetryLimits(**config["retry"])
+    return SubscriptionDefinition(**given | sequences | {"config": SubscriptionConfig(**config)})
 
 
 def _credential_from(text: str | None) -> SinkCredential | None:

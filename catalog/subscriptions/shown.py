@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from catalog.model.errors import InvalidAttribute
 from catalog.model.masking import MASK, is_masked, masked_url, unmasked_url
 from catalog.model.timestamps import format_time
 from catalog.sinks.protocols import PROTOCOLS
-from catalog.store.subscriptions import Subscription, SubscriptionDefinition
+from catalog.store.subscriptions import (
+    Subscription,
+    SubscriptionConfig,
+    SubscriptionDefinition,
+)
 
 _STARS = f"{MASK} keeps a stored value while the sink stays the same; here it stands for none"
 
@@ -52,13 +57,12 @@ def show_subscription(subscription: Subscription) -> dict[str, Any]:
     Stars stand for the values in the sink's query and for those of headers, which may be secrets.
     """
     definition = subscription.definition
-    interval = definition.config.interval
     masked = PROTOCOLS[definition.protocol].masked
     shown = {
         "id": subscription.id,
         "source": definition.source,
         "types": list(definition.types) or None,
-        "config": None if interval is None else {"interval": interval},
+        "config": _config_of(definition.config) or None,
         "filters": list(definition.filters) or None,
         "sink": masked_url(definition.sink),
         "protocol": definition.protocol,
@@ -66,17 +70,66 @@ def show_subscription(subscription: Subscription) -> dict[str, Any]:
             name: dict.fromkeys(value, MASK) if name in masked else value
             for name, value in definition.settings.items()
         },
-        "status": {
-            "state": subscription.state,
-            "failures": subscription.failures,
-            "delivered": subscription.delivered,
-            "deliveredat": subscription.deliveredat and format_time(subscription.deliveredat),
-            "error": subscription.error,
-            "lag": subscription.lag,
-            **_loss_of(subscription),
-        },
+        "status": _status_of(subscription, datetime.now(UTC)),
     }
-    return {name: value for name, value in shown.items() if value is not None}
+    return _without_none(shown)
+
+
+def _config_of(config: SubscriptionConfig) -> dict[str, Any]:
+    """The settings as they were given, without those that have their defaults."""
+    shown = {
+        "from": config.start,
+        "startsAt": config.startsat and format_time(config.startsat),
+        "expiresAt": config.expiresat and format_time(config.expiresat),
+        "maxEvents": config.maxevents,
+        "initialEvents": config.initialevents or None,
+        "interval": config.interval,
+        "batch": config.batch and asdict(config.batch),
+        "retry": config.retry and _without_none(asdict(config.retry)),
+        "order": None if config.order == "continue" else config.order,
+    }
+    return _without_none(shown)
+
+
+def _status_of(subscription: Subscription, now: datetime) -> dict[str, Any]:
+    """The state of the delivery. What is `None` stands there as null, so that each member has a
+    place, save for those that most subscriptions never have."""
+    oldestat = subscription.oldestat
+    return {
+        "state": subscription.state,
+        **_without_none({"reason": _reason_of(subscription, now)}),
+        "createdat": format_time(subscription.createdat),
+        "failures": subscription.failures,
+        "failingsince": _time(subscription.failingsince),
+        "error": subscription.error,
+        "nextattemptat": _time(subscription.nextattemptat),
+        "delivered": subscription.delivered,
+        "deliveredat": _time(subscription.deliveredat),
+        "failed": subscription.failed,
+        "failedattempts": subscription.failedattempts,
+        "failedat": _time(subscription.failedat),
+        "failedcause": subscription.failedcause,
+        "lag": subscription.lag,
+        "lagseconds": max(0.0, (now - oldestat).total_seconds()) if oldestat else 0.0,
+        "oldestundelivered": _time(oldestat),
+        **({} if subscription.initial is None else {"initialevents": "not all delivered yet"}),
+        **_loss_of(subscription),
+    }
+
+
+def _reason_of(subscription: Subscription, now: datetime) -> str | None:
+    startsat = subscription.definition.config.startsat
+    if subscription.state == "active" and startsat is not None and now < startsat:
+        return f"it begins to deliver at {format_time(startsat)}"
+    return subscription.reason
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else format_time(moment)
+
+
+def _without_none(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _loss_of(subscription: Subscription) -> dict[str, Any]:

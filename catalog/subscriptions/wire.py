@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
     ValidationError,
     field_validator,
+    model_validator,
 )
 from pydantic_core import ErrorDetails
 
@@ -26,10 +29,18 @@ from catalog.model.errors import (
     with_violations,
 )
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
+from catalog.model.timestamps import parse_time
 from catalog.sinks.protocols import PROTOCOLS, why_missing
-from catalog.store.subscriptions import SubscriptionConfig, SubscriptionDefinition
+from catalog.store.logpositions import check_position
+from catalog.store.subscriptions import (
+    BatchLimits,
+    RetryLimits,
+    SubscriptionConfig,
+    SubscriptionDefinition,
+)
 
 _TOKEN = re.compile(r"[\x21-\x7e]{1,8192}")
+_LONGEST_TIME = 64
 _SCHEME = re.compile(r"[A-Za-z0-9-]{1,32}")
 
 
@@ -75,17 +86,74 @@ class _AccessTokenCredential(_Body):
         )
 
 
-class _Config(_Body):
-    """The supported settings (subscriptions-spec.md 3.2.1, "config")."""
+def _read_time(value: object) -> datetime:
+    if not isinstance(value, str) or len(value) > _LONGEST_TIME:
+        raise ValueError("it needs to be an RFC 3339 timestamp, as 2030-12-19T06:00:00Z")
+    return parse_time(value)
 
+
+def _check_start(value: str) -> str:
+    check_position(value)
+    return value
+
+
+_Time = Annotated[datetime, BeforeValidator(_read_time)]
+
+
+class _Batch(_Body):
+    count: int = Field(default=100, ge=1, le=10_000, strict=True)
+    bytes: int = Field(default=1024 * 1024, ge=1, le=64 * 1024 * 1024, strict=True)
+    wait: float = Field(default=0.0, ge=0, le=60)
+
+
+class _Retry(_Body):
+    attempts: int | None = Field(default=None, ge=1, le=10_000, strict=True)
+    seconds: float | None = Field(default=None, ge=0, le=30 * 24 * 3600)
+
+
+class _Config(_Body):
+    """The supported settings (subscriptions-spec.md 3.2.1, "config"); see `SubscriptionConfig`."""
+
+    start: Annotated[str, Field(max_length=64), AfterValidator(_check_start)] | None = Field(
+        default=None, alias="from"
+    )
+    startsat: _Time | None = Field(default=None, alias="startsAt")
+    expiresat: _Time | None = Field(default=None, alias="expiresAt")
+    maxevents: int | None = Field(default=None, ge=1, le=2**53, strict=True, alias="maxEvents")
+    initialevents: bool = Field(default=False, strict=True, alias="initialEvents")
     interval: float | None = Field(default=None, ge=0, le=3600)
+    batch: _Batch | None = None
+    retry: _Retry | None = None
+    order: Literal["wait", "continue"] = "continue"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> _Config:
+        if self.initialevents and self.start not in (None, "now"):
+            raise ValueError('"initialEvents" begin now, whatever "from" says: leave one out')
+        if self.interval is not None and (self.initialevents or self.batch is not None):
+            raise ValueError('with an "interval", only the latest event is sent')
+        if self.expiresat and self.startsat and self.expiresat <= self.startsat:
+            raise ValueError('"expiresAt" needs to be later than "startsAt"')
+        return self
+
+    def to_config(self) -> SubscriptionConfig:
+        return SubscriptionConfig(
+            start=self.start,
+            startsat=self.startsat,
+            expiresat=self.expiresat,
+            maxevents=self.maxevents,
+            initialevents=self.initialevents,
+            interval=self.interval,
+            batch=None if self.batch is None else BatchLimits(**self.batch.model_dump()),
+            retry=None if self.retry is None else RetryLimits(**self.retry.model_dump()),
+            order=self.order,
+        )
 
 
 class SubscriptionRequest(_Body):
     """A subscription as a client proposes it (subscriptions-spec.md 3.2.1).
 
-    `config.interval` is an addition: the least seconds between two events; only the latest in
-    between is sent. `protocolsettings` are checked by the protocol that is named.
+    `protocolsettings` are checked by the protocol that is named.
     The server assigns `id` and `status`; clients may send them back, and they are ignored. An
     older draft (message catalog, 5.5) has one `filter` and the protocol `HTTPS`. Stars in the query
     of the sink, or as the value of a header, keep what is stored (`unmasked`).
@@ -133,7 +201,7 @@ class SubscriptionRequest(_Body):
             types=tuple(self.types),
             filters=tuple(self.filters if self.filter is None else [*self.filters, self.filter]),
             settings=self.protocolsettings,
-            config=SubscriptionConfig(interval=self.config.interval),
+            config=self.config.to_config(),
         )
 
     def to_credential(self) -> SinkCredential | None:

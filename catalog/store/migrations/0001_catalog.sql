@@ -15,6 +15,9 @@ CREATE TABLE node (
     -- The change log begins after this position: earlier rows were dropped.
     dropped_txid bigint NOT NULL DEFAULT 0,
     dropped_seq bigint NOT NULL DEFAULT 0,
+    -- The same for the log of subscriptions.
+    dropped_subscription_txid bigint NOT NULL DEFAULT 0,
+    dropped_subscription_seq bigint NOT NULL DEFAULT 0,
     resolved json,
     capabilities json,
     revision bigint NOT NULL DEFAULT 0
@@ -403,24 +406,124 @@ CREATE VIEW search_names AS SELECT jsonb_build_object('own', lower(authority)) A
 
 -- Subscriptions
 
--- Every replacement of a subscription gets a new revision, by which the process that delivers
--- notices it.
+-- Each definition of a subscription and each command on it gets a new revision, by which the
+-- process that delivers notices it. Everything up to (txid, seq) in the log `log` needs no more
+-- delivery. `course` counts the commands that moved this cursor: what a delivery of an earlier
+-- course has reached does not move it. `initial` is the xid up to which the events of what was
+-- there have been delivered; null if there are none to deliver.
+--
+-- `delivered` and `failed` count events: those that the sink accepted, and those that became dead
+-- letters. `failedattempts` counts the attempts that failed, `failures` those in a row, `tried`
+-- those of the event that is next. `failedcause` is kept when `error` ends.
 CREATE SEQUENCE subscriptions_revision;
 CREATE TABLE subscriptions (
     id text COLLATE "C" PRIMARY KEY,
     definition jsonb NOT NULL,
     sinkcredential jsonb,
     revision bigint NOT NULL DEFAULT nextval('subscriptions_revision'),
+    log text NOT NULL DEFAULT 'changes' CHECK (log IN ('changes', 'subscriptions')),
+    course integer NOT NULL DEFAULT 0,
     txid bigint NOT NULL,
     seq bigint NOT NULL,
-    state text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'ended')),
-    failures integer NOT NULL DEFAULT 0,
+    initial text COLLATE "C",
+    state text NOT NULL DEFAULT 'active'
+        CHECK (state IN ('pending', 'active', 'paused', 'expired', 'ended')),
+    reason text,
+    createdat timestamptz NOT NULL DEFAULT now(),
+    expiresat timestamptz,
     delivered bigint NOT NULL DEFAULT 0,
     deliveredat timestamptz,
+    failed bigint NOT NULL DEFAULT 0,
+    failedattempts bigint NOT NULL DEFAULT 0,
+    failures integer NOT NULL DEFAULT 0,
+    failingsince timestamptz,
+    failedat timestamptz,
+    failedcause text,
     error text,
+    nextattemptat timestamptz,
+    tried integer NOT NULL DEFAULT 0,
+    triedsince timestamptz,
     -- When it was noticed that changes had left the log before they were delivered.
     lostat timestamptz
 );
+CREATE INDEX subscriptions_expiresat ON subscriptions (expiresat)
+    WHERE state IN ('pending', 'active', 'paused');
+
+-- The log of subscriptions: what became of them, for those who subscribe to that. Its positions
+-- are like those of the change log.
+CREATE TABLE subscription_events (
+    txid bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    at timestamptz NOT NULL DEFAULT now(),
+    subscription text COLLATE "C" NOT NULL,
+    action text NOT NULL
+        CHECK (action IN ('started', 'updated', 'ended', 'failing', 'recovered')),
+    data jsonb NOT NULL,
+    PRIMARY KEY (txid, seq)
+);
+
+-- Logs what became of a subscription. Those that read this log cause no entries about their own
+-- failures: two that watch each other could feed each other without end.
+CREATE FUNCTION log_subscription()
+RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    s subscriptions := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    was text := CASE WHEN TG_OP <> 'INSERT' THEN OLD.state END;
+    action text;
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        s.reason := 'it was deleted';
+        action := CASE WHEN was NOT IN ('ended', 'expired') THEN 'ended' END;
+    ELSIF s.state IS DISTINCT FROM was AND s.state IN ('ended', 'expired') THEN
+        action := 'ended';
+    ELSIF s.state = 'active' AND (was IS NULL OR was IN ('pending', 'ended', 'expired')) THEN
+        action := 'started';
+    ELSIF TG_OP = 'INSERT' THEN
+        action := NULL;
+    ELSIF s.state <> was OR s.definition <> OLD.definition THEN
+        action := 'updated';
+    ELSIF s.log = 'changes' AND s.failures > 0 AND OLD.failures = 0 THEN
+        action := 'failing';
+    ELSIF s.log = 'changes' AND s.failures = 0 AND OLD.failures > 0 THEN
+        action := 'recovered';
+    END IF;
+    IF action IS NOT NULL THEN
+        INSERT INTO subscription_events (subscription, action, data)
+        VALUES (s.id, action, jsonb_strip_nulls(jsonb_build_object(
+            'state', s.state, 'reason', s.reason, 'failures', s.failures, 'cause', s.error)));
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER subscriptions_logged AFTER INSERT OR DELETE ON subscriptions
+    FOR EACH ROW EXECUTE FUNCTION log_subscription();
+CREATE TRIGGER subscriptions_update_logged AFTER UPDATE ON subscriptions
+    FOR EACH ROW
+    WHEN (OLD.revision <> NEW.revision OR OLD.state <> NEW.state
+        OR (OLD.failures = 0) <> (NEW.failures = 0))
+    EXECUTE FUNCTION log_subscription();
+
+-- Each subscription with how many entries of its log come after its cursor, 1000 at most, and the
+-- time of the first of them.
+CREATE VIEW subscriptions_shown AS
+SELECT s.*,
+    CASE s.log WHEN 'changes' THEN (
+        SELECT count(*) FROM (
+            SELECT FROM changes c WHERE (c.txid, c.seq) > (s.txid, s.seq) LIMIT 1000
+        ) AS unread
+    ) ELSE (
+        SELECT count(*) FROM (
+            SELECT FROM subscription_events e WHERE (e.txid, e.seq) > (s.txid, s.seq) LIMIT 1000
+        ) AS unread
+    ) END AS lag,
+    CASE s.log WHEN 'changes' THEN (
+        SELECT at FROM changes c WHERE (c.txid, c.seq) > (s.txid, s.seq)
+        ORDER BY c.txid, c.seq LIMIT 1
+    ) ELSE (
+        SELECT at FROM subscription_events e WHERE (e.txid, e.seq) > (s.txid, s.seq)
+        ORDER BY e.txid, e.seq LIMIT 1
+    ) END AS oldestat
+FROM subscriptions s;
 
 -- The events that a subscription's sink did not take, in the order of their numbers. A dead one
 -- is to be delivered again once it is due; one that is waiting comes after a dead one of its

@@ -41,7 +41,9 @@ LEFT JOIN (
 WITH newest AS (
     SELECT txid, seq FROM changes ORDER BY txid DESC, seq DESC LIMIT 1
 ), slowest AS (
-    SELECT txid, seq FROM subscriptions WHERE state = 'active' ORDER BY txid, seq LIMIT 1
+    SELECT txid, seq FROM subscriptions
+    WHERE log = 'changes' AND state IN ('pending', 'active', 'paused')
+    ORDER BY txid, seq LIMIT 1
 ), oldest AS (
     SELECT txid, seq, at FROM changes
     WHERE (txid, seq) > ((SELECT dropped_txid FROM node), (SELECT dropped_seq FROM node))

@@ -10,15 +10,20 @@ SELECT instance, authority FROM node
 -- name: is_log_from_elsewhere
 -- Whether the log has transaction ids that this server has yet to assign.
 SELECT EXISTS (
-    SELECT FROM changes WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
+    SELECT FROM changes WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+) OR EXISTS (
+    SELECT FROM subscription_events
+    WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
 
 -- name: forget_log
--- Delete the log: its positions could be assigned a second time.
+-- Delete both logs: their positions could be assigned a second time.
+WITH gone AS (DELETE FROM subscription_events)
 DELETE FROM changes
 
 -- name: renew_instance
--- Change the instance id, so that peers drop their cursors, and let the log begin anew.
-UPDATE node SET instance = $1, dropped_txid = 0, dropped_seq = 0
+-- Change the instance id, so that peers drop their cursors, and let the logs begin anew.
+UPDATE node SET instance = $1, dropped_txid = 0, dropped_seq = 0,
+    dropped_subscription_txid = 0, dropped_subscription_seq = 0
 
 -- name: rollback
 -- End the transaction of a user that was cancelled.

@@ -1,48 +1,30 @@
 -- name: create
 -- Add a subscription with its cursor.
-INSERT INTO subscriptions (id, definition, sinkcredential, txid, seq)
-VALUES ($1, $2::jsonb, $3::jsonb, $4, $5)
-RETURNING *, 0 AS lag
+INSERT INTO subscriptions (
+    id, definition, sinkcredential, log, expiresat, state, reason, txid, seq, initial)
+VALUES ($1, $2::jsonb, $3::jsonb, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: replace
--- Replace the definition of a subscription, which keeps its cursor.
+-- Replace the definition of a subscription, which keeps its cursor, and stays paused if it is.
 UPDATE subscriptions SET
-    definition = $2::jsonb, sinkcredential = $3::jsonb, state = 'active', failures = 0,
-    error = NULL, lostat = NULL, revision = nextval('subscriptions_revision')
+    definition = $2::jsonb, sinkcredential = $3::jsonb, log = $4, expiresat = $5,
+    state = CASE WHEN state = 'paused' AND $6 = 'active' THEN state ELSE $6 END,
+    reason = CASE WHEN state = 'paused' AND $6 = 'active' THEN reason ELSE $7 END,
+    failures = 0, failingsince = NULL, error = NULL, nextattemptat = NULL, tried = 0,
+    triedsince = NULL, lostat = NULL, revision = nextval('subscriptions_revision')
 WHERE id = $1
-RETURNING *, (
-    SELECT count(*) FROM (
-        SELECT FROM changes c WHERE (c.txid, c.seq) > (subscriptions.txid, subscriptions.seq)
-        LIMIT 1000
-    ) AS unread
-) AS lag
 
 -- name: delete
 -- Delete a subscription.
 DELETE FROM subscriptions WHERE id = $1
-RETURNING *, 0 AS lag
 
 -- name: get
--- One subscription with the number of changes after its cursor, 1000 at most.
-SELECT s.*, unread.lag FROM subscriptions s
-CROSS JOIN LATERAL (
-    SELECT count(*) AS lag FROM (
-        SELECT FROM changes c WHERE (c.txid, c.seq) > (s.txid, s.seq) LIMIT 1000
-    ) AS counted
-) AS unread
-WHERE s.id = $1
+-- One subscription.
+SELECT * FROM subscriptions_shown WHERE id = $1
 
 -- name: page
 -- One page of subscriptions in the order of their ids, after one id.
-SELECT s.*, unread.lag FROM (
-    SELECT * FROM subscriptions WHERE id > $1 ORDER BY id LIMIT $2
-) AS s
-CROSS JOIN LATERAL (
-    SELECT count(*) AS lag FROM (
-        SELECT FROM changes c WHERE (c.txid, c.seq) > (s.txid, s.seq) LIMIT 1000
-    ) AS counted
-) AS unread
-ORDER BY s.id
+SELECT * FROM subscriptions_shown WHERE id > $1 ORDER BY id LIMIT $2
 
 -- name: count
 -- The number of subscriptions.
@@ -54,23 +36,67 @@ SELECT id, revision FROM subscriptions WHERE state = 'active'
 
 -- name: load
 -- Subscriptions by id.
-SELECT *, 0 AS lag FROM subscriptions WHERE id = ANY ($1::text[])
+SELECT *, 0 AS lag, NULL::timestamptz AS oldestat
+FROM subscriptions WHERE id = ANY ($1::text[])
+
+-- name: change_state
+-- Give a subscription another state, if it has one of those in $4; it begins without failures.
+UPDATE subscriptions SET
+    state = $2, reason = $3, failures = 0, failingsince = NULL, error = NULL,
+    nextattemptat = NULL, revision = nextval('subscriptions_revision')
+WHERE id = $1 AND state = ANY ($4::text[])
+
+-- name: move_cursor
+-- Let a subscription go on from a position, whatever its delivery has reached.
+UPDATE subscriptions SET
+    txid = $2, seq = $3, course = course + 1, failures = 0, failingsince = NULL, error = NULL,
+    nextattemptat = NULL, tried = 0, triedsince = NULL, lostat = NULL,
+    revision = nextval('subscriptions_revision')
+WHERE id = $1
+
+-- name: expire
+-- Expire the subscriptions whose time has come.
+UPDATE subscriptions SET
+    state = 'expired', reason = 'its time is over', revision = nextval('subscriptions_revision')
+WHERE expiresat <= $1 AND state IN ('pending', 'active', 'paused')
+RETURNING id
 
 -- name: save_progress
--- Store the progress of subscriptions; their states only where the revision is the same.
+-- Store the progress of subscriptions: cursors only where the course is the same, and states only
+-- where the revision is.
 UPDATE subscriptions s SET
-    txid = CASE WHEN (p.txid, p.seq) > (s.txid, s.seq) THEN p.txid ELSE s.txid END,
-    seq = CASE WHEN (p.txid, p.seq) > (s.txid, s.seq) THEN p.seq ELSE s.seq END,
+    txid = CASE WHEN s.course = p.course AND (p.txid, p.seq) > (s.txid, s.seq)
+        THEN p.txid ELSE s.txid END,
+    seq = CASE WHEN s.course = p.course AND (p.txid, p.seq) > (s.txid, s.seq)
+        THEN p.seq ELSE s.seq END,
+    initial = CASE WHEN s.course = p.course AND (p.initial IS NULL OR p.initial > s.initial)
+        THEN p.initial ELSE s.initial END,
     delivered = s.delivered + p.delivered,
     deliveredat = coalesce(p.deliveredat, s.deliveredat),
+    failed = s.failed + p.failed,
+    failedattempts = s.failedattempts + p.failedattempts,
+    failedat = coalesce(p.failedat, s.failedat),
+    failedcause = coalesce(p.failedcause, s.failedcause),
     state = CASE WHEN s.revision = p.revision THEN p.state ELSE s.state END,
+    reason = CASE WHEN s.revision = p.revision THEN p.reason ELSE s.reason END,
     failures = CASE WHEN s.revision = p.revision THEN p.failures ELSE s.failures END,
+    failingsince = CASE WHEN s.revision = p.revision THEN p.failingsince ELSE s.failingsince END,
     error = CASE WHEN s.revision = p.revision THEN p.error ELSE s.error END,
+    nextattemptat = CASE WHEN s.revision = p.revision
+        THEN p.nextattemptat ELSE s.nextattemptat END,
+    tried = CASE WHEN s.revision = p.revision THEN p.tried ELSE s.tried END,
+    triedsince = CASE WHEN s.revision = p.revision THEN p.triedsince ELSE s.triedsince END,
     lostat = CASE WHEN s.revision = p.revision THEN coalesce(p.lostat, s.lostat) ELSE s.lostat END
 FROM unnest(
-    $1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::timestamptz[],
-    $7::text[], $8::integer[], $9::text[], $10::timestamptz[]
-) AS p (id, revision, txid, seq, delivered, deliveredat, state, failures, error, lostat)
+    $1::text[], $2::bigint[], $3::integer[], $4::bigint[], $5::bigint[], $6::text[],
+    $7::bigint[], $8::timestamptz[], $9::bigint[], $10::bigint[], $11::timestamptz[],
+    $12::text[], $13::text[], $14::text[], $15::integer[], $16::timestamptz[], $17::text[],
+    $18::timestamptz[], $19::integer[], $20::timestamptz[], $21::timestamptz[]
+) AS p (
+    id, revision, course, txid, seq, initial,
+    delivered, deliveredat, failed, failedattempts, failedat,
+    failedcause, state, reason, failures, failingsince, error,
+    nextattemptat, tried, triedsince, lostat)
 WHERE s.id = p.id
 
 -- name: pull_back

@@ -1,0 +1,94 @@
+"""Finds the position in a log that a subscriber names: its beginning, its end, a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from catalog.model.errors import InvalidAttribute
+from catalog.model.timestamps import format_time, parse_time
+from catalog.store.changes import Position
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+LogName = Literal["changes", "subscriptions"]
+"""The log of changes, or that of what became of subscriptions."""
+_queries = Queries("logpositions")
+
+
+def check_position(text: str) -> None:
+    """Check that a text can name a position.
+
+    Raises:
+        ValueError: it is neither `now`, `earliest`, a position, nor a time.
+    """
+    if text not in ("now", "earliest") and _position_from(text) is None:
+        try:
+            parse_time(text)
+        except ValueError:
+            fault = 'it needs to be "now", "earliest", the sequence of an event, or a time'
+            raise ValueError(fault) from None
+
+
+async def find_position(
+    connection: Connection,
+    text: str,
+    log: LogName = "changes",
+    *,
+    subject: str = "/subscriptions",
+    name: str = "config.from",
+) -> Position:
+    """The position after which a reader goes on that begins at `now`, `earliest`, a position or
+    a time. A position is that of the last event that it has read, a time that of the first that
+    it is to read.
+
+    Raises:
+        InvalidAttribute: the log does not reach there; it names `subject` and `name`.
+        ValueError: `text` is none of these.
+    """
+    bounds = await connection.fetchrow(_queries.bounds, log)
+    now = Position.end_of(bounds["txid"])
+    dropped = Position(bounds["dropped_txid"], bounds["dropped_seq"])
+    if text in ("now", "earliest"):
+        return now if text == "now" else dropped
+    position = _position_from(text)
+    if position is not None:
+        is_within = dropped <= position <= now
+    else:
+        moment = parse_time(text)
+        is_within = _has_all_since(moment, bounds)
+        position = await _find_time(connection, moment, log) or now
+    if not is_within:
+        raise InvalidAttribute(subject, name=name, error_detail=_description(bounds))
+    return position
+
+
+def _position_from(text: str) -> Position | None:
+    try:
+        return Position.parse(text)
+    except ValueError:
+        return None
+
+
+def _has_all_since(moment: datetime, bounds: Mapping[str, Any]) -> bool:
+    """Whether a log has everything that happened from a time to now."""
+    first = bounds["first_at"]
+    is_whole = bounds["dropped_txid"] == 0
+    return moment <= bounds["now"] and (is_whole or (first is not None and first <= moment))
+
+
+async def _find_time(connection: Connection, moment: datetime, log: LogName) -> Position | None:
+    """The position before the first entry of a time or later."""
+    since = _queries.change_since if log == "changes" else _queries.subscription_event_since
+    row = await connection.fetchrow(since, moment)
+    return None if row is None else Position(row["txid"], row["seq"] - 1)
+
+
+def _description(bounds: Mapping[str, Any]) -> str:
+    """A sentence on what a log has."""
+    now = Position.end_of(bounds["txid"])
+    dropped = Position(bounds["dropped_txid"], bounds["dropped_seq"])
+    first = bounds["first_at"]
+    since = "" if first is None else f", the first from {format_time(first)}"
+    return f"the log has the entries after {dropped} up to {now}{since}"
