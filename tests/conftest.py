@@ -37,7 +37,7 @@ hypothesis.settings.register_profile("dev", max_examples=500, **_UNTIMED)
 def pytest_configure(config: pytest.Config) -> None:
     # Before any module is imported: what a developer has set must not decide a test.
     for name in [name for name in os.environ if name.startswith("CONCORD_")]:
-        if name != DATABASE_VARIABLE:
+        if not name.startswith("CONCORD_TEST_"):
             del os.environ[name]
     # No test makes a key in the developer's own data directory.
     os.environ[KEY_VARIABLE] = base64.b64encode(secrets.token_bytes(32)).decode()
@@ -83,7 +83,7 @@ def postgres_url() -> Iterator[str]:
 @contextlib.contextmanager
 def _container() -> Iterator[str | None]:
     """The URL of a server in a container; `None` where no engine answers or has the image."""
-    if not _has_engine():
+    if not has_engine():
         yield None
         return
     # Imported here, as it looks for an engine at once.
@@ -104,7 +104,7 @@ def _container() -> Iterator[str | None]:
         server.stop()
 
 
-def _has_engine() -> bool:
+def has_engine() -> bool:
     """Whether a Docker engine answers. (The client leaks its socket where none does.)"""
     host = urlsplit(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock"))
     if host.scheme != "unix":

@@ -29,7 +29,7 @@ from catalog.sinks.kafkarecords import KafkaRecord
 
 # The most bytes of a batch of several records. Kafka's own default for the largest is a megabyte.
 BATCH_BYTES = 512 * 1024
-# aiokafka gives up a little earlier than deliveries do, so that its own error is seen.
+# A producer gives up a little earlier than deliveries do, so that its own error is seen.
 _SHARE_OF_TIME = 0.8
 # Errors that aiokafka raises where it could not connect, too.
 _VAGUE = (
@@ -83,13 +83,13 @@ class KafkaProducer:
 
     def __init__(self, cluster: KafkaCluster, settings: Settings) -> None:
         self.is_broken = False
-        self._seconds = settings.delivery_timeout_seconds
+        self._seconds = settings.delivery_timeout_seconds * _SHARE_OF_TIME
         self._guard = ConnectionGuard(settings)
         self._producer = AIOKafkaProducer(
             bootstrap_servers=[_authority(*each) for each in cluster.servers],
             client_id=cluster.clientid,
             max_batch_size=2 * BATCH_BYTES,
-            request_timeout_ms=max(1, int(self._seconds * _SHARE_OF_TIME * 1000)),
+            request_timeout_ms=max(1, int(self._seconds * 1000)),
             **_reliability(cluster.acks),
             **_security(cluster),
         )
