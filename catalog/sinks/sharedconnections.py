@@ -1,0 +1,157 @@
+"""Connections that the sinks of a process share where server and credential are the same."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+_IDLE_SECONDS = 30.0
+
+
+class Closable(Protocol):
+    """A connection to a server."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can still be sent."""
+        ...
+
+    async def close(self) -> None:
+        """Close it, if it is still open."""
+        ...
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Connection = TypeVar("_Connection", bound=Closable)
+
+
+@dataclass(slots=True, eq=False)
+class _Shared(Generic[_Connection]):
+    opening: asyncio.Task[_Connection]
+    users: int = 0
+    expiry: asyncio.TimerHandle | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        if not self.opening.done():
+            return True
+        is_opened = not self.opening.cancelled() and self.opening.exception() is None
+        return is_opened and self.opening.result().is_open
+
+
+class SharedConnections(Generic[_Key, _Connection]):
+    """Connections by their keys, opened when they are needed and closed when they are idle.
+
+    Those in use are bounded by the number of deliveries that send at a time. A connection that
+    has ended is replaced when it is needed next. All who wait for one that cannot be opened get
+    the one failure.
+
+    Args:
+        connect: opens a connection.
+        connect_seconds: the longest time that this may take.
+        most_idle: how many that nobody uses are kept.
+        idle_seconds: how long they are kept.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[_Key], Awaitable[_Connection]],
+        *,
+        connect_seconds: float,
+        most_idle: int,
+        idle_seconds: float = _IDLE_SECONDS,
+    ) -> None:
+        self._connect = connect
+        self._connect_seconds = connect_seconds
+        self._most_idle = most_idle
+        self._idle_seconds = idle_seconds
+        self._shared: dict[_Key, _Shared[_Connection]] = {}
+        # In the order in which they became idle.
+        self._idle: dict[_Key, _Shared[_Connection]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def hold(self, key: _Key) -> AsyncIterator[_Connection]:
+        """Use the connection of a key, which may be opened for it.
+
+        Raises:
+            OSError: it cannot be opened, or not in time (`TimeoutError`).
+        """
+        shared = self._enter(key)
+        try:
+            yield await asyncio.shield(shared.opening)
+        finally:
+            self._leave(key, shared)
+
+    async def close(self) -> None:
+        """Close all connections; nobody uses one."""
+        for key in [*self._shared]:
+            self._drop(key, self._shared[key])
+        await asyncio.gather(*self._closing)
+
+    def _enter(self, key: _Key) -> _Shared[_Connection]:
+        shared = self._shared.get(key)
+        if shared is not None and not shared.is_usable:
+            self._forget(key, shared)
+            shared = None
+        if shared is None:
+            shared = _Shared(asyncio.create_task(self._open(key)))
+            self._shared[key] = shared
+        self._wake(key, shared)
+        shared.users += 1
+        return shared
+
+    async def _open(self, key: _Key) -> _Connection:
+        async with asyncio.timeout(self._connect_seconds):
+            return await self._connect(key)
+
+    def _leave(self, key: _Key, shared: _Shared[_Connection]) -> None:
+        shared.users -= 1
+        if shared.users:
+            return
+        if self._shared.get(key) is not shared or not shared.is_usable or not shared.opening.done():
+            self._drop(key, shared)
+            return
+        self._idle[key] = shared
+        shared.expiry = asyncio.get_running_loop().call_later(
+            self._idle_seconds, self._drop, key, shared
+        )
+        if len(self._idle) > self._most_idle:
+            oldest = next(iter(self._idle))
+            self._drop(oldest, self._idle[oldest])
+
+    def _wake(self, key: _Key, shared: _Shared[_Connection]) -> None:
+        if shared.expiry is not None:
+            shared.expiry.cancel()
+            shared.expiry = None
+        if self._idle.get(key) is shared:
+            del self._idle[key]
+
+    def _forget(self, key: _Key, shared: _Shared[_Connection]) -> None:
+        """Let the next user open another one; the last user of this one closes it."""
+        self._wake(key, shared)
+        if self._shared.get(key) is shared:
+            del self._shared[key]
+        if not shared.users:
+            self._close_later(shared)
+
+    def _drop(self, key: _Key, shared: _Shared[_Connection]) -> None:
+        self._wake(key, shared)
+        if self._shared.get(key) is shared:
+            del self._shared[key]
+        self._close_later(shared)
+
+    def _close_later(self, shared: _Shared[_Connection]) -> None:
+        closing = asyncio.create_task(_close(shared.opening))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+
+async def _close(opening: asyncio.Task[_Connection]) -> None:
+    opening.cancel()
+    await asyncio.wait([opening])
+    if not opening.cancelled() and opening.exception() is None:
+        await opening.result().close()
