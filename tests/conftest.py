@@ -37,6 +37,7 @@ hypothesis.settings.register_profile("dev", max_examples=500, **_UNTIMED)
 def pytest_configure(config: pytest.Config) -> None:
     # Before any module is imported: what a developer has set must not decide a test.
     for name in [name for name in os.environ if name.startswith("CONCORD_")]:
+        # These name the servers of tests.
         if not name.startswith("CONCORD_TEST_"):
             del os.environ[name]
     # No test makes a key in the developer's own data directory.

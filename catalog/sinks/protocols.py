@@ -11,12 +11,13 @@ from importlib.util import find_spec
 from catalog.config import Settings
 from catalog.sinks.httpsettings import HTTP
 from catalog.sinks.kafkasettings import KAFKA
+from catalog.sinks.mqttsettings import MQTT3, MQTT5
 from catalog.sinks.protocol import DeliveryProtocol
 from catalog.sinks.sink import Sink, SinkConnections
 from catalog.store.subscriptions import Subscription
 
 PROTOCOLS: Mapping[str, DeliveryProtocol] = {
-    name: protocol for protocol in (HTTP, KAFKA) for name in protocol.schemes
+    name: protocol for protocol in (HTTP, KAFKA, MQTT5, MQTT3) for name in protocol.schemes
 }
 """Every protocol by each of its identifiers."""
 

@@ -1,0 +1,90 @@
+"""The settings of MQTT sinks, as clients give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from catalog.model.errors import XRegistryError
+from catalog.subscriptions.wire import parse_subscription
+
+TOPIC = {"topicname": "a"}
+SUBSCRIPTION = {
+    "protocol": "MQTT5",
+    "sink": "mqtt://127.0.0.1:1883",
+    "protocolsettings": TOPIC,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        ({"protocolsettings": {}}, "protocolsettings.topicname"),
+        *(
+            ({"protocolsettings": {"topicname": topic}}, "protocolsettings.topicname")
+            for topic in ("", "a/+", "#", "a#", "$SYS/a", "a\x01", "a\n", "\ufffe", "x" * 1025, 5)
+        ),
+        *(
+            ({"protocolsettings": {**TOPIC, name: value}}, f"protocolsettings.{name}")
+            for name, value in {
+                "qos": 3,
+                "retain": "yes",
+                "expiry": 0,
+                "contentmode": "batched",
+                "cacertificate": "a certificate",
+                "partitionkeyextractor": "subject",
+            }.items()
+        ),
+        ({"protocolsettings": {**TOPIC, "qos": True}}, "protocolsettings.qos"),
+        *(
+            (
+                {"protocolsettings": {**TOPIC, "userproperties": map}},
+                "protocolsettings.userproperties",
+            )
+            for map in ({"id": "a"}, {"a": "\n"}, {"": "a"}, {"a": "x" * 1025})
+        ),
+        (
+            {"sinkcredential": {"credentialtype": "ACCESSTOKEN", "accesstoken": "a"}},
+            "sinkcredential.credentialtype",
+        ),
+        (
+            {"sinkcredential": {"credentialtype": "PLAIN", "identifier": "a\x01", "secret": "b"}},
+            "sinkcredential.PLAIN.identifier",
+        ),
+        *(
+            (
+                {"protocol": "MQTT3", "protocolsettings": {**TOPIC, name: value}},
+                f"protocolsettings.{name}",
+            )
+            for name, value in {
+                "contentmode": "binary",
+                "expiry": 1,
+                "userproperties": {"a": "b"},
+            }.items()
+        ),
+    ],
+)
+def test_what_does_not_fit_the_protocol_is_refused(changed: Mapping[str, Any], name: str) -> None:
+    with pytest.raises(XRegistryError) as raised:
+        parse_subscription({**SUBSCRIPTION, **changed}, "/subscriptions")
+    assert name in raised.value.arguments.values()
+
+
+@pytest.mark.parametrize("topic", ["a", "a/b c/", "/", "Zürich/\N{BELL}", "a$b", "x" * 1024])
+def test_any_name_without_wildcards_is_a_topic(topic: str) -> None:
+    settings = {"topicname": topic}
+    parsed = parse_subscription({**SUBSCRIPTION, "protocolsettings": settings}, "/subscriptions")
+    assert parsed.protocolsettings["topicname"] == topic
+
+
+def test_the_settings_have_the_defaults_of_the_specification() -> None:
+    parsed = parse_subscription({**SUBSCRIPTION, "protocol": "MQTT3"}, "/subscriptions")
+    assert parsed.protocolsettings == {
+        "topicname": "a",
+        "qos": 1,
+        "retain": False,
+        "cacertificate": None,
+        "contentmode": "structured",
+    }
