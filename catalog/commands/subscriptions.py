@@ -23,6 +23,14 @@ from catalog.commands.console import (
     print_json,
     table,
 )
+from catalog.commands.sinkoptions import (
+    CredentialFile,
+    Protocol,
+    ProtocolSettings,
+    User,
+    credential_of,
+    settings_of,
+)
 from catalog.model.printable import printable_json
 
 if TYPE_CHECKING:
@@ -55,7 +63,7 @@ EventFilters = Annotated[
 ]
 Structured = Annotated[
     bool,
-    typer.Option("--structured", help="Send an event as one JSON object, without ce- headers."),
+    typer.Option("--structured", help="Send an event as one JSON object, its attributes included."),
 ]
 
 Interval = Annotated[
@@ -75,20 +83,29 @@ def add(
     filters: EventFilters = None,
     structured: Structured = False,
     interval: Interval = None,
+    protocol: Protocol = "HTTP",
+    settings: ProtocolSettings = None,
+    user: User = None,
+    credential: CredentialFile = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Send an event of each change from now on to an HTTP sink.
+    """Send an event of each change from now on to a sink.
 
     Example: concord subscription add --sink https://example.com/events --structured
+
+    To a topic of Kafka: concord subscription add --protocol KAFKA --sink kafka://HOST:9092/TOPIC
     """
-    definition: dict[str, Any] = {"sink": sink, "protocol": "HTTP"}
+    definition: dict[str, Any] = {"sink": sink, "protocol": protocol}
     if types:
         definition["types"] = types
     if filters:
         definition["filters"] = [_filter(text) for text in filters]
-    if structured:
-        definition["protocolsettings"] = {"contentmode": "structured"}
+    chosen = {"contentmode": "structured"} if structured else {}
+    if chosen := chosen | settings_of(settings or []):
+        definition["protocolsettings"] = chosen
+    if sinkcredential := credential_of(user, credential):
+        definition["sinkcredential"] = sinkcredential
     if interval is not None:
         definition["config"] = {"interval": interval}
     subscription = on_node(url, lambda client: client.subscribe(definition))

@@ -44,6 +44,11 @@ class KafkaSettings(ProtocolSettings):
             raise ValueError(_TOPIC_RULE)
         return name
 
+    @field_validator("acks", mode="before")
+    @classmethod
+    def _is_a_text(cls, acks: Any) -> Any:
+        return str(acks) if acks in (0, 1) else acks
+
     @field_validator("partitionkeyextractor")
     @classmethod
     def _is_an_attribute(cls, name: str) -> str:

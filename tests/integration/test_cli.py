@@ -500,6 +500,77 @@ def test_a_subscription_carries_types_filters_content_mode_and_interval(concord,
     assert subscription["protocolsettings"] == {"contentmode": "structured"}
 
 
+ADD_KAFKA = ("subscription", "add", "--protocol", "KAFKA", "--sink", "kafka://k:9092")
+
+
+def test_a_subscription_carries_the_settings_of_its_protocol(concord, node) -> None:
+    settings = ("topicname=events", "acks=1", 'clientid="7"', "cacertificate=a=b")
+    result = concord(*ADD_KAFKA, *(part for each in settings for part in ("--setting", each)))
+    assert result.exit_code == 0
+    [subscription] = node.subscriptions
+    assert subscription["protocol"] == "KAFKA"
+    assert subscription["protocolsettings"] == {
+        "topicname": "events",
+        "acks": 1,
+        "clientid": "7",
+        "cacertificate": "a=b",
+    }
+    assert "sinkcredential" not in subscription
+
+
+@pytest.mark.parametrize("setting", ["topicname", "=events", ""])
+def test_a_setting_without_a_name_or_value_is_refused_here(concord, node, setting: str) -> None:
+    result = concord(*ADD_KAFKA, "--setting", setting)
+    assert result.exit_code == 2
+    assert "--setting topicname=events" in result.stderr
+    assert node.subscriptions == []
+
+
+def test_a_password_comes_from_the_environment(concord, node, monkeypatch) -> None:
+    monkeypatch.setenv("CONCORD_SINK_SECRET", "s3cret")
+    result = concord(*ADD_KAFKA, "--user", "bob")
+    assert result.exit_code == 0
+    [subscription] = node.subscriptions
+    credential = {"credentialtype": "PLAIN", "identifier": "bob", "secret": "s3cret"}
+    assert subscription["sinkcredential"] == credential
+    assert "s3cret" not in result.output
+
+
+def test_a_user_without_a_password_is_told_how_to_give_one(concord, node) -> None:
+    result = concord(*ADD_KAFKA, "--user", "bob")
+    assert result.exit_code == 2
+    assert "CONCORD_SINK_SECRET" in result.stderr
+    assert node.subscriptions == []
+
+
+def test_a_credential_comes_from_a_file(concord, node, tmp_path) -> None:
+    credential = {"credentialtype": "ACCESSTOKEN", "accesstoken": "t0ken"}
+    file = tmp_path / "credential.json"
+    file.write_bytes(orjson.dumps(credential))
+    assert concord(*ADD_KAFKA, "--credential", str(file)).exit_code == 0
+    assert node.subscriptions[0]["sinkcredential"] == credential
+
+
+@pytest.mark.parametrize("content", ["s3cret", '"s3cret"', "[]", ""])
+def test_a_file_that_has_no_credential_is_refused_without_its_content(
+    concord, node, tmp_path, content: str
+) -> None:
+    file = tmp_path / "credential.json"
+    file.write_text(content)
+    result = concord(*ADD_KAFKA, "--credential", str(file))
+    assert result.exit_code == 2
+    assert "is not a credential" in result.stderr
+    assert "s3cret" not in result.output
+    assert node.subscriptions == []
+
+
+def test_a_credential_file_that_is_missing_or_one_too_many_is_told(concord, node) -> None:
+    assert "cannot be read" in concord(*ADD_KAFKA, "--credential", "/nowhere").stderr
+    both = concord(*ADD_KAFKA, "--credential", "/nowhere", "--user", "bob")
+    assert "exclude each other" in both.stderr
+    assert node.subscriptions == []
+
+
 def test_a_filter_that_is_not_json_is_refused_here(concord, node) -> None:
     result = concord("subscription", "add", "--sink", "http://s", "--filter", "prefix")
     assert result.exit_code == 2

@@ -39,6 +39,10 @@ def test_bootstrap_servers_are_separated_by_commas() -> None:
     ]
 
 
+def test_acknowledgements_may_be_a_number() -> None:
+    assert KafkaSettings.model_validate({"acks": 1}).acks == "1"
+
+
 def test_the_settings_name_the_topic_else_the_path_does() -> None:
     assert topic_of("kafka://a,b/one", KafkaSettings()) == "one"
     assert topic_of("kafka://a/one", KafkaSettings(topicname="two")) == "two"
@@ -62,7 +66,8 @@ def test_every_setting_has_a_default_but_the_topic() -> None:
         ({"partitionkeyextractor": "Subject"}, "context attribute"),
         ({"clientid": "a b"}, "1 to 128"),
         ({"acks": "2"}, "'0', '1' or 'all'"),
-        ({"acks": 1}, "'0', '1' or 'all'"),
+        ({"acks": -1}, "'0', '1' or 'all'"),
+        ({"acks": True}, "'0', '1' or 'all'"),
         ({"contentmode": "batch"}, "'binary' or 'structured'"),
         ({"saslmechanism": "GSSAPI"}, "'PLAIN', 'SCRAM-SHA-256' or 'SCRAM-SHA-512'"),
         ({"cacertificate": "not PEM"}, "certificates in PEM"),

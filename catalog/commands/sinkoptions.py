@@ -1,0 +1,106 @@
+"""The options of commands that say how a sink is spoken to: its protocol, settings, credential."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from catalog.commands.console import fail
+
+SECRET_VARIABLE = "CONCORD_SINK_SECRET"
+_LARGEST_CREDENTIAL = 64 * 1024
+_CREDENTIAL = '{"credentialtype": "PLAIN", "identifier": "bob", "secret": "…"}'
+
+Protocol = Annotated[
+    str,
+    typer.Option(
+        help="The delivery protocol, such as HTTP or KAFKA; a node names those that it speaks "
+        "where it refuses another.",
+        metavar="NAME",
+    ),
+]
+ProtocolSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--setting",
+        help="A setting of the protocol, such as topicname=events. Repeatable. A value that is "
+        "JSON counts as JSON, so a text of digits needs quotes: 'topicname=\"2026\"'.",
+        metavar="NAME=VALUE",
+    ),
+]
+User = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        help=f"The user that the node proves to be, with the password that {SECRET_VARIABLE} "
+        "has: a command line can be read by others on the machine.",
+        metavar="NAME",
+    ),
+]
+CredentialFile = Annotated[
+    str | None,
+    typer.Option(
+        "--credential",
+        help=f"A file with the sinkcredential in JSON, such as {_CREDENTIAL}; - is standard input.",
+        metavar="FILE",
+    ),
+]
+
+
+def settings_of(texts: list[str]) -> dict[str, Any]:
+    """The settings that are given as `NAME=VALUE`."""
+    return dict(map(_setting, texts))
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        # What stands there may be meant to be secret.
+        fail("A setting needs a name and a value.", "Write it like --setting topicname=events.")
+    try:
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return name, value
+
+
+def credential_of(user: str | None, file: str | None) -> dict[str, Any] | None:
+    """The credential that a user's password or a file makes; `None` without either."""
+    if user is not None and file is not None:
+        fail("--user and --credential exclude each other.")
+    if user is not None:
+        return _password_of(user)
+    return None if file is None else _read_credential(file)
+
+
+def _password_of(user: str) -> dict[str, Any]:
+    secret = os.environ.get(SECRET_VARIABLE)
+    if not secret:
+        fail(
+            f"The variable {SECRET_VARIABLE} has no password for {user}.",
+            f"Set it for this command: read -rs {SECRET_VARIABLE}; export {SECRET_VARIABLE}",
+        )
+    return {"credentialtype": "PLAIN", "identifier": user, "secret": secret}
+
+
+def _read_credential(file: str) -> dict[str, Any]:
+    try:
+        if file == "-":
+            text = sys.stdin.buffer.read(_LARGEST_CREDENTIAL)
+        else:
+            with Path(file).open("rb") as opened:
+                text = opened.read(_LARGEST_CREDENTIAL)
+    except OSError as error:
+        fail(f"{file} cannot be read: {error.strerror}.")
+    try:
+        credential = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        credential = None
+    if not isinstance(credential, dict):
+        # Its content is not repeated, since it may be the secret itself.
+        fail(f"{file} is not a credential in JSON.", f"Write it like {_CREDENTIAL}.")
+    return credential
