@@ -93,6 +93,8 @@ class Limits(BaseSettings):
     """Most connections to sinks, and as many to other catalogs; fewer for lack of open files"""
     max_sink_host_connections: PositiveInt = 32
     """Most of the connections to sinks that go to one host and port"""
+    max_idle_sink_connections: PositiveInt = 1024
+    """Most connections to sinks kept open for further events; fewer for lack of open files"""
 
     # Kept for others
     log_days: PositiveFloat = Field(30.0, le=36500)

@@ -28,9 +28,9 @@ def raise_descriptor_limit() -> None:
 def most_client_connections(settings: Settings) -> int:
     """The most clients that may be connected at a time: as many as the settings say, or fewer where
     the process has few descriptors."""
-    # One share is for connections to sinks and one for those to other catalogs, each with half
-    # as many that are idle.
-    rest = _descriptors() - 3 * most_outbound_connections(settings)
+    outbound = most_outbound_connections(settings)
+    # To sinks, and to other catalogs, with half as many of these that are idle.
+    rest = _descriptors() - 2 * outbound - outbound // 2 - most_idle_sink_connections(settings)
     rest -= settings.database_connections + _OTHERS
     return max(_LEAST_OF_CLIENTS, min(settings.max_connections, rest))
 
@@ -38,6 +38,11 @@ def most_client_connections(settings: Settings) -> int:
 def most_outbound_connections(settings: Settings) -> int:
     """The most connections that a session to other servers may use at a time."""
     return max(1, min(settings.max_outbound_connections, _descriptors() // 8))
+
+
+def most_idle_sink_connections(settings: Settings) -> int:
+    """The most connections to sinks that are kept while no request is under way."""
+    return max(1, min(settings.max_idle_sink_connections, _descriptors() // 16))
 
 
 def _descriptors() -> int:

@@ -46,7 +46,7 @@ def open_session(settings: Settings, *, total_seconds: float = 300.0) -> aiohttp
     trace.on_request_redirect.append(_refuse_redirect)
     connector = _Connector(
         limit=most_outbound_connections(settings),
-        socket_factory=functools.partial(_open_socket, settings),
+        socket_factory=functools.partial(open_allowed_socket, settings),
     )
     return aiohttp.ClientSession(
         connector=connector,
@@ -72,7 +72,12 @@ class _Connector(aiohttp.TCPConnector):
         super()._release(key, protocol, should_close=should_close)
 
 
-def _open_socket(settings: Settings, address: Any) -> socket.socket:
+def open_allowed_socket(settings: Settings, address: Any) -> socket.socket:
+    """A socket for one of the answers of getaddrinfo, not connected yet.
+
+    Raises:
+        AddressRefused: the node must not connect to that address.
+    """
     family, kind, protocol, _, sockaddr = address
     if refusal := why_address_refused(sockaddr[0], settings):
         raise AddressRefused(errno.EACCES, f"{sockaddr[0]}: {refusal}")

@@ -1,31 +1,29 @@
-"""Delivers events to HTTP sinks, one in a request (http-webhook.md 2)."""
+"""Delivers events to HTTP sinks (http-webhook.md 2)."""
 
 from __future__ import annotations
 
 import base64
-import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
-import aiohttp
-from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
-from cloudevents.core.formats.json import JSONFormat
-from cloudevents.core.v1.event import CloudEvent
-
-from catalog.client.connection import read_limited
 from catalog.config import Settings
-from catalog.http.outbound import UNREACHABLE, open_session
 from catalog.model.backoff import parse_retry_after
 from catalog.model.masking import described
 from catalog.model.sinkcredential import PlainCredential, SinkCredential
+from catalog.sinks.httpanswer import HttpAnswer
+from catalog.sinks.httpclient import HttpClient
+from catalog.sinks.httpfailure import PostFailure
+from catalog.sinks.httpmessage import EncodedMessage, encode_binary, encode_structured
 from catalog.sinks.httpsettings import HttpSettings
+from catalog.sinks.httptarget import HttpTarget, target_of
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.subscriptions import Subscription
 
-_FORMAT = JSONFormat()
-_READ_LIMIT = 64 * 1024
 _GONE = 410
+# What is wrong with the event, which comes back however often it is sent. Other errors of the
+# client's side (401, 403, 404, 405) are about the subscription, and pass when that is put right.
+_FINAL = frozenset({400, 413, 414, 415, 422, 431})
 
 
 def open_connections(settings: Settings, now: Callable[[], datetime]) -> HttpConnections:
@@ -34,17 +32,18 @@ def open_connections(settings: Settings, now: Callable[[], datetime]) -> HttpCon
 
 
 class HttpConnections:
-    """The session that all HTTP sinks share."""
+    """The client that all HTTP sinks share."""
 
     def __init__(self, settings: Settings, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._session = open_session(settings, total_seconds=settings.delivery_timeout_seconds)
+        self._seconds = settings.delivery_timeout_seconds
+        self._client = HttpClient(settings)
 
     def open(self, subscription: Subscription) -> HttpSink:
-        return HttpSink(self._session, self._now, subscription)
+        return HttpSink(self._client, self._now, self._seconds, subscription)
 
     async def close(self) -> None:
-        await self._session.close()
+        await self._client.close()
 
 
 class HttpSink:
@@ -54,48 +53,52 @@ class HttpSink:
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
+        client: HttpClient,
         now: Callable[[], datetime],
+        seconds: float,
         subscription: Subscription,
     ) -> None:
+        self._client = client
         self._now = now
-        definition, credential = subscription.definition, subscription.credential
+        self._seconds = seconds
+        definition = subscription.definition
         settings = HttpSettings.model_validate(definition.settings)
-        self._session = session
-        self._url = definition.sink
-        self._method = settings.method
-        self._headers = dict(settings.headers)
-        if credential is not None:
-            self._headers["Authorization"] = authorization(credential)
-        self._encode = structured if settings.contentmode == "structured" else binary
+        is_structured = settings.contentmode == "structured"
+        self._encode = encode_structured if is_structured else encode_binary
+        # Opening does not fail: sending says what is wrong.
+        self._destination: tuple[HttpTarget, bytes] | ValueError
+        try:
+            self._destination = _destination(definition.sink, settings, subscription.credential)
+        except ValueError as error:
+            self._destination = error
 
     async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
-        message = events[0].encoded(self._encode)
-        try:
-            async with self._session.request(
-                self._method,
-                self._url,
-                data=message.body,
-                headers=self._headers | message.headers,
-                allow_redirects=False,
-            ) as response:
-                await read_limited(response, _READ_LIMIT)
-                return [_answer(response.status, response.headers, self._now())]
-        except (aiohttp.ClientError, OSError) as error:
-            return [SinkRefused(reason=_describe(error), cause=described(error))]
+        answers: list[SinkAnswer] = []
+        for message, count in self._messages(events):
+            answer = await self._post(message)
+            if not isinstance(answer, Delivered):
+                return [*answers, answer]
+            answers += [answer] * count
+        return answers
 
     async def close(self) -> None:
         """Leave the connections to the other sinks."""
 
+    def _messages(self, events: Sequence[OutgoingEvent]) -> Iterator[tuple[EncodedMessage, int]]:
+        """Messages, each with the number of its events."""
+        for event in events:
+            yield event.encoded(self._encode), 1
 
-def binary(event: CloudEvent) -> HTTPMessage:
-    """An event as headers and body (http-protocol-binding.md 3.1)."""
-    return to_binary(event, _FORMAT)
-
-
-def structured(event: CloudEvent) -> HTTPMessage:
-    """An event as one JSON object (http-protocol-binding.md 3.2)."""
-    return to_structured(event, _FORMAT)
+    async def _post(self, message: EncodedMessage) -> SinkAnswer:
+        if isinstance(self._destination, ValueError):
+            return SinkRefused(reason=str(self._destination))
+        target, head = self._destination
+        request = b"".join((head, message.head, b"\r\n", message.body))
+        try:
+            answer = await self._client.send(target, request, self._seconds)
+        except PostFailure as failure:
+            return SinkRefused(reason=failure.reason, cause=described(failure))
+        return _classified(answer, self._now)
 
 
 def authorization(credential: SinkCredential) -> str:
@@ -107,21 +110,27 @@ def authorization(credential: SinkCredential) -> str:
     return f"{scheme} {credential.token}"
 
 
-def _answer(status: int, headers: Mapping[str, str], now: datetime) -> SinkAnswer:
+def _destination(
+    sink: str, settings: HttpSettings, credential: SinkCredential | None
+) -> tuple[HttpTarget, bytes]:
+    """Where all requests go, and the begin of their heads."""
+    target = target_of(sink)
+    headers = dict(settings.headers)
+    if not any(name.lower() == "user-agent" for name in headers):
+        headers["User-Agent"] = "concord"
+    if credential is not None:
+        headers["Authorization"] = authorization(credential)
+    return target, target.head(settings.method, headers)
+
+
+def _classified(answer: HttpAnswer, now: Callable[[], datetime]) -> SinkAnswer:
+    status = answer.status
     if 200 <= status < 300:
         return Delivered(detail=str(status))
     reason = f"the sink answered {status}"
     if status == _GONE:
         return SinkGone(reason=reason)
-    retry_after = parse_retry_after(headers.get("Retry-After"), now)
-    return SinkRefused(reason=reason, retry_after=retry_after)
-
-
-def _describe(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "the sink did not answer in time"
-    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        return "the sink and this node agree on no TLS connection"
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL):
-        return f"the sink {UNREACHABLE}"
-    return "the sink did not answer as a whole"
+    if 300 <= status < 400:
+        reason += "; redirects are not followed, so the subscription has to name the new URL"
+    retry_after = parse_retry_after(answer.header("Retry-After"), now())
+    return SinkRefused(reason=reason, retry_after=retry_after, is_final=status in _FINAL)

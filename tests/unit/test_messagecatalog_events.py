@@ -14,7 +14,7 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.dialects.messagecatalog.events import EVENTS, events_of
 from catalog.events.eventdialects import wants_dialect
 from catalog.model.change import Change
-from catalog.sinks.httpsink import binary, structured
+from catalog.sinks.httpmessage import binary, structured
 from catalog.store.changes import LoggedChange, Position
 from catalog.store.subscriptions import SubscriptionDefinition
 

@@ -14,7 +14,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.events.nativeevents import events_of
 from catalog.model.change import REMOVED, Change
-from catalog.sinks.httpsink import binary, structured
+from catalog.sinks.httpmessage import binary, structured
 from catalog.sinks.outgoing import texts_of
 from catalog.store.changes import LoggedChange, Position
 

@@ -1,0 +1,121 @@
+"""The answer of an HTTP sink, read up to a bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import httptools
+
+from catalog.sinks.httpfailure import NotHttp
+
+_MOST_HEAD_BYTES = 16 * 1024
+_MOST_BODY_BYTES = 64 * 1024
+_SWITCHING_PROTOCOLS = 101
+_FIRST_FINAL = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """The status and the headers of an answer. Its body is not kept."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+
+    def header(self, name: str) -> str | None:
+        """The first header of this name."""
+        wanted = name.lower().encode()
+        found = (value for each, value in self.headers if each.lower() == wanted)
+        value = next(found, None)
+        return None if value is None else value.decode("latin-1")
+
+
+class AnswerReader:
+    """Reads the answers of one connection, one after the other, with llhttp.
+
+    The bounds count bytes as they come, so chunks, trailers and informational answers, however
+    many, have their part in them. A body is only read so that the connection can be used again:
+    where it is longer than its bound, the answer counts as read.
+    """
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self.begin()
+
+    def begin(self) -> None:
+        """Expect the next answer."""
+        self.has_bytes = False
+        self.is_done = False
+        # Whether another request can be sent after this answer.
+        self.is_reusable = False
+        self._left = _MOST_HEAD_BYTES
+        self._status = 0
+        self._headers: list[tuple[bytes, bytes]] = []
+
+    @property
+    def answer(self) -> HttpAnswer:
+        """What was read, once it `is_done`."""
+        return HttpAnswer(status=self._status, headers=tuple(self._headers))
+
+    def feed(self, data: bytes) -> None:
+        """Read what has come.
+
+        Raises:
+            NotHttp: it is not an answer, or its head is too long.
+        """
+        self.has_bytes = True
+        while data and not self.is_done:
+            piece, data = data[: self._left], data[self._left :]
+            self._left -= len(piece)
+            self._parse(piece)
+            if not self._left and not self.is_done:
+                self._end_at_bound()
+        if data:
+            self.is_reusable = False
+
+    def feed_end(self) -> bool:
+        """Whether the end of the connection makes the answer whole (RFC 9112 6.3)."""
+        names = {name.lower() for name, _ in self._headers}
+        if self._status and not names & {b"content-length", b"transfer-encoding"}:
+            self.is_done, self.is_reusable = True, False
+        return self.is_done
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # A trailer is no header.
+        if not self._status:
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        if self.is_done:
+            return
+        status = self._parser.get_status_code()
+        if status == _SWITCHING_PROTOCOLS:
+            raise NotHttp("the sink switches protocols unasked")
+        if status < _FIRST_FINAL:
+            self._headers.clear()
+            return
+        self._status = status
+        self.is_reusable = self._parser.should_keep_alive()
+        self._left += _MOST_BODY_BYTES
+
+    def on_message_begin(self) -> None:
+        # There was one request, so there is one answer.
+        if self.is_done:
+            self.is_reusable = False
+
+    def on_message_complete(self) -> None:
+        if self._status:
+            self.is_done = True
+
+    def _parse(self, piece: bytes) -> None:
+        try:
+            self._parser.feed_data(piece)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            # What follows a whole answer is ignored, with the connection.
+            self.is_reusable = False
+            if not self.is_done:
+                raise NotHttp(str(error)) from error
+
+    def _end_at_bound(self) -> None:
+        if not self._status:
+            raise NotHttp(f"the head of the answer is longer than {_MOST_HEAD_BYTES} bytes")
+        self.is_done, self.is_reusable = True, False

@@ -1,0 +1,47 @@
+"""Why a request to a sink has no answer.
+
+PostFailure
+  NoConnection      the sink cannot be reached, or must not be connected to
+  NoTls             there is no TLS that both sides accept
+  NoAnswerInTime    the answer was not whole in time
+  ConnectionEnded   the sink ended the connection before its answer was whole
+  NotHttp           the sink sent something else than an answer of HTTP/1.1
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from catalog.http.outbound import UNREACHABLE
+
+
+class PostFailure(Exception):
+    """A request has no answer; `reason` tells a subscriber why, its text is for the log only."""
+
+    reason: ClassVar[str]
+
+
+class NoConnection(PostFailure):
+    reason = f"the sink {UNREACHABLE}"
+
+
+class NoTls(PostFailure):
+    reason = "the sink and this node agree on no TLS connection"
+
+
+class NoAnswerInTime(PostFailure):
+    reason = "the sink did not answer in time"
+
+
+class ConnectionEnded(PostFailure):
+    """The end of a connection; `is_unanswered` if no byte of an answer had come."""
+
+    reason = "the sink did not answer as a whole"
+
+    def __init__(self, text: str, *, is_unanswered: bool) -> None:
+        super().__init__(text)
+        self.is_unanswered = is_unanswered
+
+
+class NotHttp(PostFailure):
+    reason = "the answer of the sink is not HTTP"
