@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
@@ -9,16 +12,23 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.sinks.httptarget import header_lines
+from catalog.sinks.outgoing import OutgoingEvent
 
 _FORMAT = JSONFormat()
+_BATCH_TYPE = "application/cloudevents-batch+json"
+_BRACKETS, _COMMA = 2, 1
+# What is smaller fits into one packet either way.
+_LEAST_COMPRESSED = 1024
+# Takes a millisecond or more, in which the event loop serves others.
+_LEAST_IN_THREAD = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedMessage:
-    """A part of a request that is the same for all sinks.
+    """The part of a request that does not depend on its sink.
 
     Args:
-        head: the lines of its headers, those of the body included.
+        head: the lines of its headers.
         body: the body.
     """
 
@@ -46,6 +56,41 @@ def encode_structured(event: CloudEvent) -> EncodedMessage:
     return _encoded(structured(event))
 
 
+def batched(events: Sequence[OutgoingEvent]) -> EncodedMessage:
+    """Events as one JSON array (http-protocol-binding.md 3.3)."""
+    body = b"[" + b",".join([each.structured for each in events]) + b"]"
+    return _encoded(HTTPMessage(headers={"content-type": _BATCH_TYPE}, body=body))
+
+
+def batches(events: Sequence[OutgoingEvent], most_bytes: int) -> Iterator[Sequence[OutgoingEvent]]:
+    """The events in their order, in as few arrays of so many bytes as there can be.
+
+    An event that is larger is in one of its own.
+    """
+    first, size = 0, _BRACKETS
+    for number, event in enumerate(events):
+        length = len(event.structured) + (_COMMA if number > first else 0)
+        if size + length > most_bytes and number > first:
+            yield events[first:number]
+            first, size, length = number, _BRACKETS, len(event.structured)
+        size += length
+    if first < len(events):
+        yield events[first:]
+
+
+async def compressed(message: EncodedMessage) -> EncodedMessage:
+    """The message with its body in gzip, if it is large."""
+    body = message.body
+    if len(body) < _LEAST_COMPRESSED:
+        return message
+    if len(body) < _LEAST_IN_THREAD:
+        packed = gzip.compress(body, mtime=0)
+    else:
+        packed = await asyncio.to_thread(gzip.compress, body, mtime=0)
+    headers = {"content-type": _BATCH_TYPE, "content-encoding": "gzip"}
+    return _encoded(HTTPMessage(headers=headers, body=packed))
+
+
 def _encoded(message: HTTPMessage) -> EncodedMessage:
-    lengths = {"Content-Length": str(len(message.body))}
+    lengths = {"content-length": str(len(message.body))}
     return EncodedMessage(head=header_lines(message.headers | lengths), body=message.body)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from catalog.model.sinkcredential import PlainCredential, SinkCredential
 from catalog.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
@@ -21,11 +21,16 @@ _RESERVED_HEADERS = re.compile(
 
 
 class HttpSettings(ProtocolSettings):
-    """The settings of an HTTP sink. `contentmode` is an addition."""
+    """The settings of an HTTP sink. `contentmode` and `compression` are additions.
+
+    Batches are compressed only where the subscriber asks for it, since no answer tells beforehand
+    whether a sink takes them so.
+    """
 
     headers: dict[str, str] = Field(default_factory=dict, max_length=32)
     method: Literal["POST", "PUT", "PATCH"] = "POST"
-    contentmode: Literal["binary", "structured"] = "binary"
+    contentmode: Literal["binary", "structured", "batched"] = "binary"
+    compression: Literal["none", "gzip"] = "none"
 
     @field_validator("headers")
     @classmethod
@@ -33,6 +38,13 @@ class HttpSettings(ProtocolSettings):
         for name, value in headers.items():
             _check_header(name, value)
         return headers
+
+    @field_validator("compression")
+    @classmethod
+    def _is_of_batches(cls, compression: str, info: ValidationInfo) -> str:
+        if compression != "none" and info.data.get("contentmode", "batched") != "batched":
+            raise ValueError('only the content mode "batched" is compressed')
+        return compression
 
 
 def _check_header(name: str, value: str) -> None:

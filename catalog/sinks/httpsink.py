@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from typing import assert_never
 
 from catalog.config import Settings
 from catalog.model.backoff import parse_retry_after
@@ -13,12 +14,19 @@ from catalog.model.sinkcredential import PlainCredential, SinkCredential
 from catalog.sinks.httpanswer import HttpAnswer
 from catalog.sinks.httpclient import HttpClient
 from catalog.sinks.httpfailure import PostFailure
-from catalog.sinks.httpmessage import EncodedMessage, encode_binary, encode_structured
+from catalog.sinks.httpmessage import (
+    EncodedMessage,
+    batched,
+    batches,
+    compressed,
+    encode_binary,
+    encode_structured,
+)
 from catalog.sinks.httpsettings import HttpSettings
 from catalog.sinks.httptarget import HttpTarget, target_of
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
-from catalog.store.subscriptions import Subscription
+from catalog.store.subscriptions import BatchLimits, Subscription
 
 _GONE = 410
 # What is wrong with the event, which comes back however often it is sent. Other errors of the
@@ -49,8 +57,6 @@ class HttpConnections:
 class HttpSink:
     """The HTTP sink of one subscription. Redirects are not followed."""
 
-    most_events = 1
-
     def __init__(
         self,
         client: HttpClient,
@@ -63,8 +69,11 @@ class HttpSink:
         self._seconds = seconds
         definition = subscription.definition
         settings = HttpSettings.model_validate(definition.settings)
-        is_structured = settings.contentmode == "structured"
-        self._encode = encode_structured if is_structured else encode_binary
+        self._mode = settings.contentmode
+        self._compresses = settings.compression == "gzip"
+        limits = definition.config.batch or BatchLimits()
+        self._most_bytes = limits.bytes
+        self.most_events = limits.count if self._mode == "batched" else 1
         # Opening does not fail: sending says what is wrong.
         self._destination: tuple[HttpTarget, bytes] | ValueError
         try:
@@ -86,13 +95,23 @@ class HttpSink:
 
     def _messages(self, events: Sequence[OutgoingEvent]) -> Iterator[tuple[EncodedMessage, int]]:
         """Messages, each with the number of its events."""
-        for event in events:
-            yield event.encoded(self._encode), 1
+        match self._mode:
+            case "binary":
+                yield from ((each.encoded(encode_binary), 1) for each in events)
+            case "structured":
+                yield from ((each.encoded(encode_structured), 1) for each in events)
+            case "batched":
+                found = batches(events, self._most_bytes)
+                yield from ((batched(each), len(each)) for each in found)
+            case _:
+                assert_never(self._mode)
 
     async def _post(self, message: EncodedMessage) -> SinkAnswer:
         if isinstance(self._destination, ValueError):
             return SinkRefused(reason=str(self._destination))
         target, head = self._destination
+        if self._compresses:
+            message = await compressed(message)
         request = b"".join((head, message.head, b"\r\n", message.body))
         try:
             answer = await self._client.send(target, request, self._seconds)

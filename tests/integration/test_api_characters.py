@@ -40,7 +40,12 @@ SUBSCRIPTION = {
     "config": {"interval": 1},
     "filters": [{"exact": {"subject": "x"}}, {"not": {"prefix": {"type": "x"}}}],
     "protocol": "HTTP",
-    "protocolsettings": {"method": "POST", "headers": {"X-A": "v"}, "contentmode": "binary"},
+    "protocolsettings": {
+        "method": "POST",
+        "headers": {"X-A": "v"},
+        "contentmode": "batched",
+        "compression": "gzip",
+    },
     "sinkcredential": {"credentialtype": "PLAIN", "identifier": "i", "secret": "s"},
 }
 LINK = {

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import gzip
 import itertools
 import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_http
 from cloudevents.core.formats.json import JSONFormat
@@ -32,7 +34,12 @@ from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.protocols import Sinks
 from catalog.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.changes import Position
-from catalog.store.subscriptions import Subscription, SubscriptionDefinition
+from catalog.store.subscriptions import (
+    BatchLimits,
+    Subscription,
+    SubscriptionConfig,
+    SubscriptionDefinition,
+)
 
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 PATIENT, IMPATIENT = 10.0, 0.3
@@ -411,6 +418,50 @@ async def test_an_answer_says_that_an_event_was_taken(status: int) -> None:
     async with serving(answering(status_line(status))) as server, opened(server.url) as sink:
         assert await send(sink, event(), event()) == Delivered(detail=str(status))
     assert server.connections == 1
+
+
+def batch_sink(sinks: Sinks, url: str, limits: BatchLimits, **settings: Any) -> Sink:
+    subscription = subscription_to(url, contentmode="batched", **settings)
+    definition = replace(subscription.definition, config=SubscriptionConfig(batch=limits))
+    return sinks.open(replace(subscription, definition=definition))
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+async def test_a_batch_is_one_array_of_as_many_bytes_as_asked(compression: str) -> None:
+    events = [event(str(number), data="x" * 500) for number in range(10)]
+    size = len(events[0].structured)
+    limits = BatchLimits(count=10, bytes=2 + 4 * size + 3)
+    async with serving(answering(NO_CONTENT)) as server, Sinks(private()) as sinks:
+        sink = batch_sink(sinks, server.url, limits, compression=compression)
+        assert sink.most_events == 10
+        async with asyncio.timeout(20):
+            assert await sink.send(events) == [Delivered(detail="204")] * 10
+    bodies = []
+    for head, body in server.requests:
+        headers = headers_of(head)
+        assert headers["content-type"] == "application/cloudevents-batch+json"
+        assert ("content-encoding" in headers) == (compression == "gzip")
+        bodies.append(gzip.decompress(body) if compression == "gzip" else body)
+    ids = [[each["id"] for each in orjson.loads(body)] for body in bodies]
+    assert ids == [["0", "1", "2", "3"], ["4", "5", "6", "7"], ["8", "9"]]
+
+
+@pytest.mark.parametrize(("status", "is_final"), [(503, False), (400, True)])
+async def test_of_a_refused_batch_those_before_it_are_delivered(
+    status: int, is_final: bool
+) -> None:
+    events = [event(str(number)) for number in range(6)]
+    limits = BatchLimits(count=10, bytes=2 + 2 * len(events[0].structured) + 1)
+    async with (
+        serving(answering(NO_CONTENT, status_line(status))) as server,
+        Sinks(private()) as sinks,
+    ):
+        sink = batch_sink(sinks, server.url, limits)
+        async with asyncio.timeout(20):
+            answers = await sink.send(events)
+    assert answers[:2] == [Delivered(detail="204")] * 2
+    assert answers[2:] == [SinkRefused(reason=f"the sink answered {status}", is_final=is_final)]
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,12 @@ async def test_a_created_subscription_is_shown_with_its_defaults(client: Client)
     assert shown == {
         "id": shown["id"],
         **MINIMAL,
-        "protocolsettings": {"method": "POST", "headers": {}, "contentmode": "binary"},
+        "protocolsettings": {
+            "method": "POST",
+            "headers": {},
+            "contentmode": "binary",
+            "compression": "none",
+        },
         "status": {
             "state": "active",
             "createdat": shown["status"]["createdat"],
@@ -107,7 +112,8 @@ async def test_everything_that_was_asked_for_is_shown_again(client: Client) -> N
         "protocolsettings": {
             "method": "PUT",
             "headers": {"X-Team": "blue"},
-            "contentmode": "structured",
+            "contentmode": "batched",
+            "compression": "gzip",
         },
     }
     shown = await created(client, **asked)
@@ -394,7 +400,9 @@ async def test_a_wrong_credential_is_refused_without_repeating_it(
         ({"config": {"order": "stop"}}, "config.order"),
         ({"unknown": 1}, "unknown"),
         ({"protocolsettings": {"method": "GET"}}, "method"),
-        ({"protocolsettings": {"contentmode": "batched"}}, "contentmode"),
+        ({"protocolsettings": {"contentmode": "streamed"}}, "contentmode"),
+        ({"protocolsettings": {"compression": "br"}}, "compression"),
+        ({"protocolsettings": {"compression": "gzip"}}, "compression"),
         ({"protocolsettings": {"headers": {"Host": "x"}}}, "Host"),
         ({"protocolsettings": {"headers": {"content-length": "1"}}}, "content-length"),
         ({"protocolsettings": {"headers": {"Transfer-Encoding": "x"}}}, "Transfer-Encoding"),
