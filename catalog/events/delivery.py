@@ -1,66 +1,61 @@
-"""Delivers to one subscription, in the order of the log."""
+"""Delivers to one subscription, in the order of its log."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import assert_never
 
 import structlog
 
-from catalog.events.deliveryslots import DeliverySlots, host_of
+from catalog.events.batches import DueEvent, next_batch
+from catalog.events.deliveryrecord import DeliveryRecord
+from catalog.events.deliveryslots import DeliverySlots
 from catalog.events.eventdialects import Tails
 from catalog.events.filters import Predicate, compile_filters
 from catalog.events.logtail import LogEntry
 from catalog.events.progress import ProgressWriter
+from catalog.events.sinkcalls import SinkCalls
+from catalog.events.subscriptionevents import subscription_subject
 from catalog.events.supervisor import LoopTiming
+from catalog.events.undelivered import UndeliveredEvents
+from catalog.events.visibility import may_know
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
-from catalog.model.sinkcredential import TokenCredential
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.protocols import Sinks
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
-from catalog.store.changes import ChangesDropped, Position
-from catalog.store.deliveryprogress import Progress
-from catalog.store.subscriptions import State, Subscription
+from catalog.store.changes import ChangesDropped
+from catalog.store.database import Database
+from catalog.store.subscriptions import Subscription
 
 _log = structlog.get_logger(__name__)
 
 _BATCH = 100
+_LONGEST_SLEEP_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResources:
-    """The objects that all deliveries of a process share; `recovered` is `Database.recovered`."""
+    """The objects that all deliveries of a process share, and their limits.
 
+    Args:
+        timeout_seconds: the longest time that a sink may take to answer.
+        most_dead_letters: the most that one subscription keeps.
+    """
+
+    database: Database
     tails: Tails
     progress: ProgressWriter
     sinks: Sinks
     slots: DeliverySlots
     backoff: Backoff
     timing: LoopTiming
-    recovered: Callable[[], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Due:
-    """An event that is to be delivered.
-
-    Args:
-        before: the position of the change before its own.
-        position: that of its change.
-        number: its number among the events of its change.
-        is_last: whether it is the last one of its change that is to be delivered.
-    """
-
-    before: Position
-    position: Position
-    number: int
-    is_last: bool
-    event: OutgoingEvent
+    timeout_seconds: float
+    most_dead_letters: int
 
 
 class Delivery:
@@ -74,222 +69,400 @@ class Delivery:
     def __init__(self, subscription: Subscription, resources: DeliveryResources) -> None:
         self.id = subscription.id
         self.revision = subscription.revision
-        self.cursor = subscription.cursor
         self.tail = resources.tails.of(subscription.definition)
+        self.record = DeliveryRecord(subscription)
         self._subscription = subscription
+        self._config = subscription.definition.config
         self._resources = resources
-        self._sink = resources.sinks.open(subscription)
-        self._host = host_of(subscription.definition.sink)
-        self._failures = subscription.failures
-        self._is_proven = subscription.deliveredat is not None and not subscription.failures
+        self._timing = resources.timing
+        self._undelivered = UndeliveredEvents(
+            resources.database, subscription, most=resources.most_dead_letters
+        )
+        self._calls = SinkCalls(
+            subscription,
+            resources.sinks.open(subscription),
+            slots=resources.slots,
+            progress=resources.progress,
+            timing=resources.timing,
+            timeout_seconds=resources.timeout_seconds,
+        )
+        # How many events are sent one by one, since a batch of them was refused for good.
+        self._singly = 0
         self._pause = 0.0
         self._has_ended = False
-        # The number of events of the change after the cursor that need no more delivery.
-        self._settled = 0
-        # The number of events acknowledged since the last record of it.
-        self._acknowledged = 0
 
     @cached_property
     def _matches(self) -> Predicate:
         definition = self._subscription.definition
         return compile_filters(definition.filters, types=definition.types, source=definition.source)
 
-    def resume(self, cursor: Position) -> None:
-        """Go on from `cursor` if that is further than what was saved."""
-        self.cursor = max(self.cursor, cursor)
-
     async def run(self) -> None:
-        """Deliver until the sink is gone."""
+        """Deliver until nothing more is to be delivered."""
         try:
+            await self._wait_for_start()
             while not self._has_ended:
                 await self._run_once()
         finally:
-            await self._sink.close()
+            await self._calls.close()
+
+    async def _wait_for_start(self) -> None:
+        """Wait for `startsAt` if events from before are to be delivered then."""
+        config = self._config
+        if config.startsat is None or not (config.start or config.initialevents):
+            return
+        while (seconds := (config.startsat - self._timing.now()).total_seconds()) > 0:
+            await self._timing.sleep(min(seconds, _LONGEST_SLEEP_SECONDS))
 
     async def _run_once(self) -> None:
         try:
             seen = await self.advance_once()
         # The node's own fault is not counted against the sink.
         except ServerBusy:
-            await self._resources.recovered()
+            await self._resources.database.recovered()
         # An unexpected error of one subscription must not stop the others.
         except Exception as error:
             _log.exception("delivery failed unexpectedly", subscription=self.id)
-            await self._refused(SinkRefused(reason=f"internal error: {type(error).__name__}"))
+            self._wait_after(f"internal error: {type(error).__name__}")
+            await self._save()
         else:
             if not seen:
-                await self.tail.growth(self.cursor, self._concerns)
+                await self.tail.growth(self.record.cursor, self._concerns)
         if self._pause:
-            await self._resources.timing.sleep(self._pause)
+            await self._timing.sleep(self._pause)
 
     async def advance_once(self) -> int:
         """Deliver the next changes up to the first failure; return how many were seen."""
         self._pause = 0.0
-        interval = self._subscription.definition.config.interval
-        advance = self._advance() if interval is None else self._advance_to_latest(interval)
+        if await self._is_over():
+            return 1
+        interval = self._config.interval
         try:
-            seen = await advance
+            seen = await self._redeliver() if self._undelivered.may_have_due else 0
+            if not seen:
+                latest = interval is not None
+                seen = await (self._advance_to_latest(interval) if latest else self._advance())
         except ChangesDropped as dropped:
-            await self._lose(dropped.begin)
+            _log.warning("changes were dropped before their delivery", subscription=self.id)
+            self.record.lost(dropped.begin, self._timing.now())
+            await self._save()
             seen = 1
         # A long run of events that do not match must not block the event loop.
         await asyncio.sleep(0)
         return seen
 
+    async def _is_over(self) -> bool:
+        """Whether the subscription wants nothing more. The row of one that expires says so by
+        itself (`expire`)."""
+        config = self._config
+        if config.maxevents is not None and self.record.delivered >= config.maxevents:
+            self.record.end(f"{config.maxevents} events were delivered, as many as it wanted")
+            await self._save()
+            self._has_ended = True
+        elif config.expiresat is not None and config.expiresat <= self._timing.now():
+            self._has_ended = True
+        return self._has_ended
+
+    # From the log to the sink
+
     async def _advance(self) -> int:
-        entries = await self.tail.after(self.cursor, 1 if self._failures else _BATCH)
+        entries = await self._collect()
         due = self._due(entries)
-        most = 1 if self._failures else self._sink.most_events
-        for first in range(0, len(due), most):
-            events = due[first : first + most]
-            delivered = await self._send([each.event for each in events])
-            if delivered:
-                await self._settle(events[delivered - 1])
-            if delivered < len(events):
-                return len(entries)
-        if entries and self.cursor < entries[-1].position:
-            await self._pass(entries[-1].position)
+        while due and not self._is_stopped:
+            due = due[await self._settle_next(due) :]
+            if await self._is_over():
+                break
+        if entries and not due:
+            self.record.pass_entry(entries[-1])
+            await self._save()
         return len(entries)
 
-    def _due(self, entries: Sequence[LogEntry]) -> list[_Due]:
-        """The events of changes after the cursor that are still to be delivered."""
-        due: list[_Due] = []
-        before, settled = self.cursor, self._settled
+    async def _advance_to_latest(self, interval: float | None) -> int:
+        """Deliver only the latest of the events that match, then pause."""
+        latest, last, seen = None, None, 0
+        position = self.record.cursor
+        while entries := await self.tail.after(position, _BATCH):
+            for due in self._due(entries):
+                latest = due
+            last, seen = entries[-1], seen + len(entries)
+            position = last.position
+        if latest is not None:
+            if not await self._settle_next([latest]):
+                return seen
+            self._pause = self._pause or interval or 0.0
+        if last is not None and not self._has_ended:
+            self.record.pass_entry(last)
+            await self._save()
+        return seen
+
+    @property
+    def _is_stopped(self) -> bool:
+        return self._has_ended or self._pause > 0
+
+    async def _collect(self) -> Sequence[LogEntry]:
+        """Read the next entries, as many as a batch takes, and no longer than a batch waits."""
+        most, batch = self._most, self._config.batch
+        limit = 1 if self.record.failures else max(_BATCH, most)
+        entries = await self._read(limit)
+        while batch is not None and batch.wait and most > 1 and len(entries) < limit:
+            due = self._due(entries)
+            if not due or self.record.initial is not None:
+                break
+            if len(next_batch(due, most, batch.bytes)) < len(due) or len(due) >= most:
+                break
+            age = (self._timing.now() - due[0].entry.at).total_seconds()
+            left = min(batch.wait - age, batch.wait)
+            if left <= 0 or not await self._grows_within(left, entries[-1]):
+                break
+            entries = await self._read(limit)
+        return entries
+
+    async def _read(self, limit: int) -> Sequence[LogEntry]:
+        record = self.record
+        if record.initial is not None:
+            entries = await self.tail.initial(self.id, record.cursor, record.initial, limit)
+            if entries:
+                return entries
+            record.finish_initial()
+            await self._save()
+        return await self.tail.after(record.cursor, limit)
+
+    async def _grows_within(self, seconds: float, last: LogEntry) -> bool:
+        """Whether an event that is to be delivered comes after an entry in so many seconds."""
+
+        def concerns(entries: Sequence[LogEntry]) -> bool:
+            return any(self._wanted(entry) for entry in entries)
+
+        waiting = [
+            asyncio.ensure_future(self.tail.growth(last.position, concerns)),
+            asyncio.ensure_future(self._timing.sleep(seconds)),
+        ]
+        try:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            return waiting[0] in done
+        finally:
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    def _due(self, entries: Sequence[LogEntry]) -> list[DueEvent]:
+        """The events of entries after the cursor that are still to be delivered."""
+        due: list[DueEvent] = []
+        before, settled = None, self.record.settled
         for entry in entries:
-            found = [
-                (number, event)
-                for number, event in enumerate(entry.events)
-                if number >= settled and self._matches(event.texts)
-            ]
+            found = [(number, event) for number, event in self._wanted(entry) if number >= settled]
             due += (
-                _Due(
+                DueEvent(
+                    entry=entry,
                     before=before,
-                    position=entry.position,
                     number=number,
                     is_last=number == found[-1][0],
                     event=event,
                 )
                 for number, event in found
             )
-            before, settled = entry.position, 0
+            before, settled = entry, 0
         return due
 
-    async def _settle(self, due: _Due) -> None:
-        """Move the cursor to an event that needs no more delivery."""
-        await self._pass(due.position if due.is_last else due.before)
-        self._settled = 0 if due.is_last else due.number + 1
+    def _wanted(self, entry: LogEntry) -> list[tuple[int, OutgoingEvent]]:
+        """The events of an entry that are to be delivered, with their numbers."""
+        if self._is_before_start(entry):
+            return []
+        return [(number, event) for number, event in enumerate(entry.events) if self._wants(event)]
 
-    async def _advance_to_latest(self, interval: float) -> int:
-        """Deliver only the latest of the events that match, then pause."""
-        latest, position, seen = None, self.cursor, 0
-        while entries := await self.tail.after(position, _BATCH):
-            matching = (
-                event
-                for entry in reversed(entries)
-                for event in reversed(entry.events)
-                if self._matches(event.texts)
-            )
-            latest = next(matching, latest)
-            position, seen = entries[-1].position, seen + len(entries)
-        if latest is not None:
-            if not await self._send([latest]):
-                return seen
-            self._pause = interval
-        if seen:
-            await self._pass(position)
-        return seen
+    def _is_before_start(self, entry: LogEntry) -> bool:
+        config = self._config
+        if config.startsat is None or config.start or config.initialevents:
+            return False
+        return entry.at < config.startsat
 
-    async def _lose(self, begin: Position) -> None:
-        """Go on where the log begins now: changes before it were not delivered."""
-        _log.warning("changes were dropped before their delivery", subscription=self.id)
-        self.cursor, self._settled = begin, 0
-        await self._record(lostat=self._resources.timing.now())
+    def _wants(self, event: OutgoingEvent) -> bool:
+        if not self._matches(event.texts):
+            return False
+        # A subscription to what becomes of subscriptions is not told of itself.
+        is_about_itself = event.texts.get("subject") == subscription_subject(self.id)
+        return not is_about_itself and may_know(self._subscription, event)
 
     def _concerns(self, entries: Sequence[LogEntry]) -> bool:
         """Whether any of these changes is to be delivered; move the cursor past those before it."""
         for entry in entries:
-            if entry.position <= self.cursor:
+            if entry.position <= self.record.cursor:
                 continue
-            if any(self._matches(event.texts) for event in entry.events):
+            if self._wanted(entry):
                 return True
-            self.cursor = entry.position
-        self._resources.progress.skip(self._progress())
+            self.record.pass_entry(entry)
+        progress, _ = self.record.take()
+        self._resources.progress.skip(progress)
         return False
 
-    async def _pass(self, position: Position) -> None:
-        """Move the cursor to `position`, up to which nothing is left to deliver."""
-        self.cursor, self._settled = position, 0
-        if self._acknowledged:
-            await self._record()
-        else:
-            self._resources.progress.skip(self._progress())
-
-    async def _send(self, events: Sequence[OutgoingEvent]) -> int:
-        """Send events, and return how many of the first were acknowledged."""
-        answers: Sequence[SinkAnswer]
-        if self._has_expired_token:
-            answers = [SinkRefused(reason="the access token of the sink credential has expired")]
-        else:
-            async with self._resources.slots.hold(self._host, is_proven=self._is_proven):
-                answers = await self._sink.send(events)
-        answer = answers[-1]
-        delivered = sum(isinstance(each, Delivered) for each in answers)
-        self._is_proven = isinstance(answer, Delivered)
-        self._acknowledged += delivered
-        if delivered:
-            self._failures = 0
-        match answer:
-            case Delivered():
-                pass
-            case SinkRefused():
-                await self._refused(answer)
-            case SinkGone():
-                self._has_ended = True
-                _log.info("subscription ended", subscription=self.id, reason=answer.reason)
-                await self._record(state="ended", error=answer.reason)
-            case _:
-                assert_never(answer)
-        return delivered
+    # One step: a batch is sent, or kept behind dead letters
 
     @property
-    def _has_expired_token(self) -> bool:
-        credential = self._subscription.credential
-        expiresat = credential.expiresat if isinstance(credential, TokenCredential) else None
-        return expiresat is not None and expiresat <= self._resources.timing.now()
+    def _most(self) -> int:
+        """The most events that are sent at a time now."""
+        if self.record.failures or self._singly:
+            return 1
+        config, most = self._config, self._calls.most_events
+        if config.batch is not None:
+            most = min(most, config.batch.count)
+        if config.maxevents is not None:
+            most = min(most, config.maxevents - self.record.delivered)
+        return max(most, 1)
 
-    async def _refused(self, answer: SinkRefused) -> None:
-        self._failures += 1
-        self._pause = self._resources.backoff.delay(
-            self._failures, self._resources.timing.random, at_least=answer.retry_after
-        )
-        if self._failures == 1:
+    async def _settle_next(self, due: Sequence[DueEvent]) -> int:
+        """Send the first of the events that are due, or keep them if they have to wait.
+
+        Returns:
+            how many of the first need no more delivery.
+        """
+        is_blocked = self._undelivered.is_blocked(due[0].subject)
+        count = 1
+        while count < len(due) and self._undelivered.is_blocked(due[count].subject) == is_blocked:
+            count += 1
+        if is_blocked:
+            settled = await self._keep_waiting(due[:count])
+        else:
+            most_bytes = None if self._config.batch is None else self._config.batch.bytes
+            settled = await self._deliver(next_batch(due[:count], self._most, most_bytes))
+        await self._save()
+        return settled
+
+    async def _keep_waiting(self, due: Sequence[DueEvent]) -> int:
+        events = [each.event for each in due]
+        kept = await self._undelivered.keep_waiting(events, at=self._timing.now())
+        if kept:
+            self.record.gave_up(kept)
+            self._move_to(due[kept - 1])
+        if kept < len(due):
+            self._wait_for_room()
+        return kept
+
+    async def _deliver(self, due: Sequence[DueEvent]) -> int:
+        accepted, answer = await self._calls.send([each.event for each in due])
+        if accepted:
+            self.record.accepted(accepted, self._timing.now())
+            self._singly = max(0, self._singly - accepted)
+            self._move_to(due[accepted - 1])
+        match answer:
+            case Delivered():
+                return accepted
+            case SinkGone():
+                self._end(answer)
+                return accepted
+            case SinkRefused():
+                return accepted + await self._refused(due[accepted:], answer)
+            case _:
+                assert_never(answer)
+
+    async def _refused(self, due: Sequence[DueEvent], answer: SinkRefused) -> int:
+        """Decide what becomes of the first event after a refusal; whether that is settled."""
+        now, tried = self._timing.now(), self.record.tried + 1
+        if answer.is_final:
+            self.record.attempt_failed(answer.reason, now)
+            if len(due) > 1:
+                self._singly = len(due)
+                return 0
+            return await self._give_up(due[0], tried, answer.reason)
+        self._note_refusal(answer, now)
+        if not self._is_exhausted(now):
+            return 0
+        return await self._give_up(due[0], tried, answer.reason)
+
+    def _is_exhausted(self, now: datetime) -> bool:
+        """Whether the event that is next was tried as often, or as long, as is wanted."""
+        retry, since = self._config.retry, self.record.triedsince
+        if retry is None or since is None:
+            return False
+        if retry.attempts is not None and self.record.tried >= retry.attempts:
+            return True
+        return retry.seconds is not None and now - since >= timedelta(seconds=retry.seconds)
+
+    async def _give_up(self, due: DueEvent, attempts: int, reason: str) -> int:
+        """Keep an event as a dead letter; whether there was room for it."""
+        now = self._timing.now()
+        kept = await self._undelivered.keep(due.event, at=now, attempts=attempts, reason=reason)
+        if not kept:
+            self._wait_for_room()
+            return 0
+        self.record.gave_up(1)
+        self._singly = max(0, self._singly - 1)
+        self._move_to(due)
+        return 1
+
+    def _move_to(self, due: DueEvent) -> None:
+        """Move the cursor to an event that needs no more delivery."""
+        if due.is_last:
+            self.record.pass_entry(due.entry)
+            return
+        if due.before is not None:
+            self.record.pass_entry(due.before)
+        self.record.settled = due.number + 1
+
+    # Dead letters that are to be delivered again
+
+    async def _redeliver(self) -> int:
+        """Send some of them; return how many were seen."""
+        most = self._config.maxevents
+        left = None if most is None else most - self.record.delivered
+        return await self._undelivered.redeliver_once(self._resend, self._timing.now, left)
+
+    async def _resend(self, event: OutgoingEvent) -> SinkAnswer:
+        accepted, answer = await self._calls.send([event])
+        now = self._timing.now()
+        match answer:
+            case Delivered():
+                self.record.accepted(accepted, now)
+            case SinkGone():
+                self._end(answer)
+            case SinkRefused(is_final=True):
+                self.record.attempt_failed(answer.reason, now)
+            case SinkRefused():
+                self._note_refusal(answer, now, is_next=False)
+            case _:
+                assert_never(answer)
+        await self._save()
+        return answer
+
+    # What an answer means for the subscription
+
+    def _note_refusal(self, answer: SinkRefused, now: datetime, *, is_next: bool = True) -> None:
+        if not self.record.failures:
             _log.warning(
-                "subscriber blocked",
-                subscription=self.id,
-                reason=answer.reason,
-                cause=answer.cause,
+                "subscriber blocked", subscription=self.id, reason=answer.reason, cause=answer.cause
             )
-        await self._record(error=answer.reason)
+        self.record.refused(answer.reason, now, is_next=is_next)
+        self._back_off(answer.retry_after)
 
-    async def _record(
-        self, *, state: State = "active", error: str | None = None, lostat: datetime | None = None
-    ) -> None:
-        progress = self._progress(state=state, error=error, lostat=lostat)
-        self._acknowledged = 0
-        await self._resources.progress.record(progress)
-
-    def _progress(
-        self, *, state: State = "active", error: str | None = None, lostat: datetime | None = None
-    ) -> Progress:
-        return Progress(
-            id=self.id,
-            revision=self.revision,
-            course=self._subscription.course,
-            cursor=self.cursor,
-            delivered=self._acknowledged,
-            deliveredat=self._resources.timing.now() if self._acknowledged else None,
-            state=state,
-            failures=self._failures,
-            error=error,
-            lostat=lostat,
+    def _back_off(self, at_least: float = 0.0) -> None:
+        """Pause after a failure, and no longer than the event that is next is tried."""
+        now, retry = self._timing.now(), self._config.retry
+        pause = self._resources.backoff.delay(
+            self.record.failures, self._timing.random, at_least=at_least
         )
+        if retry is not None and retry.seconds is not None and self.record.triedsince is not None:
+            left = retry.seconds - (now - self.record.triedsince).total_seconds()
+            pause = min(pause, left) if left > 0 else pause
+        self._pause = pause
+        self.record.nextattemptat = now + timedelta(seconds=pause)
+
+    def _wait_for_room(self) -> None:
+        most = self._resources.most_dead_letters
+        self._wait_after(f"it has {most} dead letters, the most that are kept: deal with some")
+
+    def _wait_after(self, reason: str) -> None:
+        """Pause for a reason that is not a sink's answer."""
+        self.record.waits(reason, self._timing.now())
+        self._back_off()
+
+    def _end(self, answer: SinkGone) -> None:
+        _log.info("subscription ended", subscription=self.id, reason=answer.reason)
+        self._has_ended = True
+        self.record.attempt_failed(answer.reason, self._timing.now())
+        self.record.error = answer.reason
+        self.record.end(answer.reason)
+
+    async def _save(self) -> None:
+        progress, is_due = self.record.take()
+        if is_due:
+            await self._resources.progress.record(progress)
+        else:
+            self._resources.progress.skip(progress)

@@ -15,13 +15,21 @@ from catalog.events.logtail import Tail
 from catalog.events.progress import ProgressWriter
 from catalog.events.supervisor import LoopTiming, Supervisor, backoff_from, run_as_leader
 from catalog.http.descriptors import most_outbound_connections
+from catalog.model.errors import ServerBusy
 from catalog.sinks.protocols import Sinks
 from catalog.store.changes import read_head
 from catalog.store.database import Connection, Database
 from catalog.store.leadership import listening, run_heartbeat
-from catalog.store.subscriptions import SUBSCRIPTION_CHANNEL, load, pull_back, read_revisions
+from catalog.store.subscriptions import (
+    SUBSCRIPTION_CHANNEL,
+    expire,
+    load,
+    pull_back,
+    read_revisions,
+)
 
 _WINDOW = 10_000
+_EXPIRY_SECONDS = 1.0
 
 
 async def run_deliveries(context: Context, *, timing: LoopTiming | None = None) -> None:
@@ -43,9 +51,12 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
         names=settings.event_names,
         dialects=context.event_dialects,
     )
-    progress = ProgressWriter(database, sleep=timing.sleep)
+    progress = ProgressWriter(
+        database, most_attempts=settings.delivery_attempts, sleep=timing.sleep
+    )
     async with Sinks(settings, now=timing.now) as sinks, asyncio.TaskGroup() as group:
         resources = DeliveryResources(
+            database=database,
             tails=tails,
             progress=progress,
             sinks=sinks,
@@ -54,15 +65,31 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
             ),
             backoff=backoff_from(settings),
             timing=timing,
-            recovered=database.recovered,
+            timeout_seconds=settings.delivery_timeout_seconds,
+            most_dead_letters=settings.dead_letters,
         )
         dispatcher = Dispatcher(database, group, resources)
         for tail in tails:
             group.create_task(tail.run())
         group.create_task(progress.run())
         group.create_task(run_heartbeat(connection))
+        group.create_task(_run_expiry(database, dispatcher, timing))
         async with listening(connection, SUBSCRIPTION_CHANNEL, dispatcher.announce):
             await dispatcher.run()
+
+
+async def _run_expiry(database: Database, dispatcher: Dispatcher, timing: LoopTiming) -> None:
+    """Expire subscriptions when their time has come, for ever."""
+    while True:
+        try:
+            async with database.pool.acquire(timeout=30) as connection:
+                expired = await expire(connection, timing.now())
+        except (ServerBusy, TimeoutError):
+            await database.recovered()
+        else:
+            for id in expired:
+                dispatcher.announce(id)
+            await timing.sleep(_EXPIRY_SECONDS)
 
 
 class Dispatcher(Supervisor[Delivery]):
@@ -94,4 +121,4 @@ class Dispatcher(Supervisor[Delivery]):
 
     def ended(self, child: Delivery, successor: Delivery | None) -> None:
         if successor is not None:
-            successor.resume(child.cursor)
+            successor.record.continue_from(child.record)

@@ -1,4 +1,4 @@
-"""Assigns each subscription to the tail of the change log in the dialect that it asks for."""
+"""Assigns each subscription to the tail of the log, in the dialect, that it asks for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from catalog.context import EventDialect
+from catalog.events.changeentries import ChangeLogReader
 from catalog.events.logtail import Tail
 from catalog.events.nativeevents import EventNames, native_dialect
+from catalog.events.subscriptionevents import SubscriptionLogReader
 from catalog.store.changes import Position
 from catalog.store.database import Database
-from catalog.store.subscriptions import SubscriptionDefinition
+from catalog.store.subscriptions import SUBSCRIPTION_SOURCE, SubscriptionDefinition, log_of
 
 
 class Tails:
@@ -35,8 +37,10 @@ class Tails:
         self._dialects = dialects
 
         def tail(dialect: EventDialect, source: str) -> Tail:
-            return Tail(database, dialect=dialect, source=source, start=start, size=size)
+            return Tail(database, log=ChangeLogReader(dialect, source), start=start, size=size)
 
+        about = SubscriptionLogReader(base + SUBSCRIPTION_SOURCE)
+        self._subscriptions = Tail(database, log=about, start=start, size=size)
         self._native = tail(native_dialect(names), base)
         self._others = {
             (dialect.root, source): tail(dialect, source)
@@ -45,10 +49,12 @@ class Tails:
         }
 
     def __iter__(self) -> Iterator[Tail]:
-        return iter((self._native, *self._others.values()))
+        return iter((self._native, self._subscriptions, *self._others.values()))
 
     def of(self, definition: SubscriptionDefinition) -> Tail:
-        """The tail of a subscription, by the `source` that it names."""
+        """The tail of a subscription, by the log that it reads and the `source` that it names."""
+        if log_of(definition) == "subscriptions":
+            return self._subscriptions
         for dialect in self._dialects:
             if wants_dialect(definition, dialect, self._base):
                 is_root = definition.source == self._base

@@ -1,20 +1,21 @@
-"""Reads the end of the change log once for all subscribers that are synced."""
+"""Reads the end of a log once for all subscribers that are synced."""
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from datetime import datetime
+from functools import cached_property
+from typing import Protocol
 
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.context import EventDialect
 from catalog.http.leftout import shown_or_none
 from catalog.model.errors import ServerBusy
 from catalog.sinks.outgoing import OutgoingEvent
-from catalog.store.changes import ChangesDropped, Position, read_changes, read_head
-from catalog.store.database import Database, wait_for
+from catalog.store.changes import ChangesDropped, Position, read_head
+from catalog.store.database import Connection, Database, wait_for
 
 _READ_LIMIT = 1000
 # After so many subscribers, other tasks of the event loop have a turn.
@@ -24,11 +25,26 @@ _LONGEST_PAUSE_SECONDS = 1.0
 
 
 class LogEntry:
-    """A logged change whose events are rendered when they are first needed."""
+    """An entry of a log whose events are rendered when they are first needed.
 
-    def __init__(self, position: Position, render: Callable[[], Sequence[CloudEvent]]) -> None:
+    Args:
+        at: when it was logged.
+        initial: the xid of an entity that is not in the log: what was there is told as if it had
+            been created.
+    """
+
+    def __init__(
+        self,
+        position: Position,
+        at: datetime,
+        render: Callable[[], Sequence[CloudEvent]],
+        *,
+        initial: str | None = None,
+    ) -> None:
         self._render = render
         self.position = position
+        self.at = at
+        self.initial = initial
 
     @cached_property
     def events(self) -> Sequence[OutgoingEvent]:
@@ -40,6 +56,28 @@ class LogEntry:
         return found or ()
 
 
+class LogReader(Protocol):
+    """Reads one log, whose entries it renders in one dialect."""
+
+    async def read(self, connection: Connection, after: Position, limit: int) -> list[LogEntry]:
+        """Up to `limit` entries after a position, in the order of the log.
+
+        Raises:
+            ChangesDropped: entries after the position are no longer there.
+        """
+        ...
+
+    async def read_initial(
+        self, connection: Connection, subscription: str, cursor: Position, after: str, limit: int
+    ) -> list[LogEntry]:
+        """Up to `limit` entities after an xid, for a subscriber that begins with what is there.
+
+        Args:
+            cursor: the position in the log from which the subscriber goes on afterwards.
+        """
+        ...
+
+
 Concerns = Callable[[Sequence[LogEntry]], bool]
 """Whether any of these changes concerns a subscriber."""
 
@@ -49,7 +87,7 @@ class Tail:
 
     Args:
         database: the log is read there.
-        dialect: renders the events, from `source`.
+        log: reads the entries and renders their events.
         start: the window begins after this position.
         size: the least number of changes in the window, once there were that many.
     """
@@ -58,15 +96,13 @@ class Tail:
         self,
         database: Database,
         *,
-        dialect: EventDialect,
-        source: str,
+        log: LogReader,
         start: Position,
         size: int,
     ) -> None:
         self._wanted = asyncio.Event()
         self._database = database
-        self._dialect = dialect
-        self._source = source
+        self.log = log
         self._size = size
         self._entries: list[LogEntry] = []
         self._begin = start
@@ -158,11 +194,16 @@ class Tail:
         async with self._readers:
             return await self._read(position, limit)
 
+    async def initial(
+        self, subscription: str, cursor: Position, after: str, limit: int
+    ) -> Sequence[LogEntry]:
+        """Up to `limit` entities after an xid as entries; see `LogReader.read_initial`."""
+        async with self._readers, self._database.pool.acquire(timeout=30) as connection:
+            return await self.log.read_initial(connection, subscription, cursor, after, limit)
+
     async def _read(self, position: Position, limit: int) -> list[LogEntry]:
         async with self._database.pool.acquire(timeout=30) as connection:
-            changes = await read_changes(connection, position, limit)
-            render = await self._dialect.renderer(connection, changes, self._source)
-            return [LogEntry(each.position, partial(render, each)) for each in changes]
+            return await self.log.read(connection, position, limit)
 
 
 def _is_concerned(concerns: Concerns, entries: Sequence[LogEntry]) -> bool:

@@ -171,7 +171,7 @@ async def create(
     log, config = log_of(definition), definition.config
     cursor = await find_position(connection, config.start or "now", log)
     columns = _columns(definition, credential)
-    initial = "" if config.initialevents else None
+    initial = "" if config.initialevents and log == "changes" else None
     await connection.execute(
         _queries.create, id, *columns, state, reason, cursor.txid, cursor.seq, initial
     )

@@ -19,6 +19,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.config import Settings
 from catalog.context import Context
+from catalog.events.changeentries import ChangeLogReader
 from catalog.events.dispatcher import run_deliveries
 from catalog.events.logtail import Tail
 from catalog.events.nativeevents import native_dialect
@@ -43,7 +44,7 @@ from catalog.store.subscriptions import (
 from catalog.store.writes import Write, write
 
 SOURCE = "http://catalog.example"
-NATIVE = native_dialect()
+LOG = ChangeLogReader(native_dialect(), SOURCE)
 AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 Answer = Callable[[CloudEvent], Awaitable[web.Response]]
 
@@ -563,7 +564,7 @@ async def test_others_have_their_turns_while_many_subscribers_are_told_of_a_chan
 ) -> None:
     async with context.database.pool.acquire() as connection:
         head = await read_head(connection)
-    tail = Tail(context.database, dialect=NATIVE, source=SOURCE, start=head.now, size=100)
+    tail = Tail(context.database, log=LOG, start=head.now, size=100)
     told: list[int] = []
     turns: set[int] = set()
 
@@ -592,7 +593,7 @@ async def test_others_have_their_turns_while_many_subscribers_are_told_of_a_chan
 async def test_a_change_between_reading_and_waiting_wakes_a_subscriber(context: Context) -> None:
     async with context.database.pool.acquire() as connection:
         head = await read_head(connection)
-    tail = Tail(context.database, dialect=NATIVE, source=SOURCE, start=head.now, size=100)
+    tail = Tail(context.database, log=LOG, start=head.now, size=100)
     assert await tail.after(head.now, 10) == []
     await log(context, "a")
     assert await tail.read_once() == 1
@@ -603,7 +604,7 @@ async def test_a_change_between_reading_and_waiting_wakes_a_subscriber(context: 
 async def test_an_event_is_written_once_for_all_who_want_it_in_one_form(context: Context) -> None:
     async with context.database.pool.acquire() as connection:
         head = await read_head(connection)
-    tail = Tail(context.database, dialect=NATIVE, source=SOURCE, start=head.now, size=100)
+    tail = Tail(context.database, log=LOG, start=head.now, size=100)
     await log(context, "a")
     assert await tail.read_once() == 1
     [[entry], [again]] = [await tail.after(head.now, 10) for _ in range(2)]

@@ -1,0 +1,122 @@
+"""Calls the sink of one subscription, within its time and its turn, and records the attempts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import structlog
+
+from catalog.events.deliveryslots import DeliverySlots, host_of
+from catalog.events.progress import ProgressWriter
+from catalog.events.supervisor import LoopTiming
+from catalog.model.errors import ServerBusy
+from catalog.model.sinkcredential import TokenCredential
+from catalog.sinks.outgoing import OutgoingEvent
+from catalog.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused
+from catalog.store.deliveryattempts import Attempt, Outcome
+from catalog.store.subscriptions import Subscription
+
+_log = structlog.get_logger(__name__)
+
+# Successes that are recorded are so far apart; failures are all recorded.
+_BETWEEN_SUCCESSES = timedelta(seconds=10)
+_LONGEST_REASON = 500
+
+
+class SinkCalls:
+    """Sends events to one sink; the answer to each call is a complete one."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        sink: Sink,
+        *,
+        slots: DeliverySlots,
+        progress: ProgressWriter,
+        timing: LoopTiming,
+        timeout_seconds: float,
+    ) -> None:
+        self._id = subscription.id
+        self._credential = subscription.credential
+        self._host = host_of(subscription.definition.sink)
+        self._sink = sink
+        self._slots = slots
+        self._progress = progress
+        self._timing = timing
+        self._timeout_seconds = timeout_seconds
+        self._is_proven = subscription.deliveredat is not None and not subscription.failures
+        self._success_due: datetime | None = None
+
+    @property
+    def most_events(self) -> int:
+        return self._sink.most_events
+
+    async def send(self, events: Sequence[OutgoingEvent]) -> tuple[int, SinkAnswer]:
+        """Send events; return how many of the first were accepted, and the last answer."""
+        if self._has_expired_token:
+            answer = SinkRefused(reason="the access token of the sink credential has expired")
+            self._note(answer, len(events), self._timing.now(), 0)
+            return 0, answer
+        async with self._slots.hold(self._host, is_proven=self._is_proven):
+            at, loop = self._timing.now(), asyncio.get_running_loop()
+            began = loop.time()
+            answers = await self._call(events)
+            milliseconds = round((loop.time() - began) * 1000)
+        accepted = sum(isinstance(each, Delivered) for each in answers)
+        answer_ = answers[-1]
+        self._is_proven = isinstance(answer_, Delivered)
+        self._note(answer_, len(events), at, milliseconds)
+        return accepted, answer_
+
+    async def close(self) -> None:
+        await self._sink.close()
+
+    async def _call(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                return await self._sink.send(events)
+        except TimeoutError:
+            return [SinkRefused(reason="the sink did not answer in time")]
+        except ServerBusy:
+            raise
+        # An error that one event causes must count as an attempt, or it would come for ever.
+        except Exception as error:
+            _log.exception("sink failed unexpectedly", subscription=self._id)
+            return [SinkRefused(reason=f"internal error: {type(error).__name__}")]
+
+    @property
+    def _has_expired_token(self) -> bool:
+        credential = self._credential
+        expiresat = credential.expiresat if isinstance(credential, TokenCredential) else None
+        return expiresat is not None and expiresat <= self._timing.now()
+
+    def _note(self, answer: SinkAnswer, events: int, at: datetime, milliseconds: int) -> None:
+        outcome, reason = _outcome(answer)
+        if outcome == "delivered":
+            if self._success_due is not None and at < self._success_due:
+                return
+            self._success_due = at + _BETWEEN_SUCCESSES
+        else:
+            self._success_due = None
+        self._progress.attempted(
+            Attempt(
+                subscription=self._id,
+                at=at,
+                events=events,
+                outcome=outcome,
+                reason=reason[:_LONGEST_REASON],
+                milliseconds=milliseconds,
+            )
+        )
+
+
+def _outcome(answer: SinkAnswer) -> tuple[Outcome, str]:
+    match answer:
+        case Delivered():
+            return "delivered", answer.detail
+        case SinkRefused():
+            return "refused", answer.reason
+        case SinkGone():
+            return "gone", answer.reason

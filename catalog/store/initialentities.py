@@ -1,0 +1,40 @@
+"""Reads what is in the catalog in the order of xids, for subscribers that begin with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from catalog.model.change import Change
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+_queries = Queries("initialentities")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitialEntity:
+    """An entity as the change that would create it as it is now."""
+
+    change: Change
+    modifiedat: datetime
+
+
+async def read_entities_after(connection: Connection, xid: str, limit: int) -> list[InitialEntity]:
+    """Up to `limit` groups, resources and versions whose xids come after one, in their order."""
+    rows = await connection.fetch(_queries.page, xid, limit)
+    return [
+        InitialEntity(
+            modifiedat=row["modifiedat"],
+            change=Change(
+                xid=row["xid"],
+                kind=row["kind"],
+                action="created",
+                authority=row["authority"],
+                origin=row["origin"],
+                epoch=row["epoch"],
+                digest=row["digest"],
+            ),
+        )
+        for row in rows
+    ]

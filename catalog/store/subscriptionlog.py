@@ -1,0 +1,61 @@
+"""Reads the log of subscriptions, which triggers write, and drops its oldest entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from catalog.store.changes import ChangesDropped, Position
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+_queries = Queries("subscriptionlog")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedSubscription:
+    """What became of a subscription: `started`, `updated`, `ended`, `failing` or `recovered`."""
+
+    position: Position
+    at: datetime
+    subscription: str
+    action: str
+    data: Mapping[str, Any]
+
+
+async def read_subscription_log(
+    connection: Connection, after: Position, limit: int
+) -> list[LoggedSubscription]:
+    """Up to `limit` entries after a position, in log order; see `read_changes`.
+
+    Raises:
+        ChangesDropped: entries after the position are no longer in the log.
+    """
+    rows = await connection.fetch(_queries.read, after.txid, after.seq, limit)
+    begin = Position(rows[0]["dropped_txid"], rows[0]["dropped_seq"])
+    if after < begin:
+        raise ChangesDropped(begin)
+    return [
+        LoggedSubscription(
+            position=Position(row["txid"], row["seq"]),
+            at=row["at"],
+            subscription=row["subscription"],
+            action=row["action"],
+            data=orjson.loads(row["data"]),
+        )
+        for row in rows
+        if row["txid"] is not None
+    ]
+
+
+async def drop_oldest_of_subscriptions(
+    connection: Connection, before: datetime, most: int, *, limit: int
+) -> int:
+    """Delete up to `limit` entries from before a time or beyond the last `most`; return how
+    many. Readers see the log begin later in the same transaction."""
+    dropped: int | None = await connection.fetchval(_queries.drop_oldest, before, most, limit)
+    return dropped or 0
