@@ -11,6 +11,7 @@ from catalog.api.openapi import get_openapi
 from catalog.api.validate import post_message
 from catalog.http.deadline import bounded
 from catalog.subscriptions import requests as subscriptions
+from catalog.subscriptions import signingkeys
 
 _MESSAGES = (
     "/validate/messagegroups/{messagegroupid}/messages/{messageid}",
@@ -40,5 +41,8 @@ routes: list[web.RouteDef] = [
     web.put("/subscriptions/{id}", bounded(subscriptions.replace_subscription)),
     web.delete("/subscriptions/{id}", bounded(subscriptions.delete_subscription)),
     web.options("/subscriptions/{id}", subscriptions.show_methods),
+    web.get("/subscriptions/{id}/signingkeys", bounded(signingkeys.list_keys)),
+    web.post("/subscriptions/{id}/signingkeys", bounded(signingkeys.add_key)),
+    web.delete("/subscriptions/{id}/signingkeys/{key}", bounded(signingkeys.end_key)),
 ]
 short_path = web.route("*", "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}", redirect)

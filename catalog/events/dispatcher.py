@@ -54,7 +54,7 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
     progress = ProgressWriter(
         database, most_attempts=settings.delivery_attempts, sleep=timing.sleep
     )
-    async with Sinks(settings, now=timing.now) as sinks, asyncio.TaskGroup() as group:
+    async with Sinks(settings, context.keys, now=timing.now) as sinks, asyncio.TaskGroup() as group:
         resources = DeliveryResources(
             database=database,
             tails=tails,

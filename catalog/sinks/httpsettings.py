@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from catalog.model.signingkey import SignatureScheme
 from catalog.model.sinkcredential import PlainCredential, SinkCredential
 from catalog.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
 
@@ -21,7 +22,7 @@ _RESERVED_HEADERS = re.compile(
 
 
 class HttpSettings(ProtocolSettings):
-    """The settings of an HTTP sink. `contentmode` and `compression` are additions.
+    """The settings of an HTTP sink. `contentmode`, `compression` and `signature` are additions.
 
     Batches are compressed only where the subscriber asks for it, since no answer tells beforehand
     whether a sink takes them so.
@@ -31,6 +32,7 @@ class HttpSettings(ProtocolSettings):
     method: Literal["POST", "PUT", "PATCH"] = "POST"
     contentmode: Literal["binary", "structured", "batched"] = "binary"
     compression: Literal["none", "gzip"] = "none"
+    signature: Literal["none", SignatureScheme] = "none"
 
     @field_validator("headers")
     @classmethod

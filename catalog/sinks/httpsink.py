@@ -23,8 +23,9 @@ from catalog.sinks.httpmessage import (
     encode_structured,
 )
 from catalog.sinks.httpsettings import HttpSettings
-from catalog.sinks.httptarget import HttpTarget, target_of
+from catalog.sinks.httptarget import HttpTarget, header_lines, target_of
 from catalog.sinks.outgoing import OutgoingEvent
+from catalog.sinks.signature import Signer, batch_id
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.subscriptions import BatchLimits, Subscription
 
@@ -70,6 +71,7 @@ class HttpSink:
         definition = subscription.definition
         settings = HttpSettings.model_validate(definition.settings)
         self._mode = settings.contentmode
+        self._signer = Signer(subscription.signingkeys)
         self._compresses = settings.compression == "gzip"
         limits = definition.config.batch or BatchLimits()
         self._most_bytes = limits.bytes
@@ -83,36 +85,39 @@ class HttpSink:
 
     async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
         answers: list[SinkAnswer] = []
-        for message, count in self._messages(events):
-            answer = await self._post(message)
+        for message, sent in self._messages(events):
+            answer = await self._post(message, batch_id([each.texts["id"] for each in sent]))
             if not isinstance(answer, Delivered):
                 return [*answers, answer]
-            answers += [answer] * count
+            answers += [answer] * len(sent)
         return answers
 
     async def close(self) -> None:
         """Leave the connections to the other sinks."""
 
-    def _messages(self, events: Sequence[OutgoingEvent]) -> Iterator[tuple[EncodedMessage, int]]:
-        """Messages, each with the number of its events."""
+    def _messages(
+        self, events: Sequence[OutgoingEvent]
+    ) -> Iterator[tuple[EncodedMessage, Sequence[OutgoingEvent]]]:
+        """Messages, each with its events."""
         match self._mode:
             case "binary":
-                yield from ((each.encoded(encode_binary), 1) for each in events)
+                yield from ((each.encoded(encode_binary), (each,)) for each in events)
             case "structured":
-                yield from ((each.encoded(encode_structured), 1) for each in events)
+                yield from ((each.encoded(encode_structured), (each,)) for each in events)
             case "batched":
                 found = batches(events, self._most_bytes)
-                yield from ((batched(each), len(each)) for each in found)
+                yield from ((batched(each), each) for each in found)
             case _:
                 assert_never(self._mode)
 
-    async def _post(self, message: EncodedMessage) -> SinkAnswer:
+    async def _post(self, message: EncodedMessage, id: str) -> SinkAnswer:
         if isinstance(self._destination, ValueError):
             return SinkRefused(reason=str(self._destination))
         target, head = self._destination
+        signature = header_lines(self._signer.headers(id, self._now(), message.body))
         if self._compresses:
             message = await compressed(message)
-        request = b"".join((head, message.head, b"\r\n", message.body))
+        request = b"".join((head, signature, message.head, b"\r\n", message.body))
         try:
             answer = await self._client.send(target, request, self._seconds)
         except PostFailure as failure:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import find_spec
 
 from catalog.config import Settings
+from catalog.encryption import KeyRing, SecretUnreadable
+from catalog.keyfile import key_ring
+from catalog.sinks.closedsink import ClosedSink
 from catalog.sinks.httpsettings import HTTP
 from catalog.sinks.kafkasettings import KAFKA
 from catalog.sinks.mqttsettings import MQTT3, MQTT5
 from catalog.sinks.protocol import DeliveryProtocol
 from catalog.sinks.sink import Sink, SinkConnections
+from catalog.store.signingkeys import open_key
 from catalog.store.subscriptions import Subscription
 
 PROTOCOLS: Mapping[str, DeliveryProtocol] = {
@@ -34,9 +39,14 @@ class Sinks:
     """Opens the sinks of subscriptions; each protocol is loaded when it is first needed."""
 
     def __init__(
-        self, settings: Settings, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        settings: Settings,
+        keys: KeyRing | None = None,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._settings = settings
+        self._keys = keys or key_ring(settings)
         self._now = now
         self._connections: dict[str, SinkConnections] = {}
 
@@ -46,11 +56,15 @@ class Sinks:
         Raises:
             ImportError: the library of the protocol has been removed.
         """
+        try:
+            opened = tuple(open_key(self._keys, each) for each in subscription.storedkeys)
+        except SecretUnreadable as error:
+            return ClosedSink(error.reason, error.cause)
         module = PROTOCOLS[subscription.definition.protocol].module
         if module not in self._connections:
             found = import_module(module)
             self._connections[module] = found.open_connections(self._settings, self._now)
-        return self._connections[module].open(subscription)
+        return self._connections[module].open(replace(subscription, signingkeys=opened))
 
     async def __aenter__(self) -> Sinks:
         return self

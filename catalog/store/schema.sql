@@ -506,6 +506,17 @@ UNION ALL
     lent.meta
    FROM lent;
 
+CREATE TABLE signing_keys (
+    subscription text NOT NULL COLLATE "C",
+    id text NOT NULL COLLATE "C",
+    scheme text NOT NULL,
+    sealed bytea NOT NULL,
+    publickey text,
+    createdat timestamp with time zone NOT NULL,
+    endsat timestamp with time zone,
+    CONSTRAINT signing_keys_scheme_check CHECK ((scheme = ANY (ARRAY['hmac-sha256'::text, 'ed25519'::text])))
+);
+
 CREATE TABLE subscription_events (
     txid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL,
     seq bigint NOT NULL,
@@ -670,6 +681,9 @@ ALTER TABLE ONLY service_requests
 ALTER TABLE ONLY set_members
     ADD CONSTRAINT set_members_pkey PRIMARY KEY (name, xid);
 
+ALTER TABLE ONLY signing_keys
+    ADD CONSTRAINT signing_keys_pkey PRIMARY KEY (subscription, id);
+
 ALTER TABLE ONLY subscription_events
     ADD CONSTRAINT subscription_events_pkey PRIMARY KEY (txid, seq);
 
@@ -742,3 +756,6 @@ ALTER TABLE ONLY doubted_copies
 
 ALTER TABLE ONLY set_members
     ADD CONSTRAINT set_members_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON DELETE CASCADE;
+
+ALTER TABLE ONLY signing_keys
+    ADD CONSTRAINT signing_keys_subscription_fkey FOREIGN KEY (subscription) REFERENCES subscriptions(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from dataclasses import replace as with_fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
 
+from catalog.model.signingkey import SigningKey
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.logpositions import LogName, find_position
 from catalog.store.queries import Queries
+from catalog.store.signingkeys import StoredKey, load_keys
 
 State = Literal["pending", "active", "paused", "expired", "ended"]
 """Only an active subscription is delivered to; those that expired or ended keep their cursors."""
@@ -124,6 +127,9 @@ class Subscription:
         lostat: when it was noticed that changes had left the log before they were delivered.
         lag: the number of changes after the cursor: 1000 stands for that many or more.
         oldestat: the time of the first change after the cursor.
+        storedkeys: the keys that sign its deliveries, the newest first.
+        signingkeys: the same keys, decrypted; only what opens its sink has them.
+        newkeys: those that were made just now: an answer shows their secrets, once.
     """
 
     id: str
@@ -152,6 +158,9 @@ class Subscription:
     tried: int = 0
     triedsince: datetime | None = None
     oldestat: datetime | None = None
+    storedkeys: tuple[StoredKey, ...] = ()
+    signingkeys: tuple[SigningKey, ...] = ()
+    newkeys: tuple[SigningKey, ...] = ()
 
 
 async def create(
@@ -229,14 +238,12 @@ async def delete(connection: Connection, id: str) -> Subscription | None:
 
 
 async def get(connection: Connection, id: str) -> Subscription | None:
-    row = await connection.fetchrow(_queries.get, id)
-    return None if row is None else _subscription_from(row)
+    return next(iter(await _with_keys(connection, await connection.fetch(_queries.get, id))), None)
 
 
 async def page(connection: Connection, after: str, limit: int) -> list[Subscription]:
     """Read up to `limit` subscriptions whose ids come after `after`, in the order of ids."""
-    rows = await connection.fetch(_queries.page, after, limit)
-    return [_subscription_from(row) for row in rows]
+    return await _with_keys(connection, await connection.fetch(_queries.page, after, limit))
 
 
 async def count(connection: Connection) -> int:
@@ -246,8 +253,7 @@ async def count(connection: Connection) -> int:
 
 async def load(connection: Connection, ids: Iterable[str]) -> list[Subscription]:
     """Read subscriptions by id, without their lag; missing ones are left out."""
-    rows = await connection.fetch(_queries.load, list(ids))
-    return [_subscription_from(row) for row in rows]
+    return await _with_keys(connection, await connection.fetch(_queries.load, list(ids)))
 
 
 async def read_revisions(connection: Connection) -> dict[str, int]:
@@ -273,7 +279,16 @@ def log_of(definition: SubscriptionDefinition) -> LogName:
 async def _changed(connection: Connection, id: str) -> Subscription:
     """Announce a subscription that was written in this transaction, and read it."""
     await connection.execute(_queries.announce, id)
-    return _subscription_from(await connection.fetchrow(_queries.get, id))
+    [found] = await _with_keys(connection, await connection.fetch(_queries.get, id))
+    return found
+
+
+async def _with_keys(
+    connection: Connection, rows: Sequence[Mapping[str, Any]]
+) -> list[Subscription]:
+    keys = await load_keys(connection, [row["id"] for row in rows], datetime.now(UTC))
+    found = map(_subscription_from, rows)
+    return [with_fields(each, storedkeys=keys.get(each.id, ())) for each in found]
 
 
 def _has_changed(tag: str) -> bool:
@@ -291,7 +306,10 @@ def _columns(
     )
 
 
-_NOT_AS_STORED = {"definition", "credential", "cursor"}
+_NOT_AS_STORED = {
+    *("definition", "credential", "cursor"),
+    *("storedkeys", "signingkeys", "newkeys"),
+}
 _AS_STORED = [each.name for each in fields(Subscription) if each.name not in _NOT_AS_STORED]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace as with_fields
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.sinks.protocols import PROTOCOLS
 from catalog.store.subscriptions import Subscription, count, create, delete, get, page, replace
 from catalog.subscriptions.shown import show_subscription, unmasked
+from catalog.subscriptions.signingkeys import ensure_keys
 from catalog.subscriptions.wire import SubscriptionRequest, parse_subscription
 
 
@@ -48,7 +50,10 @@ async def create_subscription(request: web.Request) -> web.Response:
             limit, setting = str(most), "CONCORD_MAX_SUBSCRIPTIONS"
             raise LimitReached(request.path, limit=limit, things="subscriptions", setting=setting)
         id, credential = str(uuid.uuid4()), wanted.to_credential()
-        subscription = await create(connection, id, definition, credential)
+        made = await ensure_keys(connection, context, id, definition)
+        subscription = with_fields(
+            await create(connection, id, definition, credential), newkeys=made
+        )
     headers = {"Location": f"{context.base_url(request)}/subscriptions/{subscription.id}"}
     return json_response(show_subscription(subscription), status=201, headers=headers)
 
@@ -75,8 +80,9 @@ async def replace_subscription(request: web.Request) -> web.Response:
         if stored is None:
             raise NotFound(request.path)
         definition = unmasked(wanted.to_definition(), stored.definition, request.path)
+        made = await ensure_keys(connection, context, id, definition, stored.definition)
         subscription = await replace(connection, id, definition, credential)
-    return _answer(request, subscription)
+    return _answer(request, subscription and with_fields(subscription, newkeys=made))
 
 
 async def delete_subscription(request: web.Request) -> web.Response:

@@ -10,6 +10,7 @@ from catalog.model.errors import InvalidAttribute
 from catalog.model.masking import MASK, is_masked, masked_url, unmasked_url
 from catalog.model.timestamps import format_time
 from catalog.sinks.protocols import PROTOCOLS
+from catalog.sinks.signature import shared_secret
 from catalog.store.subscriptions import (
     Subscription,
     SubscriptionConfig,
@@ -52,7 +53,8 @@ def unmasked(
 
 
 def show_subscription(subscription: Subscription) -> dict[str, Any]:
-    """A subscription as clients see it: defaults applied, without its credential.
+    """A subscription as clients see it: defaults applied, without its credential
+    and the secrets of its keys.
 
     Stars stand for the values in the sink's query and for those of headers, which may be secrets.
     """
@@ -70,9 +72,28 @@ def show_subscription(subscription: Subscription) -> dict[str, Any]:
             name: dict.fromkeys(value, MASK) if name in masked else value
             for name, value in definition.settings.items()
         },
+        "signingkeys": show_keys(subscription) or None,
         "status": _status_of(subscription, datetime.now(UTC)),
     }
     return _without_none(shown)
+
+
+def show_keys(subscription: Subscription) -> list[dict[str, Any]]:
+    """The keys that sign deliveries, the current one first; secrets only of those just made."""
+    secrets = {key.id: shared_secret(key) for key in subscription.newkeys}
+    return [
+        _without_none(
+            {
+                "id": key.id,
+                "signature": key.scheme,
+                "publickey": key.publickey,
+                "secret": secrets.get(key.id),
+                "createdat": format_time(key.createdat),
+                "endsat": _time(key.endsat),
+            }
+        )
+        for key in subscription.storedkeys
+    ]
 
 
 def _config_of(config: SubscriptionConfig) -> dict[str, Any]:

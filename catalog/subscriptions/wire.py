@@ -153,14 +153,15 @@ class _Config(_Body):
 class SubscriptionRequest(_Body):
     """A subscription as a client proposes it (subscriptions-spec.md 3.2.1).
 
-    `protocolsettings` are checked by the protocol that is named.
-    The server assigns `id` and `status`; clients may send them back, and they are ignored. An
-    older draft (message catalog, 5.5) has one `filter` and the protocol `HTTPS`. Stars in the query
-    of the sink, or as the value of a header, keep what is stored (`unmasked`).
+    `protocolsettings` are checked by the protocol that is named. The server assigns `id`, `status`
+    and `signingkeys`; clients may send them back, and they are ignored. An older draft (message
+    catalog, 5.5) has one `filter` and the protocol `HTTPS`. Stars in the query of the sink, or as
+    the value of a header, keep what is stored (`unmasked`).
     """
 
     id: Any = None
     status: Any = None
+    signingkeys: Any = None
     source: str | None = Field(default=None, min_length=1, max_length=2048)
     types: list[Annotated[str, Field(min_length=1, max_length=256)]] = Field(
         default_factory=list, max_length=256

@@ -80,6 +80,7 @@ async def test_a_created_subscription_is_shown_with_its_defaults(client: Client)
             "headers": {},
             "contentmode": "binary",
             "compression": "none",
+            "signature": "none",
         },
         "status": {
             "state": "active",
@@ -114,6 +115,7 @@ async def test_everything_that_was_asked_for_is_shown_again(client: Client) -> N
             "headers": {"X-Team": "blue"},
             "contentmode": "batched",
             "compression": "gzip",
+            "signature": "none",
         },
     }
     shown = await created(client, **asked)

@@ -449,6 +449,20 @@ CREATE TABLE subscriptions (
 CREATE INDEX subscriptions_expiresat ON subscriptions (expiresat)
     WHERE state IN ('pending', 'active', 'paused');
 
+-- The keys that sign the deliveries of a subscription. `sealed` is the secret of a key, encrypted
+-- (catalog/encryption.py); the current key has no end.
+CREATE TABLE signing_keys (
+    subscription text COLLATE "C" NOT NULL REFERENCES subscriptions (id)
+        ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+    id text COLLATE "C" NOT NULL,
+    scheme text NOT NULL CHECK (scheme IN ('hmac-sha256', 'ed25519')),
+    sealed bytea NOT NULL,
+    publickey text,
+    createdat timestamptz NOT NULL,
+    endsat timestamptz,
+    PRIMARY KEY (subscription, id)
+);
+
 -- The log of subscriptions: what became of them, for those who subscribe to that. Its positions
 -- are like those of the change log.
 CREATE TABLE subscription_events (

@@ -1,0 +1,15 @@
+"""The origin of a URL: what one server answers for."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def origin_of(url: str) -> str:
+    """The scheme, host and port of a URL, in lower case, so that equal origins are equal texts."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}:{parts.port or _PORTS.get(parts.scheme, '')}"

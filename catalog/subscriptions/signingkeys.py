@@ -1,0 +1,150 @@
+"""The keys that sign deliveries: made with a subscription, shown, exchanged and ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from aiohttp import web
+
+from catalog.context import CONTEXT, Context
+from catalog.http.body import read_body, read_object
+from catalog.http.responses import json_response
+from catalog.model.concorderrors import UnresolvedConflict
+from catalog.model.errors import InvalidAttribute, NotFound, UnknownAttribute
+from catalog.model.signingkey import SignatureScheme, SigningKey
+from catalog.model.weborigin import origin_of
+from catalog.sinks.signature import make_key, public_key
+from catalog.store.database import Connection
+from catalog.store.signingkeys import end_keys, lock_keys, remove_key, remove_keys, save_key
+from catalog.store.subscriptioncommands import wake
+from catalog.store.subscriptions import Subscription, SubscriptionDefinition, get
+from catalog.subscriptions.shown import show_keys
+
+_OVERLAP = "overlapseconds"
+_DEFAULT_OVERLAP_SECONDS = 24 * 3600
+_LONGEST_OVERLAP_SECONDS = 30 * 24 * 3600
+_MOST_KEYS = 2
+
+
+async def ensure_keys(
+    connection: Connection,
+    context: Context,
+    id: str,
+    definition: SubscriptionDefinition,
+    former: SubscriptionDefinition | None = None,
+) -> tuple[SigningKey, ...]:
+    """Make the key that a definition asks for; the caller writes the subscription.
+
+    The keys that are there stay while the kind of the signature and the origin of the sink do:
+    a key is known to one receiver only.
+
+    Args:
+        former: what the subscription was before.
+
+    Returns:
+        the keys that were made.
+    """
+    scheme = _scheme_of(definition)
+    if former is not None:
+        is_same_sink = origin_of(former.sink) == origin_of(definition.sink)
+        if scheme == _scheme_of(former) and is_same_sink:
+            return ()
+        await remove_keys(connection, id)
+    if scheme is None:
+        return ()
+    return (await _add_key(connection, context, id, scheme),)
+
+
+async def list_keys(request: web.Request) -> web.Response:
+    """`GET /subscriptions/{id}/signingkeys`: without secrets."""
+    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+        found = await get(connection, request.match_info["id"])
+    if found is None:
+        raise NotFound(request.path)
+    return json_response(show_keys(found))
+
+
+async def add_key(request: web.Request) -> web.Response:
+    """`POST /subscriptions/{id}/signingkeys`: a new key signs beside the old one, until its end.
+
+    The body may say in `overlapseconds` how long the old key signs; with 0, it ends at once. The
+    answer has the new key, and shows its secret this once.
+    """
+    context = request.app[CONTEXT]
+    overlap = await _read_overlap(request)
+    async with context.database.transaction() as connection:
+        subscription = await _lock_signed(request, connection)
+        if overlap and len(subscription.storedkeys) >= _MOST_KEYS:
+            fault = (
+                f"it has {_MOST_KEYS} keys in use already; end the older one, "
+                f'or both with "{_OVERLAP}": 0'
+            )
+            raise UnresolvedConflict(request.path, error_detail=fault)
+        now = datetime.now(UTC)
+        await end_keys(connection, subscription.id, now + timedelta(seconds=overlap), now=now)
+        scheme = subscription.storedkeys[0].scheme
+        made = await _add_key(connection, context, subscription.id, scheme)
+        await wake(connection, subscription.id)
+        found = await get(connection, subscription.id)
+    assert found is not None, "it is locked"
+    shown = next(
+        each for each in show_keys(replace(found, newkeys=(made,))) if each["id"] == made.id
+    )
+    base = f"{context.base_url(request)}/subscriptions/{subscription.id}/signingkeys"
+    headers = {"Location": f"{base}/{made.id}", "Cache-Control": "no-store"}
+    return json_response(shown, status=201, headers=headers)
+
+
+async def end_key(request: web.Request) -> web.Response:
+    """`DELETE /subscriptions/{id}/signingkeys/{key}`: an old key signs no more."""
+    async with request.app[CONTEXT].database.transaction() as connection:
+        subscription = await _lock_signed(request, connection)
+        key = request.match_info["key"]
+        ids = [each.id for each in subscription.storedkeys]
+        if key not in ids:
+            raise NotFound(request.path)
+        if key == ids[0]:
+            fault = "it is the current key; make a new one before, by POST"
+            raise UnresolvedConflict(request.path, error_detail=fault)
+        await remove_key(connection, subscription.id, key)
+        await wake(connection, subscription.id)
+    return web.Response(status=204)
+
+
+async def _lock_signed(request: web.Request, connection: Connection) -> Subscription:
+    id = request.match_info["id"]
+    await lock_keys(connection, id)
+    found = await get(connection, id)
+    if found is None:
+        raise NotFound(request.path)
+    if not found.storedkeys:
+        fault = 'its deliveries are not signed; "protocolsettings.signature" asks for that'
+        raise UnresolvedConflict(request.path, error_detail=fault)
+    return found
+
+
+async def _add_key(
+    connection: Connection, context: Context, id: str, scheme: SignatureScheme
+) -> SigningKey:
+    key = make_key(scheme, datetime.now(UTC))
+    await save_key(connection, context.keys, id, key, public_key(key))
+    return key
+
+
+def _scheme_of(definition: SubscriptionDefinition) -> SignatureScheme | None:
+    scheme = definition.settings.get("signature", "none")
+    return None if scheme == "none" else cast("SignatureScheme", scheme)
+
+
+async def _read_overlap(request: web.Request) -> int:
+    body: dict[str, Any] = await read_object(request) if await read_body(request) else {}
+    for other in body.keys() - {_OVERLAP}:
+        raise UnknownAttribute(request.path, name=other[:128])
+    seconds = body.get(_OVERLAP, _DEFAULT_OVERLAP_SECONDS)
+    is_whole = isinstance(seconds, int) and not isinstance(seconds, bool)
+    if not is_whole or not 0 <= seconds <= _LONGEST_OVERLAP_SECONDS:
+        fault = f"it needs to be a whole number from 0 to {_LONGEST_OVERLAP_SECONDS}"
+        raise InvalidAttribute(request.path, name=_OVERLAP, error_detail=fault)
+    return int(seconds)
