@@ -12,7 +12,6 @@ from catalog.events.deliveryslots import DeliverySlots, host_of
 from catalog.events.progress import ProgressWriter
 from catalog.events.supervisor import LoopTiming
 from catalog.model.errors import ServerBusy
-from catalog.model.sinkcredential import TokenCredential
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.deliveryattempts import Attempt, Outcome
@@ -39,7 +38,6 @@ class SinkCalls:
         timeout_seconds: float,
     ) -> None:
         self._id = subscription.id
-        self._credential = subscription.credential
         self._host = host_of(subscription.definition.sink)
         self._sink = sink
         self._slots = slots
@@ -55,20 +53,16 @@ class SinkCalls:
 
     async def send(self, events: Sequence[OutgoingEvent]) -> tuple[int, SinkAnswer]:
         """Send events; return how many of the first were accepted, and the last answer."""
-        if self._has_expired_token:
-            answer = SinkRefused(reason="the access token of the sink credential has expired")
-            self._note(answer, len(events), self._timing.now(), 0)
-            return 0, answer
         async with self._slots.hold(self._host, is_proven=self._is_proven):
             at, loop = self._timing.now(), asyncio.get_running_loop()
             began = loop.time()
             answers = await self._call(events)
             milliseconds = round((loop.time() - began) * 1000)
         accepted = sum(isinstance(each, Delivered) for each in answers)
-        answer_ = answers[-1]
-        self._is_proven = isinstance(answer_, Delivered)
-        self._note(answer_, len(events), at, milliseconds)
-        return accepted, answer_
+        answer = answers[-1]
+        self._is_proven = isinstance(answer, Delivered)
+        self._note(answer, len(events), at, milliseconds)
+        return accepted, answer
 
     async def close(self) -> None:
         await self._sink.close()
@@ -85,12 +79,6 @@ class SinkCalls:
         except Exception as error:
             _log.exception("sink failed unexpectedly", subscription=self._id)
             return [SinkRefused(reason=f"internal error: {type(error).__name__}")]
-
-    @property
-    def _has_expired_token(self) -> bool:
-        credential = self._credential
-        expiresat = credential.expiresat if isinstance(credential, TokenCredential) else None
-        return expiresat is not None and expiresat <= self._timing.now()
 
     def _note(self, answer: SinkAnswer, events: int, at: datetime, milliseconds: int) -> None:
         outcome, reason = _outcome(answer)

@@ -110,6 +110,27 @@ def _why_host_refused(url: str, settings: Settings, schemes: Sequence[str]) -> s
         return None
 
 
+def why_endpoint_refused(url: str, settings: Settings) -> str | None:
+    """The reason why no token must be sent to a URL, or `None`.
+
+    Without TLS, others could read it on the way (RFC 6749 10.4), unless it stays on this machine.
+    """
+    refusal = why_refused(url, settings)
+    if refusal is not None or urlsplit(url).scheme == "https" or _is_loopback(url):
+        return refusal
+    return "it needs to be an https URL, since it is sent a token"
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return all(form.is_loopback for form in _forms(host))
+    except ValueError:
+        return False
+
+
 def _forms(address: str) -> list[_Address]:
     """An address, and the IPv4 addresses in it; a mapped one is the IPv4 address alone."""
     parsed = ipaddress.ip_address(address)

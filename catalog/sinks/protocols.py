@@ -13,12 +13,14 @@ from catalog.config import Settings
 from catalog.encryption import KeyRing, SecretUnreadable
 from catalog.keyfile import key_ring
 from catalog.sinks.closedsink import ClosedSink
+from catalog.sinks.expiringsink import ExpiringSink
 from catalog.sinks.httpsettings import HTTP
 from catalog.sinks.kafkasettings import KAFKA
 from catalog.sinks.mqttsettings import MQTT3, MQTT5
 from catalog.sinks.protocol import DeliveryProtocol
 from catalog.sinks.sink import Sink, SinkConnections
 from catalog.store.signingkeys import open_key
+from catalog.store.sinkcredentials import open_credential
 from catalog.store.subscriptions import Subscription
 
 PROTOCOLS: Mapping[str, DeliveryProtocol] = {
@@ -53,18 +55,26 @@ class Sinks:
     def open(self, subscription: Subscription) -> Sink:
         """The sink of a subscription; opening neither waits nor fails.
 
+        A sink whose credential cannot be decrypted refuses all events.
+
         Raises:
             ImportError: the library of the protocol has been removed.
         """
+        stored = subscription.stored
         try:
-            opened = tuple(open_key(self._keys, each) for each in subscription.storedkeys)
+            keys = tuple(open_key(self._keys, each) for each in subscription.storedkeys)
+            credential = None if stored is None else open_credential(self._keys, stored)
         except SecretUnreadable as error:
             return ClosedSink(error.reason, error.cause)
+        sink = self._open(replace(subscription, credential=credential, signingkeys=keys))
+        return sink if stored is None else ExpiringSink(sink, stored, self._now)
+
+    def _open(self, subscription: Subscription) -> Sink:
         module = PROTOCOLS[subscription.definition.protocol].module
         if module not in self._connections:
             found = import_module(module)
             self._connections[module] = found.open_connections(self._settings, self._now)
-        return self._connections[module].open(replace(subscription, signingkeys=opened))
+        return self._connections[module].open(subscription)
 
     async def __aenter__(self) -> Sinks:
         return self

@@ -517,6 +517,27 @@ CREATE TABLE signing_keys (
     CONSTRAINT signing_keys_scheme_check CHECK ((scheme = ANY (ARRAY['hmac-sha256'::text, 'ed25519'::text])))
 );
 
+CREATE SEQUENCE subscriptions_revision
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE sink_credentials (
+    subscription text NOT NULL COLLATE "C",
+    revision bigint DEFAULT nextval('subscriptions_revision'::regclass) NOT NULL,
+    sealed bytea NOT NULL,
+    type text NOT NULL,
+    scheme text,
+    expiresat timestamp with time zone,
+    endpoint text,
+    refreshat timestamp with time zone,
+    failures integer DEFAULT 0 NOT NULL,
+    error text,
+    CONSTRAINT sink_credentials_type_check CHECK ((type = ANY (ARRAY['PLAIN'::text, 'ACCESSTOKEN'::text, 'REFRESHTOKEN'::text])))
+);
+
 CREATE TABLE subscription_events (
     txid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL,
     seq bigint NOT NULL,
@@ -536,17 +557,9 @@ ALTER TABLE subscription_events ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
-CREATE SEQUENCE subscriptions_revision
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
 CREATE TABLE subscriptions (
     id text NOT NULL COLLATE "C",
     definition jsonb NOT NULL,
-    sinkcredential jsonb,
     revision bigint DEFAULT nextval('subscriptions_revision'::regclass) NOT NULL,
     log text DEFAULT 'changes'::text NOT NULL,
     course integer DEFAULT 0 NOT NULL,
@@ -577,7 +590,6 @@ CREATE TABLE subscriptions (
 CREATE VIEW subscriptions_shown AS
  SELECT id,
     definition,
-    sinkcredential,
     revision,
     log,
     course,
@@ -684,6 +696,9 @@ ALTER TABLE ONLY set_members
 ALTER TABLE ONLY signing_keys
     ADD CONSTRAINT signing_keys_pkey PRIMARY KEY (subscription, id);
 
+ALTER TABLE ONLY sink_credentials
+    ADD CONSTRAINT sink_credentials_pkey PRIMARY KEY (subscription);
+
 ALTER TABLE ONLY subscription_events
     ADD CONSTRAINT subscription_events_pkey PRIMARY KEY (txid, seq);
 
@@ -759,3 +774,6 @@ ALTER TABLE ONLY set_members
 
 ALTER TABLE ONLY signing_keys
     ADD CONSTRAINT signing_keys_subscription_fkey FOREIGN KEY (subscription) REFERENCES subscriptions(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY sink_credentials
+    ADD CONSTRAINT sink_credentials_subscription_fkey FOREIGN KEY (subscription) REFERENCES subscriptions(id) ON DELETE CASCADE;

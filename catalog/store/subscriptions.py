@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from dataclasses import replace as with_fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
 
 from catalog.model.signingkey import SigningKey
-from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
+from catalog.model.sinkcredential import SinkCredential
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.logpositions import LogName, find_position
 from catalog.store.queries import Queries
 from catalog.store.signingkeys import StoredKey, load_keys
+from catalog.store.sinkcredentials import StoredCredential, load_credentials
 
 State = Literal["pending", "active", "paused", "expired", "ended"]
 """Only an active subscription is delivered to; those that expired or ended keep their cursors."""
@@ -130,12 +130,12 @@ class Subscription:
         storedkeys: the keys that sign its deliveries, the newest first.
         signingkeys: the same keys, decrypted; only what opens its sink has them.
         newkeys: those that were made just now: an answer shows their secrets, once.
+        stored: the encrypted credential; what opens the sink decrypts it as `credential`.
     """
 
     id: str
     revision: int
     definition: SubscriptionDefinition
-    credential: SinkCredential | None
     cursor: Position
     state: State
     failures: int
@@ -161,25 +161,28 @@ class Subscription:
     storedkeys: tuple[StoredKey, ...] = ()
     signingkeys: tuple[SigningKey, ...] = ()
     newkeys: tuple[SigningKey, ...] = ()
+    stored: StoredCredential | None = None
+    credential: SinkCredential | None = None
 
 
 async def create(
     connection: Connection,
     id: str,
     definition: SubscriptionDefinition,
-    credential: SinkCredential | None,
     *,
     state: State = "active",
     reason: str | None = None,
 ) -> Subscription:
     """Add a subscription that begins where its definition says, else at the end of its log.
 
+    It has no credential yet.
+
     Raises:
         InvalidAttribute: the log has no such place.
     """
     log, config = log_of(definition), definition.config
     cursor = await find_position(connection, config.start or "now", log)
-    columns = _columns(definition, credential)
+    columns = _columns(definition)
     initial = "" if config.initialevents and log == "changes" else None
     await connection.execute(
         _queries.create, id, *columns, state, reason, cursor.txid, cursor.seq, initial
@@ -191,16 +194,15 @@ async def replace(
     connection: Connection,
     id: str,
     definition: SubscriptionDefinition,
-    credential: SinkCredential | None,
     *,
     state: State = "active",
     reason: str | None = None,
 ) -> Subscription | None:
-    """Replace the definition and credential of a subscription; `None` if there is none.
+    """Replace the definition of a subscription; `None` if there is none.
 
-    It keeps its cursor. It is active again if it had ended, but stays paused.
+    It keeps its cursor and its credential. It is active again if it had ended, but stays paused.
     """
-    columns = _columns(definition, credential)
+    columns = _columns(definition)
     done = await connection.execute(_queries.replace, id, *columns, state, reason)
     return await _changed(connection, id) if _has_changed(done) else None
 
@@ -237,13 +239,20 @@ async def delete(connection: Connection, id: str) -> Subscription | None:
     return found
 
 
+async def hold(connection: Connection, id: str) -> None:
+    """Keep a subscription and its credential from being changed until the transaction ends."""
+    await connection.execute(_queries.hold, id)
+
+
 async def get(connection: Connection, id: str) -> Subscription | None:
-    return next(iter(await _with_keys(connection, await connection.fetch(_queries.get, id))), None)
+    found = await _subscriptions_from(connection, await connection.fetch(_queries.get, id))
+    return found[0] if found else None
 
 
 async def page(connection: Connection, after: str, limit: int) -> list[Subscription]:
     """Read up to `limit` subscriptions whose ids come after `after`, in the order of ids."""
-    return await _with_keys(connection, await connection.fetch(_queries.page, after, limit))
+    rows = await connection.fetch(_queries.page, after, limit)
+    return await _subscriptions_from(connection, rows)
 
 
 async def count(connection: Connection) -> int:
@@ -253,7 +262,8 @@ async def count(connection: Connection) -> int:
 
 async def load(connection: Connection, ids: Iterable[str]) -> list[Subscription]:
     """Read subscriptions by id, without their lag; missing ones are left out."""
-    return await _with_keys(connection, await connection.fetch(_queries.load, list(ids)))
+    rows = await connection.fetch(_queries.load, list(ids))
+    return await _subscriptions_from(connection, rows)
 
 
 async def read_revisions(connection: Connection) -> dict[str, int]:
@@ -279,45 +289,46 @@ def log_of(definition: SubscriptionDefinition) -> LogName:
 async def _changed(connection: Connection, id: str) -> Subscription:
     """Announce a subscription that was written in this transaction, and read it."""
     await connection.execute(_queries.announce, id)
-    [found] = await _with_keys(connection, await connection.fetch(_queries.get, id))
+    found = await get(connection, id)
+    assert found is not None
     return found
-
-
-async def _with_keys(
-    connection: Connection, rows: Sequence[Mapping[str, Any]]
-) -> list[Subscription]:
-    keys = await load_keys(connection, [row["id"] for row in rows], datetime.now(UTC))
-    found = map(_subscription_from, rows)
-    return [with_fields(each, storedkeys=keys.get(each.id, ())) for each in found]
 
 
 def _has_changed(tag: str) -> bool:
     return tag != "UPDATE 0"
 
 
-def _columns(
-    definition: SubscriptionDefinition, credential: SinkCredential | None
-) -> tuple[str, str | None, LogName, datetime | None]:
-    return (
-        orjson.dumps(asdict(definition)).decode(),
-        None if credential is None else orjson.dumps(asdict(credential)).decode(),
-        log_of(definition),
-        definition.config.expiresat,
-    )
+def _columns(definition: SubscriptionDefinition) -> tuple[str, LogName, datetime | None]:
+    text = orjson.dumps(asdict(definition)).decode()
+    return text, log_of(definition), definition.config.expiresat
 
 
 _NOT_AS_STORED = {
-    *("definition", "credential", "cursor"),
+    *("definition", "cursor", "credential", "stored"),
     *("storedkeys", "signingkeys", "newkeys"),
 }
 _AS_STORED = [each.name for each in fields(Subscription) if each.name not in _NOT_AS_STORED]
 
 
-def _subscription_from(row: Mapping[str, Any]) -> Subscription:
+async def _subscriptions_from(
+    connection: Connection, rows: Sequence[Mapping[str, Any]]
+) -> list[Subscription]:
+    if not rows:
+        return []
+    ids = [row["id"] for row in rows]
+    stored = await load_credentials(connection, ids)
+    keys = await load_keys(connection, ids, datetime.now(UTC))
+    return [_subscription_from(row, stored.get(row["id"]), keys.get(row["id"], ())) for row in rows]
+
+
+def _subscription_from(
+    row: Mapping[str, Any], stored: StoredCredential | None, keys: tuple[StoredKey, ...]
+) -> Subscription:
     return Subscription(
         definition=_definition_from(orjson.loads(row["definition"])),
-        credential=_credential_from(row["sinkcredential"]),
         cursor=Position(row["txid"], row["seq"]),
+        stored=stored,
+        storedkeys=keys,
         **{name: row[name] for name in _AS_STORED},
     )
 
@@ -330,13 +341,3 @@ def _definition_from(given: dict[str, Any]) -> SubscriptionDefinition:
     config["batch"] = config["batch"] and BatchLimits(**config["batch"])
     config["retry"] = config["retry"] and RetryLimits(**config["retry"])
     return SubscriptionDefinition(**given | sequences | {"config": SubscriptionConfig(**config)})
-
-
-def _credential_from(text: str | None) -> SinkCredential | None:
-    if text is None:
-        return None
-    data = orjson.loads(text)
-    if "identifier" in data:
-        return PlainCredential(**data)
-    expiresat = data["expiresat"] and datetime.fromisoformat(data["expiresat"])
-    return TokenCredential(**data | {"expiresat": expiresat})

@@ -15,13 +15,26 @@ from catalog.context import CONTEXT, Context
 from catalog.events.filters import count_conditions
 from catalog.http.body import read_json
 from catalog.http.flags import read_page
-from catalog.http.outboundaddress import why_refused
+from catalog.http.outboundaddress import why_endpoint_refused, why_refused
 from catalog.http.responses import json_response
 from catalog.model.concorderrors import LimitExceeded, LimitReached
 from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.sinks.protocols import PROTOCOLS
-from catalog.store.subscriptions import Subscription, count, create, delete, get, page, replace
+from catalog.store.database import Connection
+from catalog.store.sinkcredentials import load_credentials, remove_credential, save_credential
+from catalog.store.subscriptions import (
+    Subscription,
+    count,
+    create,
+    delete,
+    get,
+    hold,
+    page,
+    replace,
+)
 from catalog.subscriptions.shown import show_subscription, unmasked
+from catalog.subscriptions.showncredential import keeps_credential
 from catalog.subscriptions.signingkeys import ensure_keys
 from catalog.subscriptions.wire import SubscriptionRequest, parse_subscription
 
@@ -51,9 +64,11 @@ async def create_subscription(request: web.Request) -> web.Response:
             raise LimitReached(request.path, limit=limit, things="subscriptions", setting=setting)
         id, credential = str(uuid.uuid4()), wanted.to_credential()
         made = await ensure_keys(connection, context, id, definition)
-        subscription = with_fields(
-            await create(connection, id, definition, credential), newkeys=made
-        )
+        subscription = await create(connection, id, definition)
+        if credential is not None:
+            keeps_credential(credential, None, request.path, is_same_sink=False)
+            subscription = await _with_credential(connection, context, subscription, credential)
+        subscription = with_fields(subscription, newkeys=made)
     headers = {"Location": f"{context.base_url(request)}/subscriptions/{subscription.id}"}
     return json_response(show_subscription(subscription), status=201, headers=headers)
 
@@ -69,20 +84,26 @@ async def replace_subscription(request: web.Request) -> web.Response:
     """`PUT /subscriptions/{id}`: the whole of it, its credential included.
 
     A credential that is not given again is gone, so that it is never sent to a sink that it
-    was not meant for. Values that an answer masks can be given back as they are shown. The cursor
-    stays; a subscription that had ended is active again.
+    was not meant for. What an answer masks can be given back as it is shown, a credential, too.
+    The cursor stays; a subscription that had ended is active again.
     """
     context = request.app[CONTEXT]
     wanted = await _read_request(request, context)
     async with context.database.transaction() as connection:
         id, credential = request.match_info["id"], wanted.to_credential()
-        stored = await get(connection, id)
-        if stored is None:
+        await hold(connection, id)
+        before = await get(connection, id)
+        if before is None:
             raise NotFound(request.path)
-        definition = unmasked(wanted.to_definition(), stored.definition, request.path)
-        made = await ensure_keys(connection, context, id, definition, stored.definition)
-        subscription = await replace(connection, id, definition, credential)
-    return _answer(request, subscription and with_fields(subscription, newkeys=made))
+        definition = unmasked(wanted.to_definition(), before.definition, request.path)
+        is_same_sink = definition.sink == before.definition.sink
+        keeps = keeps_credential(credential, before.stored, request.path, is_same_sink=is_same_sink)
+        made = await ensure_keys(connection, context, id, definition, before.definition)
+        subscription = await replace(connection, id, definition)
+        assert subscription is not None
+        if not keeps:
+            subscription = await _with_credential(connection, context, subscription, credential)
+    return _answer(request, with_fields(subscription, newkeys=made))
 
 
 async def delete_subscription(request: web.Request) -> web.Response:
@@ -120,7 +141,34 @@ async def _read_request(request: web.Request, context: Context) -> SubscriptionR
     )
     if refusal is not None:
         raise InvalidAttribute(request.path, name="sink", error_detail=refusal)
+    _check_endpoint(request.path, wanted, context.settings)
     return wanted
+
+
+async def _with_credential(
+    connection: Connection,
+    context: Context,
+    subscription: Subscription,
+    credential: SinkCredential | None,
+) -> Subscription:
+    """A subscription with the credential that it has from now on."""
+    id = subscription.id
+    if credential is None:
+        await remove_credential(connection, id)
+    else:
+        await save_credential(connection, context.keys, id, credential)
+    stored = await load_credentials(connection, [id])
+    return with_fields(subscription, stored=stored.get(id))
+
+
+def _check_endpoint(subject: str, wanted: SubscriptionRequest, settings: Settings) -> None:
+    """Refuse an endpoint for refresh tokens that a node must not send one to."""
+    credential = wanted.to_credential()
+    refresh = credential.refresh if isinstance(credential, TokenCredential) else None
+    refusal = None if refresh is None else why_endpoint_refused(refresh.endpoint, settings)
+    if refusal is not None:
+        name = "sinkcredential.refreshtokenendpoint"
+        raise InvalidAttribute(subject, name=name, error_detail=refusal)
 
 
 def _check_length(subject: str, length: int, settings: Settings) -> None:

@@ -16,6 +16,7 @@ from catalog.store.subscriptions import (
     SubscriptionConfig,
     SubscriptionDefinition,
 )
+from catalog.subscriptions.showncredential import show_credential
 
 _STARS = f"{MASK} keeps a stored value while the sink stays the same; here it stands for none"
 
@@ -53,12 +54,12 @@ def unmasked(
 
 
 def show_subscription(subscription: Subscription) -> dict[str, Any]:
-    """A subscription as clients see it: defaults applied, without its credential
-    and the secrets of its keys.
+    """A subscription as clients see it, with defaults applied.
 
-    Stars stand for the values in the sink's query and for those of headers, which may be secrets.
+    The secrets of its keys are left out. Stars stand for those of its credential, for the values in
+    the sink's query and for those of headers, which may be secrets.
     """
-    definition = subscription.definition
+    definition, stored = subscription.definition, subscription.stored
     masked = PROTOCOLS[definition.protocol].masked
     shown = {
         "id": subscription.id,
@@ -67,6 +68,7 @@ def show_subscription(subscription: Subscription) -> dict[str, Any]:
         "config": _config_of(definition.config) or None,
         "filters": list(definition.filters) or None,
         "sink": masked_url(definition.sink),
+        "sinkcredential": stored and show_credential(stored),
         "protocol": definition.protocol,
         "protocolsettings": {
             name: dict.fromkeys(value, MASK) if name in masked else value
@@ -134,6 +136,7 @@ def _status_of(subscription: Subscription, now: datetime) -> dict[str, Any]:
         "lagseconds": max(0.0, (now - oldestat).total_seconds()) if oldestat else 0.0,
         "oldestundelivered": _time(oldestat),
         **({} if subscription.initial is None else {"initialevents": "not all delivered yet"}),
+        **_refresh_of(subscription),
         **_loss_of(subscription),
     }
 
@@ -151,6 +154,14 @@ def _time(moment: datetime | None) -> str | None:
 
 def _without_none(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
+
+
+def _refresh_of(subscription: Subscription) -> dict[str, Any]:
+    """Why the access token could not be refreshed."""
+    stored = subscription.stored
+    if stored is None or stored.error is None:
+        return {}
+    return {"refresh": {"failures": stored.failures, "error": stored.error}}
 
 
 def _loss_of(subscription: Subscription) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -28,7 +28,12 @@ from catalog.model.errors import (
     XRegistryError,
     with_violations,
 )
-from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
+from catalog.model.sinkcredential import (
+    PlainCredential,
+    RefreshGrant,
+    SinkCredential,
+    TokenCredential,
+)
 from catalog.model.timestamps import parse_time
 from catalog.sinks.protocols import PROTOCOLS, why_missing
 from catalog.store.logpositions import check_position
@@ -39,15 +44,37 @@ from catalog.store.subscriptions import (
     SubscriptionDefinition,
 )
 
-_TOKEN = re.compile(r"[\x21-\x7e]{1,8192}")
+_VISIBLE = re.compile(r"[\x21-\x7e]{1,8192}")
+_PRINTABLE = re.compile(r"[\x20-\x7e]{1,8192}")
 _LONGEST_TIME = 64
 _SCHEME = re.compile(r"[A-Za-z0-9-]{1,32}")
 
 
 def _check_token(value: SecretStr) -> SecretStr:
-    if not _TOKEN.fullmatch(value.get_secret_value()):
+    if not _VISIBLE.fullmatch(value.get_secret_value()):
         raise ValueError("it needs to be 1 to 8192 visible ASCII characters")
     return value
+
+
+def _check_refresh_token(value: SecretStr) -> SecretStr:
+    if not _PRINTABLE.fullmatch(value.get_secret_value()):
+        raise ValueError("it needs to be 1 to 8192 ASCII characters")
+    return value
+
+
+def _check_scheme(value: str) -> str:
+    if not _SCHEME.fullmatch(value):
+        raise ValueError("it needs to be the name of an authorization scheme, such as Bearer")
+    return value
+
+
+def _parse_instant(value: object) -> datetime:
+    if not isinstance(value, str) or len(value) > _LONGEST_TIME:
+        raise ValueError("it needs to be an RFC 3339 timestamp, as 2030-12-19T06:00:00Z")
+    return parse_time(value)
+
+
+_Time = Annotated[datetime, BeforeValidator(_parse_instant)]
 
 
 class _Body(BaseModel):
@@ -65,18 +92,13 @@ class _PlainCredential(_Body):
         )
 
 
-class _AccessTokenCredential(_Body):
-    credentialtype: Literal["ACCESSTOKEN"]
-    accesstoken: Annotated[SecretStr, AfterValidator(_check_token)]
-    accesstokenexpiresutc: AwareDatetime | None = None
-    accesstokentype: str = "Bearer"
+class _TokenCredential(_Body):
+    """An access token. What the specification requires is required: a token whose end is unknown
+    would fail one day without a warning."""
 
-    @field_validator("accesstokentype")
-    @classmethod
-    def _is_a_scheme(cls, scheme: str) -> str:
-        if not _SCHEME.fullmatch(scheme):
-            raise ValueError("it needs to be the name of an authorization scheme")
-        return scheme
+    accesstoken: Annotated[SecretStr, AfterValidator(_check_token)]
+    accesstokenexpiresutc: _Time
+    accesstokentype: Annotated[str, AfterValidator(_check_scheme)]
 
     def to_credential(self) -> TokenCredential:
         return TokenCredential(
@@ -86,18 +108,25 @@ class _AccessTokenCredential(_Body):
         )
 
 
-def _read_time(value: object) -> datetime:
-    if not isinstance(value, str) or len(value) > _LONGEST_TIME:
-        raise ValueError("it needs to be an RFC 3339 timestamp, as 2030-12-19T06:00:00Z")
-    return parse_time(value)
+class _AccessTokenCredential(_TokenCredential):
+    credentialtype: Literal["ACCESSTOKEN"]
+
+
+class _RefreshTokenCredential(_TokenCredential):
+    credentialtype: Literal["REFRESHTOKEN"]
+    refreshtoken: Annotated[SecretStr, AfterValidator(_check_refresh_token)]
+    refreshtokenendpoint: str = Field(min_length=1, max_length=2048)
+
+    def to_credential(self) -> TokenCredential:
+        refresh = RefreshGrant(
+            token=self.refreshtoken.get_secret_value(), endpoint=self.refreshtokenendpoint
+        )
+        return replace(super().to_credential(), refresh=refresh)
 
 
 def _check_start(value: str) -> str:
     check_position(value)
     return value
-
-
-_Time = Annotated[datetime, BeforeValidator(_read_time)]
 
 
 class _Batch(_Body):
@@ -156,7 +185,8 @@ class SubscriptionRequest(_Body):
     `protocolsettings` are checked by the protocol that is named. The server assigns `id`, `status`
     and `signingkeys`; clients may send them back, and they are ignored. An older draft (message
     catalog, 5.5) has one `filter` and the protocol `HTTPS`. Stars in the query of the sink, or as
-    the value of a header, keep what is stored (`unmasked`).
+    the value of a header, keep what is stored (`unmasked`), and so do stars in place of the secrets
+    of the credential (`keeps_credential`).
     """
 
     id: Any = None
@@ -171,7 +201,10 @@ class SubscriptionRequest(_Body):
     filters: list[Any] = Field(default_factory=list)
     sink: str = Field(min_length=1, max_length=2048)
     sinkcredential: (
-        Annotated[_PlainCredential | _AccessTokenCredential, Field(discriminator="credentialtype")]
+        Annotated[
+            _PlainCredential | _AccessTokenCredential | _RefreshTokenCredential,
+            Field(discriminator="credentialtype"),
+        ]
         | None
     ) = None
     protocol: str

@@ -161,7 +161,12 @@ _SUBSCRIPTION = {
     "sink": "http://127.0.0.1:1/",
     "protocol": "HTTP",
     "filters": [{"prefix": {"subject": "/messagegroups"}}],
-    "sinkcredential": {"credentialtype": "ACCESSTOKEN", "accesstoken": "secret"},
+    "sinkcredential": {
+        "credentialtype": "ACCESSTOKEN",
+        "accesstoken": "secret",
+        "accesstokenexpiresutc": "2030-01-01T00:00:00Z",
+        "accesstokentype": "Bearer",
+    },
 }
 _ORIGINS = {"origins": [{"authority": "urn:x", "origin": "/messagegroups/a"}]}
 # The bodies of paths that the model does not define, by the beginning of the path.

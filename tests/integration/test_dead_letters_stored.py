@@ -39,7 +39,7 @@ LAST = 2**63 - 1
 async def database(database_url: str) -> AsyncIterator[Database]:
     async with Database.open(database_url, modelsource={}) as database:
         async with database.transaction() as connection:
-            await create(connection, ID, SubscriptionDefinition(sink="http://127.0.0.1:9/"), None)
+            await create(connection, ID, SubscriptionDefinition(sink="http://127.0.0.1:9/"))
         yield database
 
 

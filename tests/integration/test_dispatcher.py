@@ -32,6 +32,7 @@ from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenC
 from catalog.sinks.httpmessage import encode_binary, encode_structured
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Database
+from catalog.store.sinkcredentials import save_credential
 from catalog.store.subscriptions import (
     Subscription,
     SubscriptionConfig,
@@ -175,12 +176,11 @@ async def subscribe(
     context: Context, sink: str, credential: SinkCredential | None = None, **definition: Any
 ) -> Subscription:
     async with context.database.transaction() as connection:
-        return await create(
-            connection,
-            str(uuid.uuid4()),
-            SubscriptionDefinition(sink=sink, **definition),
-            credential,
-        )
+        id = str(uuid.uuid4())
+        subscription = await create(connection, id, SubscriptionDefinition(sink=sink, **definition))
+        if credential is not None:
+            await save_credential(connection, context.keys, id, credential)
+        return subscription
 
 
 async def log(context: Context, *ids: str, deprecation: tuple[str, ...] | None = None) -> None:
@@ -412,7 +412,7 @@ async def test_gone_ends_a_subscription_until_it_is_replaced(context: Context, s
         await log(context, "c")
         assert len(sink.requests) == 1
         async with context.database.transaction() as connection:
-            await replace(connection, subscription.id, subscription.definition, None)
+            await replace(connection, subscription.id, subscription.definition)
         await sink.received(3)
     assert sink.subjects == xids("a", "b", "c")
 
@@ -621,7 +621,7 @@ async def test_subscriptions_take_effect_and_end_at_once(context: Context, sink:
         await log(context, "a")
         await sink.received(1)
         async with context.database.transaction() as connection:
-            await replace(connection, subscription.id, SubscriptionDefinition(sink=other.url), None)
+            await replace(connection, subscription.id, SubscriptionDefinition(sink=other.url))
         await log(context, "b")
         await other.received(1)
         last = await subscribe(context, sink.url)

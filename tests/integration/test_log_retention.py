@@ -39,7 +39,7 @@ async def head_of(node: Node) -> Head:
 async def subscribe(node: Node, sink: str = "http://127.0.0.1:9/") -> str:
     id = str(uuid.uuid4())
     async with node.database.transaction() as connection:
-        await create(connection, id, SubscriptionDefinition(sink=sink), None)
+        await create(connection, id, SubscriptionDefinition(sink=sink))
     return id
 
 

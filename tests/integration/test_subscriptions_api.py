@@ -32,6 +32,19 @@ Client = TestClient[web.Request, web.Application]
 SOURCE = "https://catalog.example"
 SINK = "https://sink.example/events"
 MINIMAL = {"sink": SINK, "protocol": "HTTP"}
+PLAIN = {"credentialtype": "PLAIN", "identifier": "me-s3cret", "secret": "s3cret"}
+ACCESS = {
+    "credentialtype": "ACCESSTOKEN",
+    "accesstoken": "s3cret",
+    "accesstokenexpiresutc": "2030-01-01T00:00:00Z",
+    "accesstokentype": "bearer",
+}
+REFRESH = {
+    **ACCESS,
+    "credentialtype": "REFRESHTOKEN",
+    "refreshtoken": "refresh s3cret",
+    "refreshtokenendpoint": "https://id.example/token?client=s3cret",
+}
 
 
 @pytest.fixture
@@ -203,7 +216,6 @@ def subscription_to(sink: str) -> Subscription:
         id="s",
         revision=1,
         definition=SubscriptionDefinition(sink=sink),
-        credential=None,
         cursor=Position(0, 0),
         state="active",
         failures=0,
@@ -307,18 +319,7 @@ async def test_options_tell_what_can_be_done(client: Client) -> None:
     assert (response.status, response.headers["Allow"]) == (200, "GET,PUT,DELETE,OPTIONS")
 
 
-@pytest.mark.parametrize(
-    "credential",
-    [
-        {"credentialtype": "PLAIN", "identifier": "me-s3cret", "secret": "s3cret"},
-        {
-            "credentialtype": "ACCESSTOKEN",
-            "accesstoken": "s3cret",
-            "accesstokenexpiresutc": "2030-01-01T00:00:00Z",
-            "accesstokentype": "bearer",
-        },
-    ],
-)
+@pytest.mark.parametrize("credential", [PLAIN, ACCESS, REFRESH])
 async def test_secrets_never_come_back(
     client: Client, credential: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -332,7 +333,11 @@ async def test_secrets_never_come_back(
         await (await client.delete(path)).text(),
     ]
     assert "s3cret" not in "".join(answers)
-    assert "sinkcredential" not in "".join(answers)
+    for answer in (answers[0], answers[1], answers[3], answers[4]):
+        given = orjson.loads(answer)["sinkcredential"]
+        assert given.keys() == credential.keys()
+        assert given["credentialtype"] == credential["credentialtype"]
+        assert "***" in given.values()
     output = capsys.readouterr()
     assert "s3cret" not in output.out + output.err
 
@@ -343,8 +348,19 @@ async def test_secrets_never_come_back(
         {"credentialtype": "PLAIN", "identifier": "s3cret"},
         {"credentialtype": "PLAIN", "identifier": "a:s3cret", "secret": "s3cret"},
         {"credentialtype": "REFRESHTOKEN", "refreshtoken": "s3cret"},
-        {"credentialtype": "ACCESSTOKEN", "accesstoken": "s3cret\r\nHost: x"},
-        {"credentialtype": "ACCESSTOKEN", "accesstoken": "s3cret", "accesstokentype": "s3cret\n"},
+        {**ACCESS, "accesstoken": "s3cret\r\nHost: x"},
+        {**ACCESS, "accesstokentype": "s3cret\n"},
+        {**ACCESS, "accesstokenexpiresutc": "s3cret"},
+        {**ACCESS, "accesstokenexpiresutc": 1_900_000_000},
+        {**ACCESS, "accesstokenexpiresutc": "9999-12-31T23:59:59-01:00"},
+        {**ACCESS, "credentialtype": "REFRESHTOKEN", "refreshtoken": "s3cret"},
+        {**REFRESH, "refreshtoken": "s3cret\n"},
+        {**REFRESH, "refreshtokenendpoint": "s3cret"},
+        {**REFRESH, "refreshtokenendpoint": "http://id.example/s3cret"},
+        {**REFRESH, "refreshtokenendpoint": "https://me:s3cret@id.example/"},
+        {**REFRESH, "refreshtokenendpoint": "https://10.0.0.1/s3cret"},
+        {**REFRESH, "refreshtokenendpoint": "https://169.254.169.254/s3cret"},
+        {**REFRESH, "refreshtokenendpoint": "http://127.0.0.1/s3cret"},
         {"accesstoken": "s3cret"},
         "s3cret",
     ],
@@ -355,6 +371,15 @@ async def test_a_wrong_credential_is_refused_without_repeating_it(
     problem = await refused(client, sinkcredential=credential)
     assert "sinkcredential" in problem
     assert "s3cret" not in problem
+
+
+@pytest.mark.parametrize("name", ["accesstoken", "accesstokenexpiresutc", "accesstokentype"])
+@pytest.mark.parametrize("credential", [ACCESS, REFRESH])
+async def test_what_the_specification_requires_of_tokens_is_required(
+    client: Client, credential: dict[str, Any], name: str
+) -> None:
+    given = {key: value for key, value in credential.items() if key != name}
+    assert name in await refused(client, sinkcredential=given)
 
 
 @pytest.mark.parametrize(

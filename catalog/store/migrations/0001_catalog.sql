@@ -419,7 +419,6 @@ CREATE SEQUENCE subscriptions_revision;
 CREATE TABLE subscriptions (
     id text COLLATE "C" PRIMARY KEY,
     definition jsonb NOT NULL,
-    sinkcredential jsonb,
     revision bigint NOT NULL DEFAULT nextval('subscriptions_revision'),
     log text NOT NULL DEFAULT 'changes' CHECK (log IN ('changes', 'subscriptions')),
     course integer NOT NULL DEFAULT 0,
@@ -569,6 +568,22 @@ CREATE TABLE delivery_attempts (
     PRIMARY KEY (subscription, number)
 );
 CREATE INDEX delivery_attempts_at ON delivery_attempts (at);
+
+-- The credentials with which events are delivered. `sealed` is the whole credential, encrypted
+-- (catalog/encryption.py); what else is here is no secret. The access token is to be refreshed at
+-- `refreshat`, and `error` is why the last refresh failed. A refresh raises the revision.
+CREATE TABLE sink_credentials (
+    subscription text COLLATE "C" PRIMARY KEY REFERENCES subscriptions (id) ON DELETE CASCADE,
+    revision bigint NOT NULL DEFAULT nextval('subscriptions_revision'),
+    sealed bytea NOT NULL,
+    type text NOT NULL CHECK (type IN ('PLAIN', 'ACCESSTOKEN', 'REFRESHTOKEN')),
+    scheme text,
+    expiresat timestamptz,
+    endpoint text,
+    refreshat timestamptz,
+    failures integer NOT NULL DEFAULT 0,
+    error text
+);
 
 
 -- Links

@@ -1,15 +1,15 @@
 -- name: create
 -- Add a subscription with its cursor.
 INSERT INTO subscriptions (
-    id, definition, sinkcredential, log, expiresat, state, reason, txid, seq, initial)
-VALUES ($1, $2::jsonb, $3::jsonb, $4, $5, $6, $7, $8, $9, $10)
+    id, definition, log, expiresat, state, reason, txid, seq, initial)
+VALUES ($1, $2::jsonb, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: replace
 -- Replace the definition of a subscription, which keeps its cursor, and stays paused if it is.
 UPDATE subscriptions SET
-    definition = $2::jsonb, sinkcredential = $3::jsonb, log = $4, expiresat = $5,
-    state = CASE WHEN state = 'paused' AND $6 = 'active' THEN state ELSE $6 END,
-    reason = CASE WHEN state = 'paused' AND $6 = 'active' THEN reason ELSE $7 END,
+    definition = $2::jsonb, log = $3, expiresat = $4,
+    state = CASE WHEN state = 'paused' AND $5 = 'active' THEN state ELSE $5 END,
+    reason = CASE WHEN state = 'paused' AND $5 = 'active' THEN reason ELSE $6 END,
     failures = 0, failingsince = NULL, error = NULL, nextattemptat = NULL, tried = 0,
     triedsince = NULL, lostat = NULL, revision = nextval('subscriptions_revision')
 WHERE id = $1
@@ -17,6 +17,10 @@ WHERE id = $1
 -- name: delete
 -- Delete a subscription.
 DELETE FROM subscriptions WHERE id = $1
+
+-- name: hold
+-- Lock a subscription; whatever changes its credential locks it, too.
+SELECT FROM subscriptions WHERE id = $1 FOR UPDATE
 
 -- name: get
 -- One subscription.
