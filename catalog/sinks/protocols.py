@@ -63,7 +63,9 @@ class Sinks:
         stored = subscription.stored
         try:
             keys = tuple(open_key(self._keys, each) for each in subscription.storedkeys)
-            credential = None if stored is None else open_credential(self._keys, stored)
+            credential = (
+                subscription.credential if stored is None else open_credential(self._keys, stored)
+            )
         except SecretUnreadable as error:
             return ClosedSink(error.reason, error.cause)
         sink = self._open(replace(subscription, credential=credential, signingkeys=keys))
