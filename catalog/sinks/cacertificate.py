@@ -17,7 +17,7 @@ def _check(text: str) -> str:
         raise ValueError("a private key must not be here, since everybody may read it")
     try:
         tls_context(text)
-    except (ssl.SSLError, ValueError):
+    except (ssl.SSLError, TypeError, ValueError):
         raise ValueError("it needs to be certificates in PEM") from None
     return text
 
@@ -31,6 +31,6 @@ def tls_context(cacertificate: str | None) -> ssl.SSLContext:
     """A context that trusts the given authorities alone, or those of the system without any.
 
     Raises:
-        ssl.SSLError, ValueError: these are no certificates in PEM.
+        ssl.SSLError, TypeError, ValueError: these are no certificates in PEM.
     """
     return ssl.create_default_context(cadata=cacertificate)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from catalog.config import Settings
 from catalog.model.sinkcredential import PlainCredential, SinkCredential
+from catalog.sinks.cacertificate import tls_context
 from catalog.sinks.kafkaconnection import ConnectionGuard
 from catalog.sinks.kafkarecords import KafkaRecord
 
@@ -75,14 +75,24 @@ def partition_of(key: bytes, partitions: Sequence[int]) -> int:
 
 
 class KafkaProducer:
-    """An aiokafka producer, which is closed after its first failure.
+    """An aiokafka producer, which is of no use after its first failure.
 
-    `is_broken` says that a failure left the numbers of its records in doubt, or records that it
-    would go on sending.
+    That leaves the numbers of its records in doubt, or records that it would go on sending.
     """
 
+    @classmethod
+    async def connect(cls, cluster: KafkaCluster, settings: Settings) -> KafkaProducer:
+        """Connect a producer.
+
+        Raises:
+            KafkaError, OSError: no bootstrap server can be used.
+        """
+        producer = cls(cluster, settings)
+        await producer._start()
+        return producer
+
     def __init__(self, cluster: KafkaCluster, settings: Settings) -> None:
-        self.is_broken = False
+        self.is_open = True
         self._seconds = settings.delivery_timeout_seconds * _SHARE_OF_TIME
         self._guard = ConnectionGuard(settings)
         self._producer = AIOKafkaProducer(
@@ -95,12 +105,7 @@ class KafkaProducer:
         )
         self._guard.watch(self._producer.client)
 
-    async def start(self) -> None:
-        """Connect.
-
-        Raises:
-            KafkaError, OSError: no bootstrap server can be used.
-        """
+    async def _start(self) -> None:
         try:
             async with asyncio.timeout(self._seconds):
                 await self._producer.start()
@@ -118,7 +123,7 @@ class KafkaProducer:
             return sorted(await self._producer.partitions_for(topic))
         except KafkaError:
             # It may know only brokers that are no more.
-            self.is_broken = self._guard.failure is not None
+            self.is_open = self._guard.failure is None
             raise
 
     async def append(self, topic: str, partition: int, records: Sequence[KafkaRecord]) -> int:
@@ -137,7 +142,7 @@ class KafkaProducer:
             future = await self._producer.send_batch(batch, topic, partition=partition)
             metadata = await future
         except BaseException:
-            self.is_broken = True
+            self.is_open = False
             raise
         return -1 if metadata is None else int(metadata.offset)
 
@@ -147,7 +152,7 @@ class KafkaProducer:
 
     async def close(self) -> None:
         """Close the connections; records that were not acknowledged are given up."""
-        self.is_broken = True
+        self.is_open = False
         producer, client = self._producer, self._producer.client
         # aiokafka's own method waits until all records are acknowledged.
         producer._closed = True
@@ -185,7 +190,7 @@ def _security(cluster: KafkaCluster) -> dict[str, Any]:
     protocol = layer if cluster.credential is None else f"SASL_{layer}"
     security: dict[str, Any] = {"security_protocol": protocol}
     if cluster.tls:
-        security["ssl_context"] = ssl.create_default_context(cadata=cluster.cacertificate)
+        security["ssl_context"] = tls_context(cluster.cacertificate)
     if isinstance(cluster.credential, PlainCredential):
         security["sasl_mechanism"] = cluster.saslmechanism or "PLAIN"
         security["sasl_plain_username"] = cluster.credential.identifier

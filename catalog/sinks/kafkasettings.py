@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from catalog.http.outboundaddress import split_hosts
 from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenCredential
+from catalog.sinks.cacertificate import CaCertificate
 from catalog.sinks.protocol import DeliveryProtocol, ProtocolSettings, Unfit
 
 _DEFAULT_PORT = 9092
@@ -35,7 +35,7 @@ class KafkaSettings(ProtocolSettings):
     acks: Literal["0", "1", "all"] = "all"
     contentmode: Literal["binary", "structured"] = "binary"
     saslmechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
-    cacertificate: str | None = Field(default=None, max_length=16 * 1024)
+    cacertificate: CaCertificate | None = None
 
     @field_validator("topicname")
     @classmethod
@@ -67,23 +67,6 @@ class KafkaSettings(ProtocolSettings):
                 "it needs to be 1 to 128 of A to Z, a to z, 0 to 9, dot, hyphen and underscore"
             )
         return name
-
-    @field_validator("cacertificate")
-    @classmethod
-    def _is_a_certificate(cls, text: str | None) -> str | None:
-        # Settings are shown to whoever reads the subscription.
-        if text is not None and "PRIVATE KEY" in text:
-            raise ValueError("a private key must not be here, since everybody may read it")
-        if text is not None:
-            _load_authority(text)
-        return text
-
-
-def _load_authority(text: str) -> None:
-    try:
-        ssl.create_default_context(cadata=text)
-    except (ssl.SSLError, TypeError, ValueError):
-        raise ValueError("it needs to be certificates in PEM") from None
 
 
 def servers_of(sink: str) -> list[tuple[str, int]]:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from urllib.parse import urlsplit
 
 from aiokafka.errors import (
@@ -27,22 +28,26 @@ from aiokafka.errors import (
 )
 
 from catalog.config import Settings
+from catalog.http.descriptors import most_outbound_connections
 from catalog.http.outbound import UNREACHABLE
 from catalog.model.masking import described
 from catalog.sinks.kafkaproducer import BATCH_BYTES, KafkaCluster, KafkaProducer, partition_of
-from catalog.sinks.kafkaproducers import KafkaProducers, TooManyClusters
 from catalog.sinks.kafkarecords import KafkaRecord, batches_of, by_partition, record_of
 from catalog.sinks.kafkasettings import KafkaSettings, servers_of, topic_of
 from catalog.sinks.outgoing import OutgoingEvent
+from catalog.sinks.sharedconnections import SharedConnections
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkRefused
 from catalog.store.subscriptions import Subscription
 
+KafkaProducers = SharedConnections[KafkaCluster, KafkaProducer]
+
+# A producer has one to each broker, and one for a moment to begin with.
+_CONNECTIONS_EACH = 4
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _TOGETHER_TOO_LARGE = SinkRefused(reason="the broker takes no batch of records as large as this")
 _NOT_TRIED = SinkRefused(reason="an event before this one was not accepted")
 _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     (_TOO_LARGE, "the broker takes no record as large as this event"),
-    ((TooManyClusters,), "this node sends to as many Kafka clusters as it can"),
     ((ssl.SSLError,), "the sink and this node agree on no TLS connection"),
     ((SaslAuthenticationFailed,), "the broker refused the sink credential"),
     ((UnsupportedSaslMechanismError,), "the broker does not offer this SASL mechanism"),
@@ -77,7 +82,11 @@ class KafkaConnections:
 
     def __init__(self, settings: Settings) -> None:
         self._seconds = settings.delivery_timeout_seconds
-        self._producers = KafkaProducers(settings)
+        self._producers: KafkaProducers = SharedConnections(
+            partial(KafkaProducer.connect, settings=settings),
+            connect_seconds=self._seconds,
+            most_idle=most_outbound_connections(settings) // _CONNECTIONS_EACH,
+        )
 
     def open(self, subscription: Subscription) -> KafkaSink:
         return KafkaSink(self._producers, subscription, self._seconds)
@@ -138,7 +147,7 @@ class KafkaSink:
         try:
             async with (
                 asyncio.timeout(self._seconds),
-                self._producers.lend(self._cluster) as lent,
+                self._producers.hold(self._cluster) as lent,
             ):
                 await self._append_all(lent, records, answers)
         except (KafkaError, OSError) as error:
