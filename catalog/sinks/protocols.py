@@ -17,6 +17,7 @@ from catalog.sinks.expiringsink import ExpiringSink
 from catalog.sinks.httpsettings import HTTP
 from catalog.sinks.kafkasettings import KAFKA
 from catalog.sinks.mqttsettings import MQTT3, MQTT5
+from catalog.sinks.natssettings import NATS
 from catalog.sinks.protocol import DeliveryProtocol
 from catalog.sinks.sink import Sink, SinkConnections
 from catalog.store.signingkeys import open_key
@@ -24,7 +25,7 @@ from catalog.store.sinkcredentials import open_credential
 from catalog.store.subscriptions import Subscription
 
 PROTOCOLS: Mapping[str, DeliveryProtocol] = {
-    name: protocol for protocol in (HTTP, KAFKA, MQTT5, MQTT3) for name in protocol.schemes
+    name: protocol for protocol in (HTTP, KAFKA, MQTT5, MQTT3, NATS) for name in protocol.schemes
 }
 """Every protocol by each of its identifiers."""
 

@@ -1,0 +1,71 @@
+"""The settings of NATS sinks, as clients give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from catalog.model.errors import XRegistryError
+from catalog.subscriptions.wire import parse_subscription
+
+SUBJECT = {"subject": "a"}
+SUBSCRIPTION = {
+    "protocol": "NATS",
+    "sink": "nats://127.0.0.1:4222",
+    "protocolsettings": SUBJECT,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        ({"protocolsettings": {}}, "protocolsettings.subject"),
+        *(
+            ({"protocolsettings": {"subject": subject}}, "protocolsettings.subject")
+            for subject in (
+                *("", "*", "a.*", ">", "a.>", "a*", "a b", "a\t", "a\r\nPUB b 0\r\n", "a\x01"),
+                *(".", "a.", ".a", "a..b", "$JS.API.STREAM.DELETE.a", "$SYS.a", "x" * 513, 5),
+            )
+        ),
+        *(
+            ({"protocolsettings": {**SUBJECT, name: value}}, f"protocolsettings.{name}")
+            for name, value in {
+                "contentmode": "batched",
+                "cacertificate": "a certificate",
+                "topicname": "a",
+                "qos": 1,
+            }.items()
+        ),
+        ({"sink": "nats://127.0.0.1/a"}, "sink"),
+        ({"sink": "nats://127.0.0.1?a=b"}, "sink"),
+    ],
+)
+def test_what_does_not_fit_the_protocol_is_refused(changed: Mapping[str, Any], name: str) -> None:
+    with pytest.raises(XRegistryError) as raised:
+        parse_subscription({**SUBSCRIPTION, **changed}, "/subscriptions")
+    assert name in raised.value.arguments.values()
+
+
+@pytest.mark.parametrize("subject", ["a", "a.b-c.d_e", "Zürich.\N{BELL}", "a$.b", "x" * 512])
+def test_any_name_without_wildcards_is_a_subject(subject: str) -> None:
+    settings = {"subject": subject}
+    parsed = parse_subscription({**SUBSCRIPTION, "protocolsettings": settings}, "/subscriptions")
+    assert parsed.protocolsettings == {
+        "subject": subject,
+        "contentmode": "binary",
+        "cacertificate": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "credential",
+    [
+        {"credentialtype": "ACCESSTOKEN", "accesstoken": "a"},
+        {"credentialtype": "PLAIN", "identifier": "a", "secret": "b"},
+    ],
+)
+def test_users_and_tokens_are_credentials(credential: Mapping[str, str]) -> None:
+    body = {**SUBSCRIPTION, "sink": "tls://127.0.0.1", "sinkcredential": credential}
+    assert parse_subscription(body, "/subscriptions").to_credential() is not None
