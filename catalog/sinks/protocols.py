@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from catalog.config import Settings
 from catalog.encryption import KeyRing, SecretUnreadable
 from catalog.keyfile import key_ring
+from catalog.sinks.amqpsettings import AMQP
 from catalog.sinks.closedsink import ClosedSink
 from catalog.sinks.expiringsink import ExpiringSink
 from catalog.sinks.httpsettings import HTTP
@@ -25,7 +26,9 @@ from catalog.store.sinkcredentials import open_credential
 from catalog.store.subscriptions import Subscription
 
 PROTOCOLS: Mapping[str, DeliveryProtocol] = {
-    name: protocol for protocol in (HTTP, KAFKA, MQTT5, MQTT3, NATS) for name in protocol.schemes
+    name: protocol
+    for protocol in (HTTP, KAFKA, MQTT5, MQTT3, NATS, AMQP)
+    for name in protocol.schemes
 }
 """Every protocol by each of its identifiers."""
 
