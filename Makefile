@@ -7,6 +7,10 @@ SEED ?= 1
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+AMQP_INSTALLED := .venv/.installed-amqp
+# The extras of which there are wheels. That of AMQP is compiled, which takes what not all have.
+WHEELS := dev kafka mqtt nats spark
+PIN := --universal --generate-hashes --no-header --quiet
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
@@ -15,7 +19,8 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(INSTALLED) ## Create .venv with exactly what requirements.lock pins
+install: $(INSTALLED) ## Create .venv with exactly what requirements.lock pins; with a compiler, also AMQP
+	@$(MAKE) --silent $(AMQP_INSTALLED)
 
 demo: $(INSTALLED) ## Show a federation at work; STAY=1 keeps it running
 	@$(BIN)/concord demo $(if $(filter 1,$(STAY)),--stay)
@@ -51,8 +56,12 @@ schema: $(INSTALLED) ## Write catalog/store/schema.sql anew from the migrations
 	@$(BIN)/python -m catalog.store.schemadump
 
 lock: ## Pin the dependencies anew (needs uv); LOCK_ARGS=--upgrade raises them
-	$(UV) pip compile pyproject.toml --all-extras --universal --generate-hashes --no-header \
-		--quiet --output-file requirements.lock $(LOCK_ARGS)
+	$(UV) pip compile pyproject.toml $(addprefix --extra ,$(WHEELS)) $(PIN) \
+		--output-file requirements.lock $(LOCK_ARGS)
+	@$(PYTHON) -c 'import tomllib; \
+		print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["amqp"])' | \
+		$(UV) pip compile - --constraint requirements.lock $(PIN) \
+			--output-file requirements-amqp.lock $(LOCK_ARGS)
 
 clean: ## Remove .venv and every cache; data directories are left alone
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -71,3 +80,14 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(PIP_INSTALL) --use-pep517 --require-hashes -r requirements.lock
 	@$(PIP_INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
+
+# Whoever has no compiler does without it; all else works.
+$(AMQP_INSTALLED): requirements-amqp.lock $(INSTALLED)
+	@$(BIN)/python -c 'import proton' 2>/dev/null || \
+		echo "Compiling the library for AMQP 1.0; this is done once, in a minute or two."
+	@if $(PIP_INSTALL) --use-pep517 --require-hashes -r requirements-amqp.lock 2>.venv/amqp.log; then \
+		touch $@; \
+	else \
+		echo "Went on without AMQP 1.0, whose library could not be fetched or compiled (see .venv/amqp.log)." \
+			"Install what it takes with: apt-get install gcc python3-dev; then run: make install"; \
+	fi

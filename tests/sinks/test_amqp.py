@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip(
     "proton",
     reason="python-qpid-proton is not installed: install what compiles it, with: "
-    "apt-get install gcc cmake pkg-config libssl-dev python3-dev, and then: make install",
+    "apt-get install gcc python3-dev; then run: make install",
 )
 
 from cloudevents.core.bindings.amqp import AMQPMessage, from_amqp_event
