@@ -26,6 +26,7 @@ from benchmarks import (
     get,
     imports,
     put,
+    sick_sinks,
     subscribing,
     to_replica,
     to_sink,
@@ -49,6 +50,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "subscribing": subscribing.run,
     "sink": to_sink.run,
     "fan-out": fan_out.run,
+    "sick-sinks": sick_sinks.run,
     "replica": to_replica.run,
 }
 
