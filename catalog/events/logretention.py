@@ -1,4 +1,5 @@
-"""Keeps the change log bounded: drops the oldest changes by age and number."""
+"""Keeps the logs bounded: drops the oldest changes, and entries about subscriptions, by age and
+number."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from catalog.model.errors import ServerBusy
 from catalog.store.changes import Retention, drop_oldest
 from catalog.store.database import Database
 from catalog.store.leadership import take_over
+from catalog.store.subscriptionlog import drop_oldest_of_subscriptions
 
 # Writes and readers wait for a batch of this size for milliseconds.
 _BATCH = 2000
@@ -34,14 +36,17 @@ async def run_log_retention(context: Context) -> None:
 
 
 async def drop_once(database: Database, retention: Retention, *, limit: int = _BATCH) -> int:
-    """Drop a batch, unless another process does so; return the number of changes."""
+    """Drop a batch of each log, unless another process does so; return the number of changes."""
     async with (
         database.pool.acquire() as connection,
         take_over(connection, "log retention") as is_alone,
     ):
         if not is_alone:
             return 0
-        return await drop_oldest(connection, retention, datetime.now(UTC), limit=limit)
+        now = datetime.now(UTC)
+        before, most = now - retention.age, retention.count
+        await drop_oldest_of_subscriptions(connection, before, most, limit=limit)
+        return await drop_oldest(connection, retention, now, limit=limit)
 
 
 def retention_from(settings: Settings) -> Retention:

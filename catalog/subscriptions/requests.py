@@ -24,6 +24,7 @@ from catalog.sinks.protocols import PROTOCOLS
 from catalog.store.database import Connection
 from catalog.store.sinkcredentials import load_credentials, remove_credential, save_credential
 from catalog.store.subscriptions import (
+    SUBSCRIPTION_SOURCE,
     Subscription,
     count,
     create,
@@ -128,7 +129,8 @@ async def _read_request(request: web.Request, context: Context) -> SubscriptionR
     _check_filters(request.path, body, settings)
     wanted = parse_subscription(body, request.path)
     base = context.public_base
-    sources = [base, *(f"{base}{each.root}" for each in context.event_dialects)]
+    roots = [each.root for each in context.event_dialects]
+    sources = [base, *(f"{base}{root}" for root in (*roots, SUBSCRIPTION_SOURCE))]
     if wanted.source is not None and wanted.source not in sources:
         fault = f"the only sources of events here are {' and '.join(sources)}"
         raise InvalidAttribute(request.path, name="source", error_detail=fault)
