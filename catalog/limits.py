@@ -121,6 +121,10 @@ class Limits(BaseSettings):
     """Attempts to deliver that are kept of each subscription"""
     delivery_attempt_days: PositiveFloat = Field(7.0, le=36500)
     """Days that attempts stay"""
+    sink_tests: PositiveInt = 16
+    """Most example events that are sent at a time, each waiting for its sink's answer"""
+    sink_tests_per_client: PositiveInt = 4
+    """Most of these at the request of one client"""
     max_links: PositiveInt = 2000
     """Most links that a node has"""
 

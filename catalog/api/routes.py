@@ -9,9 +9,7 @@ from catalog.api.apply import get_apply, post_apply
 from catalog.api.entitypaths import redirect
 from catalog.api.openapi import get_openapi
 from catalog.api.validate import post_message
-from catalog.http.deadline import bounded
-from catalog.subscriptions import requests as subscriptions
-from catalog.subscriptions import signingkeys
+from catalog.subscriptions.routes import routes as subscriptions
 
 _MESSAGES = (
     "/validate/messagegroups/{messagegroupid}/messages/{messageid}",
@@ -34,15 +32,6 @@ routes: list[web.RouteDef] = [
     *(web.post(f"{path}/versions/{{versionid}}", post_message) for path in _MESSAGES),
     web.get("/apply", get_apply),
     web.post("/apply", post_apply),
-    web.get("/subscriptions", bounded(subscriptions.list_subscriptions)),
-    web.post("/subscriptions", bounded(subscriptions.create_subscription)),
-    web.options("/subscriptions", subscriptions.show_methods),
-    web.get("/subscriptions/{id}", bounded(subscriptions.get_subscription)),
-    web.put("/subscriptions/{id}", bounded(subscriptions.replace_subscription)),
-    web.delete("/subscriptions/{id}", bounded(subscriptions.delete_subscription)),
-    web.options("/subscriptions/{id}", subscriptions.show_methods),
-    web.get("/subscriptions/{id}/signingkeys", bounded(signingkeys.list_keys)),
-    web.post("/subscriptions/{id}/signingkeys", bounded(signingkeys.add_key)),
-    web.delete("/subscriptions/{id}/signingkeys/{key}", bounded(signingkeys.end_key)),
+    *subscriptions,
 ]
 short_path = web.route("*", "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}", redirect)

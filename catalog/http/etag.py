@@ -16,6 +16,8 @@ _METADATA = ("xregistry-", "registry-")
 _OF_THE_BODY = (hdrs.CONTENT_LENGTH, hdrs.CONTENT_TYPE, hdrs.CONTENT_ENCODING)
 # Caches may keep an answer, but must revalidate it each time.
 REVALIDATE = "no-cache"
+# Nobody keeps an answer of which the tag tells only a part, and none is replaced by a 304.
+NEVER_KEPT = "no-store"
 
 
 def strong_tag(body: bytes, headers: Mapping[str, str] | None = None) -> str:
@@ -77,6 +79,8 @@ async def conditional_middleware(request: web.Request, handler: Handler) -> web.
         return response
     tag(response)
     if hdrs.IF_NONE_MATCH not in request.headers or response.status != 200:
+        return response
+    if response.headers[hdrs.CACHE_CONTROL] == NEVER_KEPT:
         return response
     known = response.headers.get(hdrs.ETAG)
     return not_modified(response.headers) if known and has_tag(request, known) else response

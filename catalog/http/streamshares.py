@@ -1,4 +1,4 @@
-"""Bounds the streams and the long polls of an application: in all, and for each client."""
+"""Bounds streams, long polls and tests of sinks of an application: in all and for each client."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from catalog.config import Settings
 
 STREAMS: web.AppKey[ClientShares] = web.AppKey("streams", ClientShares)
 LONG_POLLS: web.AppKey[ClientShares] = web.AppKey("long_polls", ClientShares)
+SINK_TESTS: web.AppKey[ClientShares] = web.AppKey("sink_tests", ClientShares)
 
 
 def add_stream_shares(app: web.Application, settings: Settings) -> None:
-    """Bound the streams and the long polls of an application as its settings say."""
+    """Bound the streams, long polls and tests of sinks of an application as its settings say."""
     app[STREAMS] = ClientShares(
         "streams",
         "CONCORD_STREAMS",
@@ -24,4 +25,10 @@ def add_stream_shares(app: web.Application, settings: Settings) -> None:
         "CONCORD_LONG_POLLS",
         most=settings.long_polls,
         most_per_client=settings.long_polls_per_client,
+    )
+    app[SINK_TESTS] = ClientShares(
+        "tests of sinks",
+        "CONCORD_SINK_TESTS",
+        most=settings.sink_tests,
+        most_per_client=settings.sink_tests_per_client,
     )

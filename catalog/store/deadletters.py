@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
+from catalog.store.subscriptioncommands import lock_subscription
 
 DeadLetterState = Literal["dead", "waiting", "due"]
 _queries = Queries("deadletters")
@@ -44,7 +45,7 @@ class DeadLetter:
 
     It is `dead` until somebody has it delivered again, then `due`; it is `waiting` while an earlier
     one of its subject is dead. `number` tells its place among those of its subscription; `at` is
-    when it failed last.
+    when it failed last. `event` is empty in a page of them.
     """
 
     number: int
@@ -81,7 +82,7 @@ async def add(
         how many of the first events are stored; the others found no room. All of them, if the
         subscription is gone.
     """
-    if not await _lock(connection, subscription):
+    if not await lock_subscription(connection, subscription):
         return len(events)
     stored: int = await connection.fetchval(
         _queries.add,
@@ -105,11 +106,12 @@ async def read_due(connection: Connection, subscription: str, limit: int) -> lis
     return [_dead_letter_from(row) for row in rows]
 
 
-async def remove(connection: Connection, subscription: str, numbers: Collection[int]) -> None:
-    """Delete dead letters, in a transaction; what waited behind them is due."""
-    if await _lock(connection, subscription):
-        await connection.execute(_queries.remove, subscription, list(numbers))
-        await connection.fetchval(_queries.release, subscription)
+async def remove(connection: Connection, subscription: str, numbers: Collection[int]) -> int:
+    """Delete dead letters, in a transaction; return how many that waited behind them are due."""
+    if not await lock_subscription(connection, subscription):
+        return 0
+    await connection.execute(_queries.remove, subscription, list(numbers))
+    return int(await connection.fetchval(_queries.release, subscription))
 
 
 async def set_dead(
@@ -128,7 +130,7 @@ async def set_dead(
         attempts: how often it was sent since it was due.
         holds_subject: those of its subject that are due after it wait for it.
     """
-    if await _lock(connection, subscription):
+    if await lock_subscription(connection, subscription):
         await connection.execute(
             _queries.set_dead, subscription, number, attempts, reason, at, holds_subject
         )
@@ -182,7 +184,7 @@ async def mark_due(
         number: only this one.
         since: only those that failed at this time or later.
     """
-    if not await _lock(connection, subscription):
+    if not await lock_subscription(connection, subscription):
         return 0
     marked: int = await connection.fetchval(_queries.mark_due, subscription, number, since)
     released: int = await connection.fetchval(_queries.release, subscription)
@@ -191,7 +193,7 @@ async def mark_due(
 
 async def clear_dead_letters(connection: Connection, subscription: str) -> int:
     """Delete all dead letters of a subscription, in a transaction; return how many."""
-    if not await _lock(connection, subscription):
+    if not await lock_subscription(connection, subscription):
         return 0
     return int(await connection.fetchval(_queries.clear, subscription))
 
@@ -208,15 +210,10 @@ async def drop_aged(connection: Connection, subscription: str, before: datetime)
     Returns:
         how many were deleted, and how many that waited behind them are due.
     """
-    if not await _lock(connection, subscription):
+    if not await lock_subscription(connection, subscription):
         return 0, 0
     dropped: int = await connection.fetchval(_queries.drop_aged, subscription, before)
     return dropped, int(await connection.fetchval(_queries.release, subscription))
-
-
-async def _lock(connection: Connection, subscription: str) -> bool:
-    """Lock a subscription; return whether it still exists."""
-    return await connection.fetchval(_queries.lock, subscription) is not None
 
 
 def _dead_letter_from(row: Mapping[str, Any]) -> DeadLetter:

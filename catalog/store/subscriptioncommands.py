@@ -8,6 +8,11 @@ from catalog.store.queries import Queries
 _queries = Queries("subscriptioncommands")
 
 
+async def lock_subscription(connection: Connection, id: str) -> bool:
+    """Lock a subscription until the end of the transaction; return whether it exists."""
+    return await connection.fetchval(_queries.lock, id) is not None
+
+
 async def wake(connection: Connection, id: str) -> None:
     """Have the delivery of a subscription begin anew from its row."""
     await connection.execute(_queries.wake, id)

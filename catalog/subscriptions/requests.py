@@ -18,7 +18,7 @@ from catalog.http.flags import read_page
 from catalog.http.outboundaddress import why_endpoint_refused, why_refused
 from catalog.http.responses import json_response
 from catalog.model.concorderrors import LimitExceeded, LimitReached
-from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.model.errors import InvalidAttribute
 from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.sinks.protocols import PROTOCOLS
 from catalog.store.database import Connection
@@ -26,15 +26,23 @@ from catalog.store.sinkcredentials import load_credentials, remove_credential, s
 from catalog.store.subscriptions import (
     SUBSCRIPTION_SOURCE,
     Subscription,
+    SubscriptionDefinition,
     count,
     create,
     delete,
-    get,
-    hold,
     page,
     replace,
 )
-from catalog.subscriptions.shown import show_subscription, unmasked
+from catalog.subscriptions.addressed import (
+    OVER,
+    answer_read,
+    answer_write,
+    lock_addressed,
+    read_addressed,
+    show_subscriptions,
+)
+from catalog.subscriptions.numbered import next_page
+from catalog.subscriptions.shown import unmasked
 from catalog.subscriptions.showncredential import keeps_credential
 from catalog.subscriptions.signingkeys import ensure_keys
 from catalog.subscriptions.wire import SubscriptionRequest, parse_subscription
@@ -42,19 +50,19 @@ from catalog.subscriptions.wire import SubscriptionRequest, parse_subscription
 
 async def list_subscriptions(request: web.Request) -> web.Response:
     """`GET /subscriptions`: an array, in pages."""
-    context = request.app[CONTEXT]
     after, limit = read_page(request)
-    async with context.database.pool.acquire(timeout=30) as connection:
+    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
         found = await page(connection, after, limit + 1)
-    headers = {}
-    if len(found) > limit:
-        query = f"limit={limit}&after={quote(found[limit - 1].id)}"
-        headers["Link"] = f"<{context.base_url(request)}/subscriptions?{query}>;rel=next"
-    return json_response([show_subscription(each) for each in found[:limit]], headers=headers)
+        shown = await show_subscriptions(connection, found[:limit])
+    headers = next_page(request, limit, quote(shown[-1]["id"])) if len(found) > limit else {}
+    return json_response(shown, headers=headers)
 
 
 async def create_subscription(request: web.Request) -> web.Response:
-    """`POST /subscriptions`: the subscription receives changes from now on."""
+    """`POST /subscriptions`: the subscription receives changes from now on.
+
+    It is answered 202 if the sink has yet to agree.
+    """
     context = request.app[CONTEXT]
     wanted = await _read_request(request, context)
     definition = unmasked(wanted.to_definition(), None, request.path)
@@ -70,15 +78,19 @@ async def create_subscription(request: web.Request) -> web.Response:
             keeps_credential(credential, None, request.path, is_same_sink=False)
             subscription = await _with_credential(connection, context, subscription, credential)
         subscription = with_fields(subscription, newkeys=made)
-    headers = {"Location": f"{context.base_url(request)}/subscriptions/{subscription.id}"}
-    return json_response(show_subscription(subscription), status=201, headers=headers)
+        return await answer_write(
+            connection,
+            subscription,
+            done=201,
+            headers={"Location": f"{context.base_url(request)}/subscriptions/{subscription.id}"},
+        )
 
 
 async def get_subscription(request: web.Request) -> web.Response:
     """`GET /subscriptions/{id}`."""
-    context = request.app[CONTEXT]
-    async with context.database.pool.acquire(timeout=30) as connection:
-        return _answer(request, await get(connection, request.match_info["id"]))
+    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+        found = await read_addressed(request, connection)
+        return await answer_read(connection, found)
 
 
 async def replace_subscription(request: web.Request) -> web.Response:
@@ -86,38 +98,43 @@ async def replace_subscription(request: web.Request) -> web.Response:
 
     A credential that is not given again is gone, so that it is never sent to a sink that it
     was not meant for. What an answer masks can be given back as it is shown, a credential, too.
-    The cursor stays; a subscription that had ended is active again.
+    The cursor stays; a subscription that had ended is active again. One that is defined as it was
+    before stays as it is. It is answered 202 if the sink has yet to agree.
     """
     context = request.app[CONTEXT]
     wanted = await _read_request(request, context)
     async with context.database.transaction() as connection:
-        id, credential = request.match_info["id"], wanted.to_credential()
-        await hold(connection, id)
-        before = await get(connection, id)
-        if before is None:
-            raise NotFound(request.path)
-        definition = unmasked(wanted.to_definition(), before.definition, request.path)
-        is_same_sink = definition.sink == before.definition.sink
-        keeps = keeps_credential(credential, before.stored, request.path, is_same_sink=is_same_sink)
-        made = await ensure_keys(connection, context, id, definition, before.definition)
-        subscription = await replace(connection, id, definition)
-        assert subscription is not None
+        stored = await lock_addressed(request, connection)
+        definition = unmasked(wanted.to_definition(), stored.definition, request.path)
+        credential = wanted.to_credential()
+        is_same_sink = definition.sink == stored.definition.sink
+        keeps = keeps_credential(credential, stored.stored, request.path, is_same_sink=is_same_sink)
+        keeps = keeps or (credential is None and stored.stored is None)
+        if _is_the_same(stored, definition, keeps_credential=keeps):
+            return await answer_write(connection, stored)
+        made = await ensure_keys(connection, context, stored.id, definition, stored.definition)
+        subscription = await replace(connection, stored.id, definition)
+        assert subscription is not None, "it is locked"
         if not keeps:
             subscription = await _with_credential(connection, context, subscription, credential)
-    return _answer(request, with_fields(subscription, newkeys=made))
+        return await answer_write(connection, with_fields(subscription, newkeys=made))
 
 
 async def delete_subscription(request: web.Request) -> web.Response:
     """`DELETE /subscriptions/{id}`: answers with the deleted subscription."""
-    context = request.app[CONTEXT]
-    async with context.database.transaction() as connection:
-        return _answer(request, await delete(connection, request.match_info["id"]))
+    async with request.app[CONTEXT].database.transaction() as connection:
+        stored = await lock_addressed(request, connection)
+        answer = await answer_read(connection, stored)
+        await delete(connection, stored.id)
+    return answer
 
 
-async def show_methods(request: web.Request) -> web.Response:
-    """`OPTIONS` of the collection, or of a subscription."""
-    methods = "GET,PUT,DELETE,OPTIONS" if "id" in request.match_info else "GET,POST,OPTIONS"
-    return web.Response(headers={"Allow": methods})
+def _is_the_same(
+    stored: Subscription, definition: SubscriptionDefinition, *, keeps_credential: bool
+) -> bool:
+    """Whether a definition changes nothing: neither what is stored, nor what has become of it."""
+    is_over = stored.state in OVER or stored.lostat is not None
+    return keeps_credential and not is_over and definition == stored.definition
 
 
 async def _read_request(request: web.Request, context: Context) -> SubscriptionRequest:
@@ -188,9 +205,3 @@ def _check_filters(subject: str, body: Any, settings: Settings) -> None:
     if count_conditions(filters) > most:
         things, setting = "expressions and attributes", "CONCORD_SUBSCRIPTION_CONDITIONS"
         raise LimitExceeded(subject, limit=str(most), things=things, setting=setting)
-
-
-def _answer(request: web.Request, subscription: Subscription | None) -> web.Response:
-    if subscription is None:
-        raise NotFound(request.path)
-    return json_response(show_subscription(subscription))

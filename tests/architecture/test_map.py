@@ -24,8 +24,8 @@ SHARED_NAMES = {
     # The same role in each command that is a package.
     *("command", "report"),
     # The layers of one noun: its SQL, its handlers, its client, its command.
-    *("configuration", "crossreferences", "delete", "digests", "entities", "find", "links"),
-    *("requests", "signingkeys", "subscriptions", "validate"),
+    *("configuration", "crossreferences", "deadletters", "delete", "digests", "entities", "find"),
+    *("links", "requests", "signingkeys", "subscriptions", "validate"),
     # One per package by design: errors, the bodies that pydantic reads, what is applied.
     *("apply", "errors", "wire"),
     # Older forms of what the model and the messages have under the same name.

@@ -74,6 +74,16 @@ async def number_of(database: Database, name: str) -> int:
     return next(each.number for each in found if each.eventid == name)
 
 
+async def until_one_waits(database: Database) -> None:
+    """Wait until a transaction waits for another one's lock."""
+    async with asyncio.timeout(20), database.pool.acquire() as connection:
+        while not await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        ):
+            await asyncio.sleep(0.01)  # between two looks at who waits
+
+
 async def test_an_event_becomes_a_dead_letter_once(database: Database) -> None:
     assert await put(database, failed("a1"), failed("b1")) == 2
     assert await put(database, failed("b1"), failed("a2")) == 2
@@ -163,12 +173,7 @@ async def test_nothing_waits_for_ever_for_a_dead_letter_that_leaves_meanwhile(
     async with database.transaction() as connection:
         await clear_dead_letters(connection, ID)
         adding = asyncio.create_task(put(database, failed("a2", waits=True)))
-        async with asyncio.timeout(20):
-            while not await connection.fetchval(
-                "SELECT count(*) FROM pg_stat_activity "
-                "WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            ):
-                await asyncio.sleep(0.01)  # between two looks at who waits
+        await until_one_waits(database)
     assert await adding == 1
     assert await states(database) == {"a2": "due"}
 
@@ -205,12 +210,7 @@ async def test_the_attempts_of_a_subscription_that_is_deleted_meanwhile_are_left
         await delete(connection, ID)
         async with database.pool.acquire() as other:
             adding = asyncio.create_task(add_attempts(other, [attempt(1)], most=4))
-            async with asyncio.timeout(20):
-                while not await connection.fetchval(
-                    "SELECT count(*) FROM pg_stat_activity "
-                    "WHERE datname = current_database() AND wait_event_type = 'Lock'"
-                ):
-                    await asyncio.sleep(0.01)  # between two looks at who waits
+            await until_one_waits(database)
             await connection.execute("COMMIT")
             await adding
             await connection.execute("BEGIN")

@@ -111,6 +111,7 @@ async def test_a_created_subscription_is_shown_with_its_defaults(client: Client)
             "lag": 0,
             "lagseconds": 0.0,
             "oldestundelivered": None,
+            "deadletters": {"dead": 0, "waiting": 0, "due": 0},
         },
     }
     again = await client.get(f"/subscriptions/{shown['id']}")
@@ -314,9 +315,12 @@ async def test_a_deleted_subscription_is_answered_once_more_and_gone(client: Cli
 
 async def test_options_tell_what_can_be_done(client: Client) -> None:
     response = await client.options("/subscriptions")
-    assert (response.status, response.headers["Allow"]) == (200, "GET,POST,OPTIONS")
+    assert (response.status, response.headers["Allow"]) == (200, "GET, HEAD, OPTIONS, POST")
     response = await client.options("/subscriptions/x")
-    assert (response.status, response.headers["Allow"]) == (200, "GET,PUT,DELETE,OPTIONS")
+    assert (response.status, response.headers["Allow"]) == (
+        200,
+        "DELETE, GET, HEAD, OPTIONS, PUT",
+    )
 
 
 @pytest.mark.parametrize("credential", [PLAIN, ACCESS, REFRESH])

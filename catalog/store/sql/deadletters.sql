@@ -1,7 +1,3 @@
--- name: lock
--- Let no other transaction change the dead letters of a subscription; no row if it is gone.
-SELECT id FROM subscriptions WHERE id = $1 FOR UPDATE
-
 -- name: add
 -- Add events in their order as long as there is room; how many of the first are stored then.
 WITH given AS (
@@ -72,8 +68,9 @@ FROM dead_letters WHERE subscription = ANY ($1::text[])
 GROUP BY subscription
 
 -- name: page
--- The dead letters of a subscription after a number.
-SELECT * FROM dead_letters WHERE subscription = $1 AND number > $2 ORDER BY number LIMIT $3
+-- The dead letters of a subscription after a number, without their events.
+SELECT number, subscription, '\x'::bytea AS event, eventid, subject, at, attempts, reason, state
+FROM dead_letters WHERE subscription = $1 AND number > $2 ORDER BY number LIMIT $3
 
 -- name: get
 -- One dead letter.

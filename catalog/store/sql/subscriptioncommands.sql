@@ -1,3 +1,7 @@
+-- name: lock
+-- Let no other transaction change a subscription or its dead letters; no row if it is gone.
+SELECT id FROM subscriptions WHERE id = $1 FOR UPDATE
+
 -- name: wake
 -- Give a subscription another revision, by which the process that delivers begins anew from
 -- its row.

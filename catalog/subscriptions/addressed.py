@@ -1,0 +1,101 @@
+"""The subscription that a request addresses: its lock, the conditions on it, and the answer.
+
+The tag of a subscription stands for its definition and for the commands on it, not for the
+progress of its delivery: a client that has read it can change it while events are delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from aiohttp import web
+
+from catalog.http.etag import NEVER_KEPT
+from catalog.http.responses import json_response
+from catalog.http.writeconditions import check_tag
+from catalog.model.errors import NotFound
+from catalog.store.database import Connection
+from catalog.store.deadletters import count_dead_letters
+from catalog.store.subscriptioncommands import lock_subscription
+from catalog.store.subscriptions import Subscription, get
+from catalog.subscriptions.shown import show_subscription
+
+OVER = frozenset({"ended", "expired"})
+"""The states of subscriptions that deliver nothing any more."""
+_STATUS = {"pending": 202}
+
+
+async def lock_addressed(request: web.Request, connection: Connection) -> Subscription:
+    """Lock the subscription that a write is about, and check the conditions on it.
+
+    Raises:
+        NotFound
+        PreconditionFailed
+    """
+    id = request.match_info["id"]
+    found = await get(connection, id) if await lock_subscription(connection, id) else None
+    if found is None:
+        raise NotFound(request.path)
+    check_tag(request, _tag_of(found))
+    return found
+
+
+async def read_addressed(request: web.Request, connection: Connection) -> Subscription:
+    """The subscription that a read is about.
+
+    Raises:
+        NotFound
+    """
+    found = await get(connection, request.match_info["id"])
+    if found is None:
+        raise NotFound(request.path)
+    return found
+
+
+async def show_subscriptions(
+    connection: Connection, subscriptions: Sequence[Subscription]
+) -> list[dict[str, Any]]:
+    """Subscriptions as clients see them, with the numbers of their dead letters."""
+    counts = await count_dead_letters(connection, [each.id for each in subscriptions])
+    shown = [show_subscription(each) for each in subscriptions]
+    for one in shown:
+        one["status"]["deadletters"] = asdict(counts[one["id"]])
+    return shown
+
+
+async def answer_read(connection: Connection, subscription: Subscription) -> web.Response:
+    """Answer with a subscription and its tag."""
+    return await _answer(connection, subscription, 200)
+
+
+async def answer_write(
+    connection: Connection,
+    subscription: Subscription,
+    *,
+    done: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> web.Response:
+    """Answer a write with the subscription and its tag.
+
+    Args:
+        done: the status; if the sink has yet to agree, it is 202 instead.
+    """
+    status = _STATUS.get(subscription.state, done)
+    return await _answer(connection, subscription, status, headers)
+
+
+async def _answer(
+    connection: Connection,
+    subscription: Subscription,
+    status: int,
+    headers: Mapping[str, str] | None = None,
+) -> web.Response:
+    [shown] = await show_subscriptions(connection, [subscription])
+    tagged = {"ETag": _tag_of(subscription), "Cache-Control": NEVER_KEPT}
+    return json_response(shown, status=status, headers={**tagged, **(headers or {})})
+
+
+def _tag_of(subscription: Subscription) -> str:
+    return f'"{subscription.revision}"'

@@ -1,0 +1,99 @@
+"""Sends an example event to a subscription's sink, and shows what the sink answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import structlog
+from aiohttp import web
+from cloudevents.core.v1.event import CloudEvent
+
+from catalog.context import CONTEXT, Context
+from catalog.http.responses import json_response
+from catalog.http.streamshares import SINK_TESTS
+from catalog.model.concorderrors import UnresolvedConflict
+from catalog.sinks.outgoing import OutgoingEvent
+from catalog.sinks.protocols import Sinks
+from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
+from catalog.store.subscriptions import Subscription
+from catalog.subscriptions.addressed import read_addressed
+
+_log = structlog.get_logger(__name__)
+
+TYPE = "concord.subscription.test"
+_CLOSING_SECONDS = 2.0
+_UNASKED = frozenset({"pending"})
+_TEXT = "An example event, sent on request: nothing has changed in the catalog."
+
+
+async def send_example(request: web.Request) -> web.Response:
+    """`POST /subscriptions/{id}/test`: sends an example event now, and shows the sink's answer.
+
+    The subscription stays as it is, whatever the answer.
+    """
+    context = request.app[CONTEXT]
+    async with request.app[SINK_TESTS].take(request.path):
+        async with context.database.pool.acquire(timeout=30) as connection:
+            subscription = await read_addressed(request, connection)
+        if subscription.state in _UNASKED:
+            fault = "nothing is sent to the sink before it has agreed to that"
+            raise UnresolvedConflict(request.path, error_detail=fault)
+        event = OutgoingEvent(_example_for(subscription, context.public_base))
+        began = time.monotonic()
+        answer = await _answer_to(event, subscription, context)
+    milliseconds = round((time.monotonic() - began) * 1000)
+    shown = {**_show(answer), "milliseconds": milliseconds}
+    return json_response(shown | {"event": orjson.Fragment(event.structured)})
+
+
+def _example_for(subscription: Subscription, base: str) -> CloudEvent:
+    attributes = {
+        "id": str(uuid.uuid4()),
+        "source": f"{base}/subscriptions",
+        "type": TYPE,
+        "subject": f"/subscriptions/{subscription.id}",
+        "time": datetime.now(UTC),
+        "datacontenttype": "application/json",
+    }
+    return CloudEvent(attributes, {"text": _TEXT})
+
+
+async def _answer_to(
+    event: OutgoingEvent, subscription: Subscription, context: Context
+) -> SinkAnswer:
+    """Send an event by a sink of its own, within the time that a delivery may take."""
+    settings = context.settings
+    seconds = min(settings.delivery_timeout_seconds, settings.request_timeout_seconds / 2)
+    try:
+        async with asyncio.timeout(seconds + _CLOSING_SECONDS), Sinks(settings) as sinks:
+            sink = sinks.open(subscription)
+            try:
+                async with asyncio.timeout(seconds):
+                    [answer] = await sink.send([event])
+            finally:
+                await sink.close()
+    except TimeoutError:
+        return SinkRefused(reason="the sink did not answer in time")
+    if isinstance(answer, SinkRefused):
+        _log.info(
+            "example event refused",
+            subscription=subscription.id,
+            reason=answer.reason,
+            cause=answer.cause,
+        )
+    return answer
+
+
+def _show(answer: SinkAnswer) -> dict[str, Any]:
+    match answer:
+        case Delivered(detail=detail):
+            return {"outcome": "delivered", "answer": detail}
+        case SinkGone(reason=reason):
+            return {"outcome": "gone", "answer": reason}
+        case SinkRefused(reason=reason):
+            return {"outcome": "refused", "answer": reason}
