@@ -17,3 +17,9 @@ async def wake(connection: Connection, id: str) -> None:
     """Have the delivery of a subscription begin anew from its row."""
     await connection.execute(_queries.wake, id)
     await connection.execute(_queries.announce, id)
+
+
+async def try_now(connection: Connection, id: str) -> None:
+    """Have a subscription that waits after a failure try again at once."""
+    await connection.execute(_queries.try_now, id)
+    await connection.execute(_queries.announce, id)

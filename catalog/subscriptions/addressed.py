@@ -19,12 +19,11 @@ from catalog.model.errors import NotFound
 from catalog.store.database import Connection
 from catalog.store.deadletters import count_dead_letters
 from catalog.store.subscriptioncommands import lock_subscription
-from catalog.store.subscriptions import Subscription, get
+from catalog.store.subscriptions import State, Subscription, get
 from catalog.subscriptions.shown import show_subscription
 
-OVER = frozenset({"ended", "expired"})
+OVER: frozenset[State] = frozenset({"ended", "expired"})
 """The states of subscriptions that deliver nothing any more."""
-_STATUS = {"pending": 202}
 
 
 async def lock_addressed(request: web.Request, connection: Connection) -> Subscription:
@@ -82,7 +81,7 @@ async def answer_write(
     Args:
         done: the status; if the sink has yet to agree, it is 202 instead.
     """
-    status = _STATUS.get(subscription.state, done)
+    status = 202 if subscription.state == "pending" else done
     return await _answer(connection, subscription, status, headers)
 
 

@@ -10,7 +10,7 @@ from catalog.http.body import read_body, read_object
 from catalog.model.errors import InvalidAttribute, UnknownAttribute
 from catalog.model.timestamps import parse_time
 
-_LONGEST_TEXT = 64
+_LONGEST_TEXT = 256
 
 
 async def read_text(request: web.Request, name: str) -> str | None:

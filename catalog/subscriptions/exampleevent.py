@@ -20,14 +20,13 @@ from catalog.model.concorderrors import UnresolvedConflict
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.protocols import Sinks
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
-from catalog.store.subscriptions import Subscription
+from catalog.store.subscriptions import SUBSCRIPTION_SOURCE, SUBSCRIPTION_TYPES, Subscription
 from catalog.subscriptions.addressed import read_addressed
 
 _log = structlog.get_logger(__name__)
 
-TYPE = "concord.subscription.test"
+_TYPE = f"{SUBSCRIPTION_TYPES}test"
 _CLOSING_SECONDS = 2.0
-_UNASKED = frozenset({"pending"})
 _TEXT = "An example event, sent on request: nothing has changed in the catalog."
 
 
@@ -40,7 +39,7 @@ async def send_example(request: web.Request) -> web.Response:
     async with request.app[SINK_TESTS].take(request.path):
         async with context.database.pool.acquire(timeout=30) as connection:
             subscription = await read_addressed(request, connection)
-        if subscription.state in _UNASKED:
+        if subscription.state == "pending":
             fault = "nothing is sent to the sink before it has agreed to that"
             raise UnresolvedConflict(request.path, error_detail=fault)
         event = OutgoingEvent(_example_for(subscription, context.public_base))
@@ -54,8 +53,8 @@ async def send_example(request: web.Request) -> web.Response:
 def _example_for(subscription: Subscription, base: str) -> CloudEvent:
     attributes = {
         "id": str(uuid.uuid4()),
-        "source": f"{base}/subscriptions",
-        "type": TYPE,
+        "source": f"{base}{SUBSCRIPTION_SOURCE}",
+        "type": _TYPE,
         "subject": f"/subscriptions/{subscription.id}",
         "time": datetime.now(UTC),
         "datacontenttype": "application/json",

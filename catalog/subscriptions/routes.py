@@ -7,6 +7,7 @@ from aiohttp import web
 from catalog.http.deadline import bounded
 from catalog.subscriptions import deadletters, requests, signingkeys
 from catalog.subscriptions.attempts import list_attempts
+from catalog.subscriptions.course import pause, replay, resume
 from catalog.subscriptions.exampleevent import send_example
 
 _ONE = "/subscriptions/{id}"
@@ -21,6 +22,9 @@ routes: list[web.RouteDef] = [
     web.get(f"{_ONE}/signingkeys", bounded(signingkeys.list_keys)),
     web.post(f"{_ONE}/signingkeys", bounded(signingkeys.add_key)),
     web.delete(f"{_ONE}/signingkeys/{{key}}", bounded(signingkeys.end_key)),
+    web.post(f"{_ONE}/pause", bounded(pause)),
+    web.post(f"{_ONE}/resume", bounded(resume)),
+    web.post(f"{_ONE}/replay", bounded(replay)),
     web.post(f"{_ONE}/test", bounded(send_example)),
     web.get(f"{_ONE}/attempts", bounded(list_attempts)),
     web.get(_DEAD, bounded(deadletters.list_dead_letters)),

@@ -7,6 +7,11 @@ SELECT id FROM subscriptions WHERE id = $1 FOR UPDATE
 -- its row.
 UPDATE subscriptions SET revision = nextval('subscriptions_revision') WHERE id = $1
 
+-- name: try_now
+-- Have a subscription that waits after a failure try again at once.
+UPDATE subscriptions SET nextattemptat = NULL, revision = nextval('subscriptions_revision')
+WHERE id = $1
+
 -- name: announce
 -- Tell the process that delivers which subscription changed.
 SELECT pg_notify('subscriptions', $1)

@@ -1,0 +1,93 @@
+"""Changes the course of a subscription's delivery: pause, resume, replay.
+
+The process that delivers goes on from the row, whose revision each of these raises.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from catalog.context import CONTEXT
+from catalog.model.concorderrors import UnresolvedConflict
+from catalog.model.errors import InvalidAttribute, RequiredAttributeMissing
+from catalog.store.database import Connection
+from catalog.store.logpositions import check_position, find_position
+from catalog.store.subscriptioncommands import try_now
+from catalog.store.subscriptions import Subscription, change_state, get, move_cursor
+from catalog.subscriptions.addressed import answer_write, lock_addressed
+from catalog.subscriptions.commandbody import read_text
+
+_PAUSED = "paused on request"
+_ADVICE = {
+    "pending": "Wait until its sink has agreed, or replace it (PUT) with another sink.",
+    "expired": "Replace it (PUT) with a later expiresAt, which makes it active again.",
+    "ended": "Replace it (PUT), which makes it active again.",
+}
+
+
+async def pause(request: web.Request) -> web.Response:
+    """`POST /subscriptions/{id}/pause`: delivers nothing until it is resumed; keeps its place.
+
+    The body may have a `reason`, which its status shows.
+    """
+    reason = await read_text(request, "reason")
+    async with request.app[CONTEXT].database.transaction() as connection:
+        stored = await lock_addressed(request, connection)
+        _check_course(request, stored)
+        changed = await change_state(
+            connection, stored.id, "paused", reason or _PAUSED, of=["active"]
+        )
+        return await answer_write(connection, changed or stored)
+
+
+async def resume(request: web.Request) -> web.Response:
+    """`POST /subscriptions/{id}/resume`: delivers again from where it was paused.
+
+    One that waits after a failure tries again at once.
+    """
+    await read_text(request, "")
+    async with request.app[CONTEXT].database.transaction() as connection:
+        stored = await lock_addressed(request, connection)
+        _check_course(request, stored)
+        changed = await change_state(connection, stored.id, "active", of=["paused"])
+        if changed is None and stored.failures:
+            changed = await _tried_now(connection, stored.id)
+        return await answer_write(connection, changed or stored)
+
+
+async def replay(request: web.Request) -> web.Response:
+    """`POST /subscriptions/{id}/replay`: delivers again `from` a position, a time, or `earliest`.
+
+    `now` leaves out what has not been delivered yet.
+    """
+    text = await read_text(request, "from")
+    if text is None:
+        raise RequiredAttributeMissing(request.path, list="from")
+    try:
+        check_position(text)
+    except ValueError as error:
+        raise InvalidAttribute(request.path, name="from", error_detail=str(error)) from error
+    async with request.app[CONTEXT].database.transaction() as connection:
+        stored = await lock_addressed(request, connection)
+        _check_course(request, stored)
+        position = await find_position(
+            connection, text, stored.log, subject=request.path, name="from"
+        )
+        changed = await move_cursor(connection, stored.id, position)
+        return await answer_write(connection, changed or stored)
+
+
+def _check_course(request: web.Request, stored: Subscription) -> None:
+    """Refuse to change the course of a delivery that has none.
+
+    Raises:
+        UnresolvedConflict
+    """
+    if stored.state in _ADVICE:
+        fault = f"the subscription is {stored.state}, and delivers nothing"
+        raise UnresolvedConflict(request.path, error_detail=fault, detail=_ADVICE[stored.state])
+
+
+async def _tried_now(connection: Connection, id: str) -> Subscription | None:
+    await try_now(connection, id)
+    return await get(connection, id)
