@@ -47,14 +47,70 @@ class SubscriptionCalls(Connection):
         return [each async for page in self.pages("/subscriptions") for each in page]
 
     async def subscription(self, id: str) -> JsonObject:
-        return await self.get(f"/subscriptions/{quote(id, safe='')}")
+        return await self.get(_path(id))
 
     async def subscribe(self, definition: Mapping[str, Any]) -> JsonObject:
         """Create a subscription to all changes from now on; the answer has its id."""
         return await self.post("/subscriptions", definition)
 
     async def unsubscribe(self, id: str) -> None:
-        await self.request("DELETE", f"/subscriptions/{quote(id, safe='')}")
+        await self.request("DELETE", _path(id))
+
+    async def pause_subscription(self, id: str, reason: str | None = None) -> JsonObject:
+        """Deliver nothing until the subscription is resumed; it keeps its place."""
+        body = {} if reason is None else {"reason": reason}
+        return await self._json("POST", _path(id, "pause"), body=body, is_repeatable=True)
+
+    async def resume_subscription(self, id: str) -> JsonObject:
+        """Deliver again; if it waits after a failure, try again at once."""
+        return await self._json("POST", _path(id, "resume"), is_repeatable=True)
+
+    async def replay_subscription(self, id: str, start: str) -> JsonObject:
+        """Deliver again from `earliest`, the sequence of an event, or a time; or from `now` on."""
+        return await self._json("POST", _path(id, "replay"), body={"from": start})
+
+    async def test_subscription(self, id: str) -> JsonObject:
+        """Send an example event now; the answer has the `outcome` and the sink's `answer`."""
+        return await self._json("POST", _path(id, "test"))
+
+    async def delivery_attempts(self, id: str, most: int | None = None) -> list[JsonObject]:
+        """The last attempts to deliver, the newest first; no more than `most`."""
+        return await self._first(_path(id, "attempts"), most)
+
+    async def dead_letters(self, id: str, most: int | None = None) -> list[JsonObject]:
+        """The events that were not delivered, the oldest first; no more than `most`."""
+        return await self._first(_path(id, "deadletters"), most)
+
+    async def dead_letter(self, id: str, number: int) -> JsonObject:
+        """One of them, with its `event`."""
+        return await self.get(_path(id, "deadletters", number))
+
+    async def redeliver(
+        self, id: str, number: int | None = None, *, since: str | None = None
+    ) -> JsonObject:
+        """Deliver again one of them, those since a time, or all; and those that wait for them.
+
+        The answer, which does not wait for the delivery, has the number of events `accepted`.
+        """
+        one = () if number is None else (number,)
+        body = {} if since is None else {"since": since}
+        path = _path(id, "deadletters", *one, "redeliver")
+        return await self._json("POST", path, body=body, is_repeatable=True)
+
+    async def remove_dead_letter(self, id: str, number: int) -> None:
+        await self.request("DELETE", _path(id, "deadletters", number))
+
+    async def remove_dead_letters(self, id: str) -> int:
+        """Delete all of them; return how many."""
+        return int((await self._json("DELETE", _path(id, "deadletters")))["deleted"])
+
+    async def _first(self, path: str, most: int | None) -> list[JsonObject]:
+        found: list[JsonObject] = []
+        async for page in self.pages(path, {} if most is None else {"limit": str(most)}):
+            found += page
+            if most is not None and len(found) >= most:
+                return found[:most]
+        return found
 
     @contextlib.asynccontextmanager
     async def listen(
@@ -96,6 +152,10 @@ class SubscriptionCalls(Connection):
             finally:
                 with contextlib.suppress(ClientError):
                     await self.unsubscribe(events.subscription["id"])
+
+
+def _path(id: str, *below: object) -> str:
+    return "/".join(["/subscriptions", quote(id, safe=""), *map(str, below)])
 
 
 @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""The commands `subscription add`, `list`, `show`, `remove` and `listen`."""
+"""The commands `subscription add`, `list`, `show`, `remove` and `listen`, with all others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from catalog.commands import verify
+from catalog.commands import deadletters, subscriptionlife, verify
 from catalog.commands.console import (
     DEFAULT_URL,
     EXIT_CODES,
@@ -31,6 +31,7 @@ from catalog.commands.sinkoptions import (
     credential_of,
     settings_of,
 )
+from catalog.commands.subscriptionlife import SubscriptionId
 from catalog.model.printable import printable_json
 
 if TYPE_CHECKING:
@@ -41,13 +42,9 @@ app = typer.Typer(
 )
 
 app.add_typer(verify.app)
+app.add_typer(subscriptionlife.app)
+app.add_typer(deadletters.app, name="deadletters")
 
-SubscriptionId = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help="The subscription's id, as `concord subscription list` shows it."
-    ),
-]
 EventTypes = Annotated[
     list[str] | None,
     typer.Option("--type", help="Only events of this type. Repeatable.", metavar="TYPE"),
@@ -120,29 +117,84 @@ def add(
 def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """List the subscriptions of a node with their state.
 
+    "dead" counts the events that were not delivered, "lag" the changes that are still to be looked
+    at, and "lag (s)" is the age of the oldest of them in seconds.
+
     Example: concord subscription list
     """
     subscriptions = on_node(url, lambda client: client.subscriptions())
     if as_json:
         print_json(subscriptions)
         return
-    shown = table("id", "sink", "types", "state", "delivered", "lag", "lost", "error")
+    shown = table("id", "state", "sink", "delivered", "dead", "lag", "lag (s)", "problem")
     for subscription in subscriptions:
         status = subscription.get("status", {})
-        first = (cell(subscription.get(name)) for name in ("id", "sink", "types"))
-        status["lost"] = status.get("lost", {}).get("at")
-        rest = (cell(status.get(name)) for name in ("state", "delivered", "lag", "lost", "error"))
-        shown.add_row(*first, *rest)
+        shown.add_row(
+            cell(subscription.get("id")),
+            cell(status.get("state")),
+            cell(subscription.get("sink")),
+            cell(status.get("delivered")),
+            cell(sum((status.get("deadletters") or {}).values())),
+            cell(status.get("lag")),
+            cell(round(status.get("lagseconds") or 0)),
+            cell(_problem(status)),
+        )
     out.print(shown if subscriptions else "This node has no subscriptions.")
 
 
 @app.command()
-def show(id: SubscriptionId, url: Url = DEFAULT_URL) -> None:
-    """Print one subscription as JSON.
+def show(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show one subscription: its definition, and the status of its delivery.
 
     Example: concord subscription show 8f2c
     """
-    print_json(on_node(url, lambda client: client.subscription(id)))
+    subscription = on_node(url, lambda client: client.subscription(id))
+    if as_json:
+        print_json(subscription)
+        return
+    status = subscription.pop("status", {})
+    for name, value in subscription.items():
+        out.print(f"[bold]{cell(name)}[/]: {cell(value)}")
+    shown = table("status", "")
+    for name, value in status.items():
+        if value is not None:
+            shown.add_row(cell(_STATUS.get(name, name)), cell(_shown(value)))
+    out.print(shown)
+
+
+_STATUS = {
+    "createdat": "created at",
+    "failures": "failures in a row",
+    "failingsince": "failing since",
+    "error": "last error",
+    "nextattemptat": "next attempt at",
+    "deliveredat": "last delivered at",
+    "failed": "failed events",
+    "failedattempts": "failed attempts",
+    "failedat": "last failed at",
+    "failedcause": "last failed because",
+    "lag": "lag (changes)",
+    "lagseconds": "lag (seconds)",
+    "oldestundelivered": "oldest undelivered",
+    "deadletters": "dead letters",
+    "initialevents": "initial events",
+}
+
+
+def _shown(value: Any) -> Any:
+    """A value of the status as one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {member}" for name, member in value.items() if member)
+    return round(value, 1) if isinstance(value, float) else value
+
+
+def _problem(status: dict[str, Any]) -> str | None:
+    """What an operator has to know first of all: what was lost, an error, or why it stands."""
+    lost = status.get("lost")
+    if lost:
+        return f"changes were lost at {lost.get('at')}"
+    problem: str | None = status.get("error") or status.get("reason")
+    return problem
 
 
 @app.command()

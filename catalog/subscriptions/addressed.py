@@ -7,7 +7,6 @@ progress of its delivery: a client that has read it can change it while events a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from aiohttp import web
@@ -17,7 +16,7 @@ from catalog.http.responses import json_response
 from catalog.http.writeconditions import check_tag
 from catalog.model.errors import NotFound
 from catalog.store.database import Connection
-from catalog.store.deadletters import count_dead_letters
+from catalog.store.deadletters import DeadLetterCounts, count_dead_letters
 from catalog.store.subscriptioncommands import lock_subscription
 from catalog.store.subscriptions import State, Subscription, get
 from catalog.subscriptions.shown import show_subscription
@@ -60,8 +59,12 @@ async def show_subscriptions(
     counts = await count_dead_letters(connection, [each.id for each in subscriptions])
     shown = [show_subscription(each) for each in subscriptions]
     for one in shown:
-        one["status"]["deadletters"] = asdict(counts[one["id"]])
+        one["status"]["deadletters"] = show_counts(counts[one["id"]])
     return shown
+
+
+def show_counts(counts: DeadLetterCounts) -> dict[str, int]:
+    return {"dead": counts.dead, "waiting": counts.waiting, "due": counts.due}
 
 
 async def answer_read(connection: Connection, subscription: Subscription) -> web.Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +25,7 @@ from catalog.store.deadletters import (
 )
 from catalog.store.subscriptioncommands import wake
 from catalog.store.subscriptions import Subscription
-from catalog.subscriptions.addressed import OVER, lock_addressed, read_addressed
+from catalog.subscriptions.addressed import OVER, lock_addressed, read_addressed, show_counts
 from catalog.subscriptions.commandbody import read_time
 from catalog.subscriptions.numbered import next_page, number_in_path, read_numbered_page
 
@@ -111,7 +110,7 @@ async def _redeliver(
     if marked:
         await wake(connection, subscription.id)
     counts = await count_dead_letters(connection, [subscription.id])
-    shown = {"accepted": marked, "deadletters": asdict(counts[subscription.id])}
+    shown = {"accepted": marked, "deadletters": show_counts(counts[subscription.id])}
     return json_response(shown, status=202)
 
 

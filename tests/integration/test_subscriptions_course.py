@@ -78,6 +78,7 @@ async def test_a_paused_subscription_gets_nothing_until_it_is_resumed(
     shown = await command(node, path, "pause", {"reason": "the sink moves"})
     assert (shown["status"]["state"], shown["status"]["reason"]) == ("paused", "the sink moves")
     await node.put("/messagegroups/b")
+    await node.changes()
     # Another subscription gets the change, so the process that delivers has seen it.
     app = await subscribed(node, sink.url + "?other", filters=filters)
     await node.put("/messagegroups/c")

@@ -1,0 +1,201 @@
+"""The commands `subscription deadletters list`, `show`, `redeliver` and `remove`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catalog.commands.console import (
+    DEFAULT_URL,
+    EXIT_CODES,
+    NO,
+    AsJson,
+    Url,
+    cell,
+    err,
+    fail,
+    on_node,
+    out,
+    print_json,
+    progress_bar,
+    table,
+)
+from catalog.commands.subscriptionlife import SubscriptionId
+
+if TYPE_CHECKING:
+    from catalog.client import Client
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help=f"Events that a subscription's sink did not take: dead letters. {EXIT_CODES}",
+)
+
+_LOOK_SECONDS = 0.2
+
+Number = Annotated[
+    int,
+    typer.Argument(
+        metavar="NUMBER", help="Its number, as `concord subscription deadletters list` shows it."
+    ),
+]
+Numbers = Annotated[
+    list[int] | None,
+    typer.Argument(metavar="NUMBER", help="Their numbers; without any, use an option."),
+]
+All = Annotated[bool, typer.Option("--all", help="All dead letters of the subscription.")]
+
+
+@app.command("list")
+def list_(
+    id: SubscriptionId,
+    limit: Annotated[int, typer.Option(help="The most dead letters to show.", min=1)] = 100,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List events that were not delivered, the oldest first, and why.
+
+    One that is "waiting" comes after a dead one of its subject; one that is "due" is being
+    delivered again.
+
+    Example: concord subscription deadletters list 8f2c
+    """
+    found = on_node(url, lambda client: client.dead_letters(id, limit))
+    if as_json:
+        print_json(found)
+        return
+    columns = ("number", "state", "subject", "attempts", "at", "reason")
+    shown = table(*columns)
+    for letter in found:
+        shown.add_row(*(cell(letter.get(name)) for name in columns))
+    out.print(shown if found else "This subscription has no dead letters.")
+
+
+@app.command()
+def show(id: SubscriptionId, number: Number, url: Url = DEFAULT_URL) -> None:
+    """Print a dead letter with its event, as JSON.
+
+    Example: concord subscription deadletters show 8f2c 17
+    """
+    print_json(on_node(url, lambda client: client.dead_letter(id, number)))
+
+
+@app.command()
+def redeliver(
+    id: SubscriptionId,
+    numbers: Numbers = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Those that failed at this time or later.", metavar="TIME"),
+    ] = None,
+    all_: All = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Do not wait until they are delivered.")
+    ] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Deliver dead letters again, each with those that wait behind it, and wait for the outcome.
+
+    The exit code is 1 if an event failed again.
+
+    Example: concord subscription deadletters redeliver 8f2c --since 2026-03-01T12:00:00Z
+    """
+    _check_choice(numbers, since is not None, all_)
+    outcome = on_node(url, lambda client: _redeliver(client, id, numbers, since, waits=not no_wait))
+    if as_json:
+        print_json(outcome)
+    else:
+        _report(outcome)
+    if outcome.get("failed"):
+        raise typer.Exit(NO)
+
+
+@app.command()
+def remove(
+    id: SubscriptionId, numbers: Numbers = None, all_: All = False, url: Url = DEFAULT_URL
+) -> None:
+    """Delete dead letters, which are not delivered then; what waits behind them is.
+
+    Example: concord subscription deadletters remove 8f2c 17
+    """
+    _check_choice(numbers, all_)
+    removed = on_node(url, lambda client: _remove(client, id, numbers or []))
+    out.print(f"{_events(removed)} removed.")
+
+
+def _check_choice(numbers: list[int] | None, *options: bool) -> None:
+    if sum((bool(numbers), *options)) != 1:
+        fail("Name dead letters by their numbers, or use one of the options.", "See --help.")
+
+
+async def _remove(client: Client, id: str, numbers: list[int]) -> int:
+    if not numbers:
+        return await client.remove_dead_letters(id)
+    for number in numbers:
+        await client.remove_dead_letter(id, number)
+    return len(numbers)
+
+
+async def _redeliver(
+    client: Client, id: str, numbers: list[int] | None, since: str | None, *, waits: bool
+) -> dict[str, Any]:
+    """Have dead letters delivered again; return how many, and what became of them if known."""
+    if numbers:
+        answers = [await client.redeliver(id, number) for number in numbers]
+    else:
+        answers = [await client.redeliver(id, since=since)]
+    accepted = sum(answer["accepted"] for answer in answers)
+    if not waits:
+        return {"accepted": accepted}
+    left = await _wait(client, id)
+    before, after = answers[-1]["deadletters"], left["deadletters"]
+    failed, waiting = (max(0, after[name] - before[name]) for name in ("dead", "waiting"))
+    return {
+        "accepted": accepted,
+        "failed": failed,
+        "waiting": waiting,
+        "due": after["due"],
+        "state": left["state"],
+    }
+
+
+async def _wait(client: Client, id: str) -> dict[str, Any]:
+    """Wait until nothing is due, or nothing is delivered; return the status then."""
+    told, most = None, 0
+    with progress_bar() as progress:
+        task = progress.add_task("Delivering", total=None)
+        while True:
+            status: dict[str, Any] = (await client.subscription(id))["status"]
+            due = status["deadletters"]["due"]
+            most = max(most, due)
+            progress.update(task, total=most, completed=most - due)
+            if not due or status["state"] != "active":
+                return status
+            if status.get("error") not in (None, told):
+                told = status["error"]
+                err.print(f"Waiting for the sink: {cell(told)}. Ctrl-C ends this command only.")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _report(outcome: dict[str, Any]) -> None:
+    accepted = _events(outcome["accepted"])
+    if "due" not in outcome:
+        out.print(f"{accepted} will be delivered again.")
+        return
+    if outcome["due"]:
+        out.print(
+            f"{_events(outcome['due'])} will be delivered again when the subscription is active; "
+            f"it is {cell(outcome['state'])}."
+        )
+        return
+    failed, waiting = outcome["failed"], outcome["waiting"]
+    again = f"; [red]{failed} failed again[/]" if failed else ""
+    behind = f", and {waiting} wait behind" if waiting else ""
+    delivered = max(0, outcome["accepted"] - failed - waiting)
+    out.print(f"{_events(delivered)} delivered{again}{behind}.")
+
+
+def _events(count: int) -> str:
+    return f"{count} event{'' if count == 1 else 's'}"
