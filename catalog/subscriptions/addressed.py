@@ -36,8 +36,13 @@ async def lock_addressed(request: web.Request, connection: Connection) -> Subscr
     found = await get(connection, id) if await lock_subscription(connection, id) else None
     if found is None:
         raise NotFound(request.path)
-    check_tag(request, _tag_of(found))
+    check_tag(request, _tag_of(found), path_of(found))
     return found
+
+
+def path_of(subscription: Subscription) -> str:
+    """The path of a subscription itself, which errors name where a command was sent below it."""
+    return f"/subscriptions/{subscription.id}"
 
 
 async def read_addressed(request: web.Request, connection: Connection) -> Subscription:

@@ -14,7 +14,7 @@ from catalog.store.database import Connection
 from catalog.store.logpositions import check_position, find_position
 from catalog.store.subscriptioncommands import try_now
 from catalog.store.subscriptions import Subscription, change_state, get, move_cursor
-from catalog.subscriptions.addressed import answer_write, lock_addressed
+from catalog.subscriptions.addressed import answer_write, lock_addressed, path_of
 from catalog.subscriptions.commandbody import read_text
 
 _PAUSED = "paused on request"
@@ -33,7 +33,7 @@ async def pause(request: web.Request) -> web.Response:
     reason = await read_text(request, "reason")
     async with request.app[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
-        _check_course(request, stored)
+        _check_course(stored)
         changed = await change_state(
             connection, stored.id, "paused", reason or _PAUSED, of=["active"]
         )
@@ -48,7 +48,7 @@ async def resume(request: web.Request) -> web.Response:
     await read_text(request, "")
     async with request.app[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
-        _check_course(request, stored)
+        _check_course(stored)
         changed = await change_state(connection, stored.id, "active", of=["paused"])
         if changed is None and stored.failures:
             changed = await _tried_now(connection, stored.id)
@@ -69,7 +69,7 @@ async def replay(request: web.Request) -> web.Response:
         raise InvalidAttribute(request.path, name="from", error_detail=str(error)) from error
     async with request.app[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
-        _check_course(request, stored)
+        _check_course(stored)
         position = await find_position(
             connection, text, stored.log, subject=request.path, name="from"
         )
@@ -77,7 +77,7 @@ async def replay(request: web.Request) -> web.Response:
         return await answer_write(connection, changed or stored)
 
 
-def _check_course(request: web.Request, stored: Subscription) -> None:
+def _check_course(stored: Subscription) -> None:
     """Refuse to change the course of a delivery that has none.
 
     Raises:
@@ -85,7 +85,7 @@ def _check_course(request: web.Request, stored: Subscription) -> None:
     """
     if stored.state in _ADVICE:
         fault = f"the subscription is {stored.state}, and delivers nothing"
-        raise UnresolvedConflict(request.path, error_detail=fault, detail=_ADVICE[stored.state])
+        raise UnresolvedConflict(path_of(stored), error_detail=fault, detail=_ADVICE[stored.state])
 
 
 async def _tried_now(connection: Connection, id: str) -> Subscription | None:

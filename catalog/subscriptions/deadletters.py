@@ -25,7 +25,13 @@ from catalog.store.deadletters import (
 )
 from catalog.store.subscriptioncommands import wake
 from catalog.store.subscriptions import Subscription
-from catalog.subscriptions.addressed import OVER, lock_addressed, read_addressed, show_counts
+from catalog.subscriptions.addressed import (
+    OVER,
+    lock_addressed,
+    path_of,
+    read_addressed,
+    show_counts,
+)
 from catalog.subscriptions.commandbody import read_time
 from catalog.subscriptions.numbered import next_page, number_in_path, read_numbered_page
 
@@ -55,7 +61,7 @@ async def redeliver_some(request: web.Request) -> web.Response:
     since = await read_time(request, "since")
     async with request.app[CONTEXT].database.transaction() as connection:
         subscription = await lock_addressed(request, connection)
-        return await _redeliver(request, connection, subscription, since=since)
+        return await _redeliver(connection, subscription, since=since)
 
 
 async def redeliver_one(request: web.Request) -> web.Response:
@@ -66,7 +72,7 @@ async def redeliver_one(request: web.Request) -> web.Response:
         if found.state == "waiting":
             fault = "it waits for an earlier event of its subject that was not delivered"
             raise UnresolvedConflict(request.path, error_detail=fault, detail=_WAITING)
-        return await _redeliver(request, connection, subscription, number=found.number)
+        return await _redeliver(connection, subscription, number=found.number)
 
 
 async def delete_one(request: web.Request) -> web.Response:
@@ -95,7 +101,6 @@ async def _addressed(request: web.Request, connection: Connection) -> DeadLetter
 
 
 async def _redeliver(
-    request: web.Request,
     connection: Connection,
     subscription: Subscription,
     *,
@@ -105,7 +110,7 @@ async def _redeliver(
     """Have dead letters delivered again; answer with how many, and how many there are then."""
     if subscription.state in OVER:
         fault = f"the subscription is {subscription.state}, and delivers nothing any more"
-        raise UnresolvedConflict(request.path, error_detail=fault, detail=_REPLACE)
+        raise UnresolvedConflict(path_of(subscription), error_detail=fault, detail=_REPLACE)
     marked = await mark_due(connection, subscription.id, number=number, since=since)
     if marked:
         await wake(connection, subscription.id)

@@ -21,7 +21,7 @@ from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.protocols import Sinks
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.subscriptions import SUBSCRIPTION_SOURCE, SUBSCRIPTION_TYPES, Subscription
-from catalog.subscriptions.addressed import read_addressed
+from catalog.subscriptions.addressed import path_of, read_addressed
 
 _log = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ async def send_example(request: web.Request) -> web.Response:
             subscription = await read_addressed(request, connection)
         if subscription.state == "pending":
             fault = "nothing is sent to the sink before it has agreed to that"
-            raise UnresolvedConflict(request.path, error_detail=fault)
+            raise UnresolvedConflict(path_of(subscription), error_detail=fault)
         event = OutgoingEvent(_example_for(subscription, context.public_base))
         began = time.monotonic()
         answer = await _answer_to(event, subscription, context)
@@ -55,7 +55,7 @@ def _example_for(subscription: Subscription, base: str) -> CloudEvent:
         "id": str(uuid.uuid4()),
         "source": f"{base}{SUBSCRIPTION_SOURCE}",
         "type": _TYPE,
-        "subject": f"/subscriptions/{subscription.id}",
+        "subject": path_of(subscription),
         "time": datetime.now(UTC),
         "datacontenttype": "application/json",
     }
