@@ -123,6 +123,7 @@ def _serve(settings: Settings) -> None:
     from catalog.events.deliveryretention import run_delivery_retention
     from catalog.events.dispatcher import run_deliveries
     from catalog.events.logretention import run_log_retention
+    from catalog.events.tokenrefresh import run_token_refresh
     from catalog.logs import configure_logs
     from catalog.node import run_node
     from replication.routes import routes as replication_routes
@@ -143,7 +144,13 @@ def _serve(settings: Settings) -> None:
         settings,
         routes=[*dialects.routes, *replication_routes],
         event_dialects=dialects.event_dialects,
-        loops=[run_deliveries, run_log_retention, run_delivery_retention, run_links],
+        loops=[
+            run_deliveries,
+            run_token_refresh,
+            run_log_retention,
+            run_delivery_retention,
+            run_links,
+        ],
         ready=ready,
     )
     try:

@@ -158,8 +158,10 @@ class Settings(Limits):
     """Time between two pulls of a link when no event causes one"""
     delivery_timeout_seconds: PositiveFloat = 10.0
     """Longest time that a sink may take to answer a delivery"""
+    token_refresh_seconds: PositiveFloat = 60.0
+    """Time before the end of an access token at which it is refreshed; at most half its life"""
     backoff_initial_seconds: PositiveFloat = 0.5
-    """Pause after the first failure of a sink or peer; it grows from there"""
+    """Pause after the first failure of a sink, token endpoint or peer; it grows from there"""
     backoff_cap_seconds: PositiveFloat = 300.0
     """Longest pause after failures of a sink or peer"""
     database_pool_size: PositiveInt = 10

@@ -746,6 +746,8 @@ CREATE INDEX service_requests_at ON service_requests USING btree (at);
 
 CREATE INDEX set_members_xid ON set_members USING btree (xid);
 
+CREATE INDEX sink_credentials_refreshat ON sink_credentials USING btree (refreshat) WHERE (refreshat IS NOT NULL);
+
 CREATE INDEX subscriptions_expiresat ON subscriptions USING btree (expiresat) WHERE (state = ANY (ARRAY['pending'::text, 'active'::text, 'paused'::text]));
 
 CREATE INDEX tombstones_bucket ON tombstones USING btree (bucket);

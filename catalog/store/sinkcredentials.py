@@ -85,6 +85,71 @@ async def load_credentials(
     return {row["subscription"]: _stored_from(row) for row in rows}
 
 
+async def claim_due(
+    connection: Connection,
+    now: datetime,
+    *,
+    until: datetime,
+    busy: Sequence[str],
+    per_endpoint: int,
+    limit: int,
+) -> list[StoredCredential]:
+    """Claim credentials whose tokens are to be refreshed; nobody else gets them until `until`.
+
+    Args:
+        busy: endpoints to leave out.
+        per_endpoint: the most of one endpoint.
+    """
+    rows = await connection.fetch(_queries.claim, now, until, busy, per_endpoint, limit)
+    return [_stored_from(row) for row in rows]
+
+
+async def next_refresh(connection: Connection, *, busy: Sequence[str]) -> datetime | None:
+    """The time of the next refresh at any other endpoint than those of `busy`."""
+    found: datetime | None = await connection.fetchval(_queries.next_refresh, busy)
+    return found
+
+
+async def renew(
+    connection: Connection,
+    keys: KeyRing,
+    stored: StoredCredential,
+    credential: TokenCredential,
+    *,
+    refreshat: datetime,
+) -> bool:
+    """Store the refreshed tokens, unless a client has stored another credential meanwhile.
+
+    The subscription gets a new revision, so that its sink is opened anew. Call this in a
+    transaction.
+
+    Returns:
+        whether they are stored.
+    """
+    id = stored.subscription
+    # A client that replaces the subscription takes the locks in the same order.
+    await connection.execute(_queries.hold, id)
+    sealed = await seal(connection, keys, _encoded(credential), _place(id))
+    scheme, expiresat = credential.scheme, credential.expiresat
+    return bool(
+        await connection.fetchval(
+            _queries.renew, id, stored.revision, sealed, scheme, expiresat, refreshat
+        )
+    )
+
+
+async def note_failure(
+    connection: Connection, stored: StoredCredential, error: str, *, refreshat: datetime
+) -> None:
+    """Store why a refresh failed, and the time of the next one. Call this in a transaction.
+
+    If the cause is another one, the subscription gets a new revision, so that its sink tells it.
+    """
+    id = stored.subscription
+    await connection.execute(_queries.hold, id)
+    await connection.execute(_queries.note_failure, id, stored.revision, error, refreshat)
+
+
 def open_credential(keys: KeyRing, stored: StoredCredential) -> SinkCredential:
     """Decrypt a credential.
 

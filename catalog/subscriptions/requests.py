@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace as with_fields
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from catalog.http.responses import json_response
 from catalog.model.concorderrors import LimitExceeded, LimitReached
 from catalog.model.errors import InvalidAttribute
 from catalog.model.sinkcredential import SinkCredential, TokenCredential
+from catalog.model.tokenlifetime import refresh_time
 from catalog.sinks.protocols import PROTOCOLS
 from catalog.store.database import Connection
 from catalog.store.sinkcredentials import load_credentials, remove_credential, save_credential
@@ -175,9 +177,18 @@ async def _with_credential(
     if credential is None:
         await remove_credential(connection, id)
     else:
-        await save_credential(connection, context.keys, id, credential)
+        refreshat = _refresh_time(credential, context.settings)
+        await save_credential(connection, context.keys, id, credential, refreshat=refreshat)
     stored = await load_credentials(connection, [id])
     return with_fields(subscription, stored=stored.get(id))
+
+
+def _refresh_time(credential: SinkCredential, settings: Settings) -> datetime | None:
+    if not isinstance(credential, TokenCredential) or credential.refresh is None:
+        return None
+    assert credential.expiresat is not None
+    lead_seconds = settings.token_refresh_seconds
+    return refresh_time(credential.expiresat, datetime.now(UTC), lead_seconds=lead_seconds)
 
 
 def _check_endpoint(subject: str, wanted: SubscriptionRequest, settings: Settings) -> None:

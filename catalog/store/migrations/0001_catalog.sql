@@ -584,6 +584,8 @@ CREATE TABLE sink_credentials (
     failures integer NOT NULL DEFAULT 0,
     error text
 );
+CREATE INDEX sink_credentials_refreshat ON sink_credentials (refreshat)
+    WHERE refreshat IS NOT NULL;
 
 
 -- Links

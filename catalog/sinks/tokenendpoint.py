@@ -1,0 +1,142 @@
+"""Trades refresh tokens for access tokens at an OAuth 2.0 token endpoint (RFC 6749 6)."""
+
+from __future__ import annotations
+
+import math
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import aiohttp
+import orjson
+
+from catalog.client.connection import read_limited
+from catalog.client.errors import ClientError
+from catalog.config import Settings
+from catalog.http.outbound import UNREACHABLE
+from catalog.http.outboundaddress import why_endpoint_refused
+from catalog.model.backoff import parse_retry_after
+from catalog.model.masking import described
+from catalog.model.sinkcredential import RefreshGrant
+
+_LARGEST_ANSWER = 64 * 1024
+# What an endpoint that does not tell is taken to mean: rather too early than too late.
+_UNKNOWN_LIFETIME = 300.0
+_LONGEST_LIFETIME = 10 * 365 * 24 * 3600.0
+_TOKEN = re.compile(r"[\x21-\x7e]{1,8192}")
+_REFRESH_TOKEN = re.compile(r"[\x20-\x7e]{1,8192}")
+_SCHEME = re.compile(r"[A-Za-z0-9-]{1,32}")
+# The only errors that are told (RFC 6749 5.2): any other text could repeat the token.
+_ERRORS = {
+    "invalid_request",
+    "invalid_client",
+    "invalid_grant",
+    "unauthorized_client",
+    "unsupported_grant_type",
+    "invalid_scope",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshedToken:
+    """The answer to a refresh.
+
+    Args:
+        scheme: the type of the token, if the endpoint names it.
+        refresh: the refresh token that takes the place of the one that was used, if there is one.
+    """
+
+    token: str = field(repr=False)
+    scheme: str | None
+    lifetime_seconds: float
+    refresh: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshFailed:
+    """No new token; the members are those of `SinkRefused`."""
+
+    reason: str
+    cause: str = ""
+    retry_after: float = 0.0
+
+
+async def refresh_token(
+    session: aiohttp.ClientSession, settings: Settings, grant: RefreshGrant, now: datetime
+) -> RefreshedToken | RefreshFailed:
+    """Ask for a new access token; the session bounds the time and checks addresses."""
+    # The settings may not be those under which the endpoint was accepted.
+    refusal = why_endpoint_refused(grant.endpoint, settings)
+    if refusal is not None:
+        return RefreshFailed(reason=f"the token endpoint is refused: {refusal}")
+    form = {"grant_type": "refresh_token", "refresh_token": grant.token}
+    try:
+        async with session.post(
+            grant.endpoint,
+            data=form,
+            headers={"Accept": "application/json"},
+            allow_redirects=False,
+        ) as response:
+            body = await read_limited(response, _LARGEST_ANSWER)
+            retry_after = parse_retry_after(response.headers.get("Retry-After"), now)
+            return _answer(response.status, body, retry_after)
+    except (aiohttp.ClientError, ClientError, OSError) as error:
+        return RefreshFailed(reason=_describe(error), cause=described(error))
+
+
+def _answer(status: int, body: bytes, retry_after: float) -> RefreshedToken | RefreshFailed:
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        found = None
+    members = found if isinstance(found, dict) else {}
+    if status == 200:
+        return _token_from(members)
+    error = members.get("error")
+    if isinstance(error, str) and error in _ERRORS:
+        reason = f"the token endpoint refused the refresh token ({error})"
+    else:
+        reason = f"the token endpoint answered {status}"
+    return RefreshFailed(reason=reason, retry_after=retry_after)
+
+
+def _token_from(members: Mapping[str, Any]) -> RefreshedToken | RefreshFailed:
+    token, scheme = members.get("access_token"), members.get("token_type")
+    refresh, lifetime = members.get("refresh_token"), members.get("expires_in")
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        return RefreshFailed(reason="the token endpoint answered without an access token")
+    if not _is_usable(scheme, _SCHEME):
+        return RefreshFailed(reason="the token endpoint answered with an unusable token type")
+    if not _is_usable(refresh, _REFRESH_TOKEN):
+        return RefreshFailed(reason="the token endpoint answered with an unusable refresh token")
+    return RefreshedToken(
+        token=token, scheme=scheme, lifetime_seconds=_lifetime(lifetime), refresh=refresh
+    )
+
+
+def _is_usable(value: object, pattern: re.Pattern[str]) -> bool:
+    return value is None or (isinstance(value, str) and pattern.fullmatch(value) is not None)
+
+
+def _lifetime(value: object) -> float:
+    """The seconds that a token lasts; some endpoints write the number as a string."""
+    try:
+        seconds = float(value) if isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        seconds = math.nan
+    if isinstance(value, bool) or not math.isfinite(seconds):
+        return _UNKNOWN_LIFETIME
+    return min(max(seconds, 0.0), _LONGEST_LIFETIME)
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "the token endpoint did not answer in time"
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+        return "the token endpoint and this node agree on no TLS connection"
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL):
+        return f"the token endpoint {UNREACHABLE}"
+    return "the token endpoint did not answer as a whole"
