@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from json import dumps
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -32,6 +32,7 @@ from catalog.commands.console import (
 )
 from catalog.commands.import_.command import app as import_app
 from catalog.commands.lint.command import app as lint_app
+from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
     from catalog.config import Settings
@@ -112,7 +113,7 @@ def serve(
 
     Example: concord serve --port 8081 --data-dir ./second
     """
-    settings = _settings({name: value for name, value in locals().items() if value is not None})
+    settings = read_settings(locals())
     _serve(settings)
 
 
@@ -189,26 +190,13 @@ def _explain(error: Exception, settings: Settings) -> None:
     raise error
 
 
-def _settings(values: dict[str, Any]) -> Settings:
-    from catalog.config import Settings
-
-    try:
-        return Settings(**values)
-    except ValueError as error:  # pydantic's, which lists the invalid settings
-        invalid: list[dict[str, Any]] = getattr(error, "errors", list)()
-        for each in invalid:
-            name = "_".join(map(str, each["loc"])).upper()
-            err.print(f"[red]CONCORD_{name}[/]: {cell(each['msg'])}")
-        fail("The settings are not valid.", "README.md has a table of all of them.")
-
-
 @app.command()
 def settings(as_json: AsJson = False) -> None:
     """List all settings with their values; secrets are masked.
 
     Example: CONCORD_PORT=8081 concord settings
     """
-    values = _settings({}).masked()
+    values = read_settings({}).masked()
     if as_json:
         print_json(values)
         return

@@ -1,12 +1,36 @@
-"""The command `key new`."""
+"""The commands `key new`, `list` and `rotate`."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from catalog.commands.console import EXIT_CODES
+from catalog.commands.console import (
+    EXIT_CODES,
+    NO,
+    AsJson,
+    CommandError,
+    cell,
+    err,
+    fail,
+    out,
+    print_json,
+    run,
+    table,
+)
+from catalog.commands.nodesettings import read_settings
+
+if TYPE_CHECKING:
+    from catalog.config import Settings
+    from catalog.store.database import Connection
+    from catalog.store.keyrotation import Rotation
+
+T = TypeVar("T")
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -17,19 +41,162 @@ app = typer.Typer(
     ),
 )
 
-
-@app.callback()
-def key() -> None:
-    pass
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="The data directory of the node; CONCORD_DATA_DIR names it, too."),
+]
+DatabaseUrl = Annotated[
+    str | None, typer.Option(help="The node's PostgreSQL; CONCORD_DATABASE_URL names it, too.")
+]
 
 
 @app.command()
 def new() -> None:
     """Print a new key for CONCORD_ENCRYPTION_KEY. Nothing else knows it: keep it.
 
-    Example: concord key new > key.txt
+    Example: export CONCORD_ENCRYPTION_KEY=$(concord key new)
     """
     from catalog.encryption import EncryptionKey
 
     # Neither folded to the width of a terminal nor coloured.
     sys.stdout.write(EncryptionKey.new().text + "\n")
+
+
+@app.command("list")
+def list_(
+    data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: AsJson = False
+) -> None:
+    """List the keys of a node by their ids, and how many secrets each of them encrypts.
+
+    The ids are no secrets; the keys are not shown. Secrets whose key the node does not have
+    cannot be used until it has the key again, or they are stored again.
+
+    Example: concord key list --data-dir ./second
+    """
+    from catalog.store.keyrotation import count_secrets
+
+    settings = _settings(data_dir, database_url)
+    keys = _keys_of(settings)
+    counts = run(lambda: _in_database(settings, count_secrets))
+    rows = _rows(keys, counts)
+    if as_json:
+        print_json(rows)
+        return
+    shown = table("key", "use", "secrets")
+    for row in rows:
+        shown.add_row(*map(cell, row.values()))
+    out.print(shown)
+
+
+@app.command()
+def rotate(
+    data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: AsJson = False
+) -> None:
+    """Encrypt all secrets of a node anew, while it runs or not.
+
+    With a key file, this makes a new key, encrypts everything under it, and drops the old one.
+    Run it as the node's user on the node's machine. What is interrupted goes on when it is run
+    again.
+
+    With CONCORD_ENCRYPTION_KEY, you change the keys yourself: put the new one behind the old one
+    (`old,new`) and restart every process of the node, so that each can decrypt with both; then put
+    it first (`new,old`), restart them again, and run this command with the same setting. When it
+    says that all is done, leave the old key out. Keep it for backups that were made before.
+
+    Example: concord key rotate --data-dir ./second
+
+    Exit codes: 0 all done; 1 some secrets cannot be decrypted, and stay; 2 it could not work.
+    """
+    settings = _settings(data_dir, database_url)
+    rotation = run(lambda: _rotate(settings))
+    current = _keys_of(settings)[0]
+    if as_json:
+        print_json(
+            {
+                "key": current,
+                "encrypted": rotation.encrypted,
+                "unreadable": rotation.unreadable,
+            }
+        )
+    else:
+        out.print(f"Encrypted {rotation.encrypted} secrets anew, under the key {current}.")
+        if not rotation.unreadable and settings.encryption_keys:
+            out.print("No secret needs another key of CONCORD_ENCRYPTION_KEY any more.")
+    if rotation.unreadable:
+        err.print(
+            f"{rotation.unreadable} secrets cannot be decrypted with the keys that the node has, "
+            "and stay as they are: `concord key list` names the keys that they need."
+        )
+        raise typer.Exit(NO)
+
+
+async def _rotate(settings: Settings) -> Rotation:
+    from catalog.encryption import EncryptionKey
+    from catalog.keyfile import KeyFile, key_ring
+    from catalog.store.keyrotation import RotationUnderWay, encrypt_anew
+
+    async def rotate(connection: Connection) -> Rotation:
+        if settings.encryption_keys:
+            return await encrypt_anew(connection, key_ring(settings))
+        file = KeyFile.of(settings)
+        # With more keys than one, an earlier rotation was interrupted, and goes on.
+        if len(keys := file.read()) == 1:
+            file.replace([EncryptionKey.new(), *keys])
+        rotation = await encrypt_anew(connection, key_ring(settings))
+        file.replace(file.read()[:1])
+        return rotation
+
+    try:
+        return await _in_database(settings, rotate)
+    except RotationUnderWay:
+        raise CommandError("Another process rotates the keys of this node now.") from None
+
+
+async def _in_database(settings: Settings, call: Callable[[Connection], Awaitable[T]]) -> T:
+    """Call a function with a connection to the database of a node, whether or not it runs."""
+    from catalog.keyfile import KeysUnusable
+    from catalog.node import open_database
+    from catalog.store.connections import DatabaseUnusable
+    from catalog.store.postgresprocess import EmbeddedPostgresError
+
+    try:
+        async with (
+            open_database(settings) as database,
+            database.pool.acquire(timeout=30) as connection,
+        ):
+            return await call(connection)
+    except (EmbeddedPostgresError, KeysUnusable) as error:
+        raise CommandError(str(error)) from None
+    except DatabaseUnusable as error:
+        message = f"The database cannot be used: {error}."
+        raise CommandError(message, "Check CONCORD_DATABASE_URL.") from None
+
+
+def _settings(data_dir: Path | None, database_url: str | None) -> Settings:
+    """The settings of the node, which has to have been started before."""
+    from catalog.keyfile import KeyFile
+
+    settings = read_settings({"data_dir": data_dir, "database_url": database_url})
+    file = KeyFile.of(settings).path
+    if not settings.encryption_keys and not file.exists():
+        fail(
+            f"There is no key at {file}.",
+            "Name the data directory of the node with --data-dir, or set CONCORD_ENCRYPTION_KEY.",
+        )
+    return settings
+
+
+def _keys_of(settings: Settings) -> list[str]:
+    """The ids of the keys of a node."""
+    from catalog.keyfile import KeyFile, KeysUnusable
+
+    try:
+        return [key.id for key in settings.encryption_keys or KeyFile.of(settings).read()]
+    except KeysUnusable as error:
+        fail(str(error))
+
+
+def _rows(keys: list[str], counts: Counter[str]) -> list[dict[str, str | int]]:
+    uses = {id: "in use" if place == 0 else "decrypts only" for place, id in enumerate(keys)}
+    uses |= {id: "missing" if id else "damaged" for id in counts if id not in uses}
+    return [{"key": id, "use": use, "secrets": counts[id]} for id, use in uses.items()]
