@@ -276,7 +276,8 @@ async def test_a_directory_without_a_key_is_not_made_by_a_rotation(
     code, output = await concord("key", "rotate", *named)
     assert code == 2
     assert "There is no key" in output
-    assert not os.path.lexists(data_dir)
+    assert KEY_FILE not in os.listdir(data_dir.parent)
+    assert "node" not in os.listdir(data_dir.parent)
 
 
 async def test_a_lost_key_makes_its_subscriptions_wait_and_nothing_else(
