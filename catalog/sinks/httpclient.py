@@ -20,7 +20,7 @@ from catalog.http.namelookup import NameLookup
 from catalog.http.outbound import open_allowed_socket
 from catalog.sinks.httpanswer import HttpAnswer
 from catalog.sinks.httpconnection import HttpConnection
-from catalog.sinks.httpfailure import ConnectionEnded, NoConnection, NoTls
+from catalog.sinks.httpfailure import PostConnectionEnded, NoConnection, NoTls
 from catalog.sinks.httptarget import HttpTarget
 from catalog.sinks.idleconnections import IdleConnections
 
@@ -56,7 +56,7 @@ class HttpClient:
         if connection is not None:
             try:
                 return await self._exchange(connection, target, request, deadline)
-            except ConnectionEnded as ended:
+            except PostConnectionEnded as ended:
                 if not ended.is_unanswered:
                     raise
         connection = await self._connect(target, deadline)

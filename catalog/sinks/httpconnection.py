@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import cast
 
 from catalog.sinks.httpanswer import AnswerReader, HttpAnswer
-from catalog.sinks.httpfailure import ConnectionEnded, NoAnswerInTime, NotHttp, PostFailure
+from catalog.sinks.httpfailure import PostConnectionEnded, NoAnswerInTime, NotHttp, PostFailure
 
 
 class HttpConnection(asyncio.Protocol):
@@ -38,7 +38,7 @@ class HttpConnection(asyncio.Protocol):
             PostFailure: there is no answer.
         """
         if self._transport is None:
-            raise ConnectionEnded("the connection has ended", is_unanswered=True)
+            raise PostConnectionEnded("the connection has ended", is_unanswered=True)
         self.is_reusable = False
         self._reader.begin()
         waiter: asyncio.Future[HttpAnswer] = self._loop.create_future()
@@ -86,7 +86,7 @@ class HttpConnection(asyncio.Protocol):
                 waiter.set_result(self._reader.answer)
             else:
                 text = "the connection ended" if exc is None else f"{type(exc).__name__}: {exc}"
-                self._fail(ConnectionEnded(text, is_unanswered=not self._reader.has_bytes))
+                self._fail(PostConnectionEnded(text, is_unanswered=not self._reader.has_bytes))
         self._lost(self)
 
     def _finish(self, waiter: asyncio.Future[HttpAnswer]) -> None:

@@ -4,7 +4,7 @@ PostFailure
   NoConnection      the sink cannot be reached, or must not be connected to
   NoTls             there is no TLS that both sides accept
   NoAnswerInTime    the answer was not whole in time
-  ConnectionEnded   the sink ended the connection before its answer was whole
+  PostConnectionEnded   the sink ended the connection before its answer was whole
   NotHttp           the sink sent something else than an answer of HTTP/1.1
 """
 
@@ -33,7 +33,7 @@ class NoAnswerInTime(PostFailure):
     reason = "the sink did not answer in time"
 
 
-class ConnectionEnded(PostFailure):
+class PostConnectionEnded(PostFailure):
     """The end of a connection; `is_unanswered` if no byte of an answer had come."""
 
     reason = "the sink did not answer as a whole"
