@@ -25,6 +25,7 @@ from benchmarks import (
     find,
     get,
     imports,
+    kafka_sink,
     put,
     sick_sinks,
     subscribing,
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "sink": to_sink.run,
     "fan-out": fan_out.run,
     "sick-sinks": sick_sinks.run,
+    "kafka": kafka_sink.run,
     "replica": to_replica.run,
 }
 

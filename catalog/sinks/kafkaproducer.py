@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from aiokafka.errors import (
     RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
-from aiokafka.partitioner import DefaultPartitioner
+from aiokafka.partitioner import murmur2
 
 from catalog.config import Settings
 from catalog.model.sinkcredential import PlainCredential, SinkCredential
@@ -40,7 +41,7 @@ _VAGUE = (
     TimeoutError,
     UnknownTopicOrPartitionError,
 )
-_partitioner = DefaultPartitioner()
+_HASHES = 4096
 
 # At the level debug it would log passwords, and the delivery tells what its errors tell.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -71,7 +72,13 @@ class KafkaCluster:
 
 def partition_of(key: bytes, partitions: Sequence[int]) -> int:
     """The partition of a key, as Kafka's own clients choose it."""
-    return int(_partitioner(key, partitions, partitions))
+    return partitions[_hash_of(key) % len(partitions)]
+
+
+@functools.lru_cache(maxsize=_HASHES)
+def _hash_of(key: bytes) -> int:
+    # It is computed in Python, byte by byte, and most subjects come again.
+    return int(murmur2(key)) & 0x7FFFFFFF
 
 
 class KafkaProducer:

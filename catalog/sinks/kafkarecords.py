@@ -15,7 +15,6 @@ from catalog.sinks.outgoing import OutgoingEvent, texts_of
 Headers = list[tuple[str, bytes]]
 Partitioner = Callable[[bytes, Sequence[int]], int]
 
-_STRUCTURED: Headers = [("content-type", b"application/cloudevents+json")]
 _INTERACTION = "xregcorrelationid"
 # The format of records adds at most so many bytes to each, and to each of their headers.
 _RECORD_BYTES = 48
@@ -47,7 +46,7 @@ def record_of(
     key = event.texts.get(key_attribute)
     # Without data, a record in binary mode has no value (3.2.2).
     value = event.structured if structured else event.data or None
-    headers = _STRUCTURED if structured else event.encoded(binary_headers)
+    headers, size = _STRUCTURED if structured else event.encoded(binary_headers)
     encoded = None if key is None else key.encode()
     return KafkaRecord(
         number=number,
@@ -55,21 +54,27 @@ def record_of(
         key=encoded,
         value=value,
         headers=headers,
-        size=len(encoded or b"") + len(value or b"") + _size_of(headers),
+        size=size + len(encoded or b"") + len(value or b""),
     )
 
 
-def binary_headers(event: CloudEvent) -> Headers:
-    """The context attributes as headers (3.2.3)."""
-    return [
-        ("content-type" if name == "datacontenttype" else f"ce_{name}", text.encode())
-        for name, text in texts_of(event).items()
-    ]
+def _sized(headers: Headers) -> tuple[Headers, int]:
+    """Headers, and the most bytes of a record that has them, a key and a value of no length."""
+    sizes = (len(name) + len(value) + _HEADER_BYTES for name, value in headers)
+    return headers, _RECORD_BYTES + sum(sizes)
 
 
-def _size_of(headers: Headers) -> int:
-    names = sum(len(name) + len(value) + _HEADER_BYTES for name, value in headers)
-    return _RECORD_BYTES + names
+_STRUCTURED = _sized([("content-type", b"application/cloudevents+json")])
+
+
+def binary_headers(event: CloudEvent) -> tuple[Headers, int]:
+    """The context attributes as headers (3.2.3), sized."""
+    return _sized(
+        [
+            ("content-type" if name == "datacontenttype" else f"ce_{name}", text.encode())
+            for name, text in texts_of(event).items()
+        ]
+    )
 
 
 def by_partition(

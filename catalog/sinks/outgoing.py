@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
+import orjson
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
@@ -36,13 +37,27 @@ class OutgoingEvent:
     @cached_property
     def structured(self) -> bytes:
         """The event in the JSON event format, `application/cloudevents+json`."""
-        return _FORMAT.write(self.event)
+        if not self._has_json:
+            return _FORMAT.write(self.event)
+        attributes = {
+            name: self.texts[name] if isinstance(value, datetime) else value
+            for name, value in self.event.get_attributes().items()
+        }
+        return orjson.dumps({**attributes, "data": self.event.get_data()})
 
     @cached_property
     def data(self) -> bytes:
         """The data alone, of the type `datacontenttype`; empty without data."""
+        if self._has_json:
+            return orjson.dumps(self.event.get_data())
         data = _FORMAT.write_data(self.event.get_data(), self.event.get_datacontenttype())
         return data.encode() if isinstance(data, str) else data
+
+    @property
+    def _has_json(self) -> bool:
+        """Whether its data is an object in JSON, which orjson writes in a tenth of the time."""
+        is_json = self.event.get_datacontenttype() == "application/json"
+        return is_json and isinstance(self.event.get_data(), dict)
 
 
 def texts_of(event: CloudEvent) -> Mapping[str, str]:
