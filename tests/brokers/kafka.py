@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import os
 import subprocess
 import uuid
@@ -24,6 +25,9 @@ from tests.brokers.kafkajars import VERSION, NoJars, java, kafka_jars
 from tests.brokers.tlsfiles import write_keystore
 from tests.conftest import has_engine
 from tests.e2e.nodes import free_port
+
+# It would tell of each attempt to connect to a broker that is starting.
+logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 VARIABLE = "CONCORD_TEST_KAFKA"
 IMAGE = f"apache/kafka:{VERSION}"
