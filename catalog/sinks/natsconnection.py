@@ -100,7 +100,10 @@ class _CheckedTransport(TcpTransport):
         buffer_size: int,
         connect_timeout: int,
     ) -> None:
-        await super().connect_tls(uri, ssl_context, buffer_size, connect_timeout)
+        assert self._io_writer is not None
+        host = uri if isinstance(uri, str) else uri.hostname
+        # The library's own way has asyncio warn whenever a server ends the connection.
+        await self._io_writer.start_tls(ssl_context, server_hostname=host)
         self._needs_tls = False
 
     def write(self, payload: bytes) -> None:

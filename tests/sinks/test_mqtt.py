@@ -87,6 +87,28 @@ async def test_a_message_has_the_quality_of_service_that_was_asked_for(
     assert [parse_message(each).get_data()["number"] for each in messages] == [*numbers]
 
 
+async def test_a_send_that_is_cancelled_ends_at_once_and_harms_no_other(
+    broker: MqttBroker,
+) -> None:
+    protocol = f"MQTT{broker.version}"
+    subscription = subscription_to(protocol, broker.server.url, topicname="a", qos=2)
+    async with open_sink(subscription) as sink:
+        await sink.send([event(0)])
+        for turns in range(30):
+            sending = asyncio.create_task(sink.send([event(each) for each in range(1, 50)]))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            sending.cancel()
+            await asyncio.wait([sending], timeout=5)
+            assert sending.cancelled()
+        answers = await sink.send([event(each) for each in range(1, 50)])
+        assert [type(each) for each in answers] == [Delivered] * 49
+        await sink.send([event(50)])
+    messages = await broker.read_messages("a", 51)
+    came = [parse_message(each).get_data()["number"] for each in messages]
+    assert [*dict.fromkeys(came)] == [*range(51)]
+
+
 async def test_expiry_and_user_properties_are_sent(mqtt5: MqttBroker) -> None:
     await send(
         "MQTT5",
@@ -221,6 +243,8 @@ async def test_a_name_is_checked_by_the_address_that_is_connected_to(
     ("says", "reason"),
     [
         (b"", UNREACHABLE),
+        # An acceptance of the connection, and never an answer again.
+        (b"\x20\x03\x00\x00\x00", "the sink did not answer in time"),
         # An acceptance of the connection, and then a packet of 256 MB.
         (b"\x20\x03\x00\x00\x00\x40\xff\xff\xff\x7f" + b"x" * 1000, "ended the connection"),
         # A message that nobody asked for, and a ping, which only clients send.

@@ -186,6 +186,26 @@ async def test_tls_trusts_the_authority_that_the_subscription_names(tmp_path: Pa
             assert answer.reason == "the sink and this node agree on no TLS connection"
 
 
+async def test_a_send_that_is_cancelled_ends_at_once_and_harms_no_other(
+    broker: NatsBroker,
+) -> None:
+    """The library itself swallows cancellations."""
+    subscription = subscription_to("NATS", broker.server.url, subject="stored.a")
+    async with open_sink(subscription) as sink:
+        await sink.send([event(0)])
+        for turns in range(30):
+            sending = asyncio.create_task(sink.send([event(each) for each in range(1, 50)]))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            sending.cancel()
+            await asyncio.wait([sending], timeout=5)
+            assert sending.cancelled()
+        answers = await sink.send([event(each) for each in range(1, 50)])
+        assert [type(each) for each in answers] == [Delivered] * 49
+    events = await broker.read("stored.a", 50)
+    assert [each.get_data()["number"] for each in events] == [*range(50)]
+
+
 async def test_nothing_secret_is_sent_to_a_server_without_tls() -> None:
     """The server offers no TLS, as one does that somebody has put in between."""
     got = bytearray()
@@ -285,6 +305,7 @@ async def until_announced(server: NatsServerProgram, announced: str) -> None:
         b"",
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"INFO []\r\n",
+        b"INFO {}\r\nPONG\r\n",
         b"INFO {}\r\n-ERR 'Unknown'\r\n",
         b'INFO {"max_payload": "a"}\r\nPONG\r\n',
         b"INFO {}\r\nPONG\r\nMSG a 1 999999999\r\n" + b"x" * 200_000,
