@@ -25,29 +25,19 @@ class AmqpSettings(ProtocolSettings):
     """The settings of an AMQP sink. `contentmode` and `cacertificate` are additions."""
 
     address: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=_MOST_ADDRESS,
-        pattern=r"^[^\x00-\x1f\x7f]+$",
-        description="The node to send to, if the sink's path does not name it.",
+        default=None, min_length=1, max_length=_MOST_ADDRESS, pattern=r"^[^\x00-\x1f\x7f]+$"
     )
-    linkname: _Name | None = Field(
-        default=None, description="The name of the link; a random one if it is not given."
-    )
-    sendersettlementmode: Literal["unsettled", "settled"] = Field(
-        default="unsettled",
-        description="Whether the server acknowledges events (unsettled) or not (settled).",
-    )
-    linkproperties: dict[str, _Value] = Field(
-        default_factory=dict, max_length=32, description="Properties of the link."
-    )
-    contentmode: Literal["binary", "structured"] = Field(
-        default="binary", description="How events are mapped to messages."
-    )
-    cacertificate: CaCertificate | None = Field(
-        default=None,
-        description="The certificates, as PEM, that an amqps server's has to be signed by.",
-    )
+    """Node to send to, if the sink's path does not name it"""
+    linkname: _Name | None = None
+    """Name of the link; a random one if it is not given"""
+    sendersettlementmode: Literal["unsettled", "settled"] = "unsettled"
+    """Whether the server acknowledges events (unsettled) or not (settled)"""
+    linkproperties: dict[str, _Value] = Field(default_factory=dict, max_length=32)
+    """Properties of the link"""
+    contentmode: Literal["binary", "structured"] = "binary"
+    """Whether an event is in properties and data, or is one JSON object"""
+    cacertificate: CaCertificate | None = None
+    """Certificates, as PEM, that the server's has to be signed by"""
 
     @field_validator("linkproperties")
     @classmethod

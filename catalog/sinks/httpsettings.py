@@ -29,10 +29,15 @@ class HttpSettings(ProtocolSettings):
     """
 
     headers: dict[str, str] = Field(default_factory=dict, max_length=32)
+    """Headers of every request, whose values are never shown"""
     method: Literal["POST", "PUT", "PATCH"] = "POST"
+    """Method of the requests"""
     contentmode: Literal["binary", "structured", "batched"] = "binary"
+    """Whether an event is in headers and body, is one JSON object, or several are an array"""
     compression: Literal["none", "gzip"] = "none"
+    """How the bodies of batches are compressed"""
     signature: Literal["none", SignatureScheme] = "none"
+    """How requests are signed, as Standard Webhooks say"""
 
     @field_validator("headers")
     @classmethod

@@ -30,12 +30,19 @@ class KafkaSettings(ProtocolSettings):
     """
 
     topicname: str | None = None
+    """Topic to send to, if the sink's path does not name it"""
     partitionkeyextractor: str = "subject"
+    """Context attribute whose value becomes the key of a record"""
     clientid: str = "concord"
+    """Name by which brokers know this client"""
     acks: Literal["0", "1", "all"] = "all"
+    """Whose acknowledgement counts: nobody's (0), the leader's (1), or that of all replicas"""
     contentmode: Literal["binary", "structured"] = "binary"
+    """Whether an event is in headers and value, or is one JSON object"""
     saslmechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    """How the credential is proved"""
     cacertificate: CaCertificate | None = None
+    """Certificates, as PEM, that the brokers' have to be signed by"""
 
     @field_validator("topicname")
     @classmethod

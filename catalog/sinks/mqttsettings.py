@@ -31,9 +31,13 @@ class _MqttSettings(ProtocolSettings):
     """What both versions of the protocol have in common."""
 
     topicname: str = Field(min_length=1, max_length=_LONGEST_TOPIC)
+    """Topic to publish to"""
     qos: int = Field(default=1, ge=0, le=2, strict=True)
+    """Quality of service: at most once (0), at least once (1), exactly once (2)"""
     retain: bool = Field(default=False, strict=True)
+    """Whether the server keeps the last event of the topic for new subscribers"""
     cacertificate: CaCertificate | None = None
+    """Certificates, as PEM, that the server's has to be signed by"""
 
     @field_validator("topicname")
     @classmethod
@@ -55,14 +59,18 @@ class Mqtt3Settings(_MqttSettings):
     """
 
     contentmode: Literal["structured"] = "structured"
+    """An event is one JSON object"""
 
 
 class Mqtt5Settings(_MqttSettings):
     """The settings of an MQTT 5.0 sink; `contentmode` and `cacertificate` are additions."""
 
     contentmode: Literal["binary", "structured"] = "binary"
+    """Whether an event is in properties and payload, or is one JSON object"""
     expiry: int | None = Field(default=None, ge=1, lt=2**32, strict=True)
+    """Seconds after which the server drops an event that nobody took"""
     userproperties: dict[str, str] = Field(default_factory=dict, max_length=32)
+    """User properties of every message"""
 
     @field_validator("userproperties")
     @classmethod

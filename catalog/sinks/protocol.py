@@ -12,9 +12,14 @@ from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenC
 
 
 class ProtocolSettings(BaseModel):
-    """The `protocolsettings` of one protocol, checked (subscriptions-spec.md 3.2.2)."""
+    """The `protocolsettings` of one protocol, checked (subscriptions-spec.md 3.2.2).
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    The docstring of each setting is one line for users.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, use_attribute_docstrings=True
+    )
 
 
 Unfit = tuple[str, str]

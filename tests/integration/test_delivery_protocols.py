@@ -1,0 +1,91 @@
+"""What a node can speak is told alike by its capabilities, its OpenAPI document and the command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from jsonschema_rs import Draft202012Validator
+
+from catalog.sinks import protocols
+from catalog.sinks.protocols import PROTOCOLS
+from tests.integration.conftest import Node, assert_problem
+
+MISSING = 'AMQP is not installed on this node: pip install "concord[amqp]"'
+
+
+@pytest.fixture
+def _without_amqp(monkeypatch: pytest.MonkeyPatch) -> None:
+    amqp = replace(PROTOCOLS["AMQP"], library="a_module_that_is_not_there")
+    monkeypatch.setattr(protocols, "PROTOCOLS", PROTOCOLS)
+    monkeypatch.setitem(PROTOCOLS, "AMQP", amqp)  # type: ignore[arg-type]
+
+
+async def test_the_capabilities_name_what_is_installed(node: Node) -> None:
+    shown = await node.get("/capabilities")
+    offered = await node.get("/capabilitiesoffered")
+
+    assert {"HTTP", "HTTPS"} <= {*shown["subscriptionprotocols"]} <= {*PROTOCOLS}
+    assert offered["subscriptionprotocols"]["enum"] == shown["subscriptionprotocols"]
+    assert (await node.get("/?inline=capabilities"))["capabilities"] == shown
+
+
+async def test_clients_send_the_capability_back_and_do_not_change_it(node: Node) -> None:
+    shown = await node.get("/capabilities")
+
+    assert await node.put("/capabilities", shown) == shown
+    for value in (["http"], ["*"], None, [], [*PROTOCOLS]):
+        answer = await node.send("PATCH", "/capabilities", {"subscriptionprotocols": value})
+        assert (answer.status, answer.json) == (200, shown)
+    for unknown in (["GOPHER"], "HTTP", {"HTTP": True}, [1]):
+        answer = await node.send("PATCH", "/capabilities", {"subscriptionprotocols": unknown})
+        assert assert_problem(answer)["type"].endswith("#capability_value")
+
+
+@pytest.mark.usefixtures("_without_amqp")
+async def test_a_protocol_whose_extra_is_not_installed_is_told_and_refused(node: Node) -> None:
+    body = {"protocol": "AMQP", "sink": "amqp://example.com/queue"}
+
+    problem = assert_problem(await node.send("POST", "/subscriptions", body))
+
+    assert MISSING in problem["title"]
+    assert "AMQP" not in (await node.get("/capabilities"))["subscriptionprotocols"]
+    schemas = (await node.get("/openapi.json"))["components"]["schemas"]
+    assert schemas["protocolsettings.AMQP"]["x-delivery-protocol"] == {
+        "name": "AMQP",
+        "installed": False,
+        "schemes": ["amqp", "amqps"],
+        "missing": MISSING,
+    }
+
+
+async def test_the_description_has_the_settings_of_every_protocol(node: Node) -> None:
+    described = await node.get("/openapi.json")
+    schemas = described["components"]["schemas"]
+
+    for name, protocol in PROTOCOLS.items():
+        schema = schemas[f"protocolsettings.{name}"]
+        assert {*schema["properties"]} == {*protocol.settings.model_fields}
+        assert all(each.get("description") for each in schema["properties"].values()), name
+    taken = described["paths"]["/subscriptions"]["post"]["requestBody"]["content"]
+    assert taken["application/json"]["schema"] == {"$ref": "#/components/schemas/subscription"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_right"),
+    [
+        ({"address": "q", "sendersettlementmode": "settled"}, True),
+        ({"address": "q", "sendersettlementmode": "mixed"}, False),
+        ({"address": "q", "method": "PUT"}, False),
+    ],
+)
+async def test_the_schema_of_a_subscription_says_what_the_node_accepts(
+    node: Node, settings: dict[str, Any], is_right: bool
+) -> None:
+    described = await node.get("/openapi.json")
+    schema = {"$ref": "#/components/schemas/subscription", "components": described["components"]}
+    body = {"protocol": "AMQP", "sink": "amqp://example.com", "protocolsettings": settings}
+
+    assert Draft202012Validator(schema).is_valid(body) is is_right
