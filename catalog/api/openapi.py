@@ -19,6 +19,7 @@ from catalog.api.openapi_operations import (
     refusals,
 )
 from catalog.api.openapi_schemas import Json, map_of, reference
+from catalog.api.openapi_subscriptions import SUBSCRIPTION, subscription_components
 from catalog.api.requesttarget import RequestTarget, TargetKind
 from catalog.context import CONTEXT
 from catalog.http.responses import json_response
@@ -29,6 +30,7 @@ from catalog.model.schema import Attribute, GroupType, ResourceType
 from catalog.model.xid import Xid
 
 _PLACEHOLDER = re.compile(r"{(\w+)}")
+_SUBSCRIPTIONS = ("/subscriptions", "/subscriptions/{id}")
 # The targets here represent all paths of a kind.
 _ANY = Xid()
 
@@ -62,7 +64,7 @@ def describe(configuration: Configuration, router: web.UrlDispatcher, base: str)
         "servers": [{"url": base}],
         "paths": paths,
         "components": {
-            "schemas": schemas.components(configuration.model),
+            "schemas": schemas.components(configuration.model) | subscription_components(),
             "responses": {
                 "Refused": {
                     "description": "Refused; the error document says why.",
@@ -94,7 +96,8 @@ def _fixed_operation(path: str, route: web.AbstractRoute) -> Json:
         done["content"] = {**content(JSON_BODY, {"type": "object"}), **documents}
     operation: Json = {"summary": about, "responses": {"2XX": done, **refusals()}}
     if route.method in ("PUT", "PATCH", "POST"):
-        operation["requestBody"] = {"content": content(JSON_BODY, {})}
+        taken = reference(SUBSCRIPTION) if path in _SUBSCRIPTIONS else {}
+        operation["requestBody"] = {"content": content(JSON_BODY, taken)}
     return operation
 
 

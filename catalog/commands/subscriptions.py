@@ -10,6 +10,7 @@ import orjson
 import typer
 
 from catalog.commands import deadletters, subscriptionlife, verify
+from catalog.commands import deliveryprotocols, verify
 from catalog.commands.console import (
     DEFAULT_URL,
     EXIT_CODES,
@@ -41,6 +42,7 @@ app = typer.Typer(
     no_args_is_help=True, help=f"Send the changes of a catalog as CloudEvents. {EXIT_CODES}"
 )
 
+app.add_typer(deliveryprotocols.app)
 app.add_typer(verify.app)
 app.add_typer(subscriptionlife.app)
 app.add_typer(deadletters.app, name="deadletters")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from jsonschema_rs import Draft202012Validator
+from typer.testing import CliRunner, Result
 
+from catalog.cli import app
 from catalog.sinks import protocols
 from catalog.sinks.protocols import PROTOCOLS
 from tests.integration.conftest import Node, assert_problem
@@ -59,6 +62,35 @@ async def test_a_protocol_whose_extra_is_not_installed_is_told_and_refused(node:
         "schemes": ["amqp", "amqps"],
         "missing": MISSING,
     }
+
+
+async def test_the_command_lists_them(node: Node) -> None:
+    shown = await concord(node, "subscription", "protocols")
+    assert shown.exit_code == 0, shown.stderr
+    assert "amqp://, amqps://" in shown.stdout
+    assert "sendersettlementmode" in shown.stdout
+
+    listed = json.loads((await concord(node, "subscription", "protocols", "--json")).stdout)
+    assert [each["name"] for each in listed] == [*PROTOCOLS]
+    [http] = (each for each in listed if each["name"] == "HTTP")
+    assert http["installed"]
+    assert {
+        "name": "method",
+        "required": False,
+        "default": "POST",
+        "description": "Method of the requests",
+    } in http["settings"]
+
+
+@pytest.mark.usefixtures("_without_amqp")
+async def test_the_command_says_how_to_install_what_is_missing(node: Node) -> None:
+    assert MISSING in (await concord(node, "subscription", "protocols")).stdout
+
+
+async def concord(node: Node, *arguments: str) -> Result:
+    """Run a command without a terminal; its loop is its own."""
+    run = CliRunner().invoke
+    return await asyncio.to_thread(run, app, arguments, env={"CONCORD_URL": node.url})
 
 
 async def test_the_description_has_the_settings_of_every_protocol(node: Node) -> None:
