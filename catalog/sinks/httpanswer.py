@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import httptools
 
-from catalog.sinks.httpfailure import NotHttp
-
 _MOST_HEAD_BYTES = 16 * 1024
 _MOST_BODY_BYTES = 64 * 1024
 _SWITCHING_PROTOCOLS = 101
@@ -56,21 +54,26 @@ class AnswerReader:
         """What was read, once it `is_done`."""
         return HttpAnswer(status=self._status, headers=tuple(self._headers))
 
-    def feed(self, data: bytes) -> None:
-        """Read what has come.
+    def feed(self, data: bytes) -> str | None:
+        """Read what has come, and return why it is no answer if it is none.
 
-        Raises:
-            NotHttp: it is not an answer, or its head is too long.
+        An exception would keep the data that it is about, with its frames, until reference
+        cycles are collected.
         """
         self.has_bytes = True
         while data and not self.is_done:
             piece, data = data[: self._left], data[self._left :]
             self._left -= len(piece)
-            self._parse(piece)
+            fault = self._parse(piece)
+            if fault is not None:
+                return fault
             if not self._left and not self.is_done:
-                self._end_at_bound()
+                if not self._status:
+                    return f"the head of the answer is longer than {_MOST_HEAD_BYTES} bytes"
+                self.is_done, self.is_reusable = True, False
         if data:
             self.is_reusable = False
+        return None
 
     def feed_end(self) -> bool:
         """Whether the end of the connection makes the answer whole (RFC 9112 6.3)."""
@@ -89,7 +92,7 @@ class AnswerReader:
             return
         status = self._parser.get_status_code()
         if status == _SWITCHING_PROTOCOLS:
-            raise NotHttp("the sink switches protocols unasked")
+            raise ValueError("nobody asked for another protocol")
         if status < _FIRST_FINAL:
             self._headers.clear()
             return
@@ -106,16 +109,11 @@ class AnswerReader:
         if self._status:
             self.is_done = True
 
-    def _parse(self, piece: bytes) -> None:
+    def _parse(self, piece: bytes) -> str | None:
         try:
             self._parser.feed_data(piece)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             # What follows a whole answer is ignored, with the connection.
             self.is_reusable = False
-            if not self.is_done:
-                raise NotHttp(str(error)) from error
-
-    def _end_at_bound(self) -> None:
-        if not self._status:
-            raise NotHttp(f"the head of the answer is longer than {_MOST_HEAD_BYTES} bytes")
-        self.is_done, self.is_reusable = True, False
+            return None if self.is_done else f"{type(error).__name__}: {error}"
+        return None

@@ -50,6 +50,8 @@ class HttpConnection(asyncio.Protocol):
         finally:
             timer.cancel()
             self._waiter = None
+            # A failure refers to this frame: without this, the two would keep each other.
+            del waiter
             if not self.is_reusable:
                 self.abort()
 
@@ -69,12 +71,10 @@ class HttpConnection(asyncio.Protocol):
             self.is_reusable = False
             self.abort()
             return
-        try:
-            self._reader.feed(data)
-        except NotHttp as error:
-            self._fail(error)
-            return
-        if self._reader.is_done:
+        fault = self._reader.feed(data)
+        if fault is not None:
+            self._fail(NotHttp(fault))
+        elif self._reader.is_done:
             self._finish(waiter)
 
     def connection_lost(self, exc: Exception | None) -> None:
