@@ -125,7 +125,7 @@ def _status_of(subscription: Subscription, now: datetime) -> dict[str, Any]:
         "failures": subscription.failures,
         "failingsince": _time(subscription.failingsince),
         "error": subscription.error,
-        "nextattemptat": _time(subscription.nextattemptat),
+        "nextattemptat": _next_attempt_of(subscription, now),
         "delivered": subscription.delivered,
         "deliveredat": _time(subscription.deliveredat),
         "failed": subscription.failed,
@@ -146,6 +146,12 @@ def _reason_of(subscription: Subscription, now: datetime) -> str | None:
     if subscription.state == "active" and startsat is not None and now < startsat:
         return f"it begins to deliver at {format_time(startsat)}"
     return subscription.reason
+
+
+def _next_attempt_of(subscription: Subscription, now: datetime) -> str | None:
+    """None where the event that failed last has become a dead letter, and no other has come."""
+    moment = subscription.nextattemptat
+    return None if moment is None or moment < now else format_time(moment)
 
 
 def _time(moment: datetime | None) -> str | None:
