@@ -160,6 +160,15 @@ class Settings(Limits):
     """Longest time that a sink may take to answer a delivery"""
     token_refresh_seconds: PositiveFloat = 60.0
     """Time before the end of an access token at which it is refreshed; at most half its life"""
+    validate_sinks: bool = Field(
+        True,
+        description="Whether the sink of a web hook has to consent before anything is sent to it "
+        "(http-webhook.md 4); those on a loopback address never have to",
+    )
+    sink_rate: int = Field(6000, ge=1, lt=10**9)
+    """Requests in a minute that a sink is asked to allow"""
+    consent_hours: float = Field(24.0, gt=0, le=8760)
+    """Time in which a sink has to consent; the subscription ends then"""
     backoff_initial_seconds: PositiveFloat = 0.5
     """Pause after the first failure of a sink, token endpoint or peer; it grows from there"""
     backoff_cap_seconds: PositiveFloat = 300.0
@@ -205,7 +214,7 @@ class Settings(Limits):
         if self.allow_private_addresses is not None:
             return self.allow_private_addresses
         public = None if self.public_url is None else urlsplit(self.public_url).hostname
-        return _is_loopback(self.host) and (public is None or _is_loopback(public))
+        return is_loopback(self.host) and (public is None or is_loopback(public))
 
     def masked(self) -> dict[str, object]:
         """Every setting by name, ready for JSON, with stars in place of secrets; limits last."""
@@ -213,7 +222,8 @@ class Settings(Limits):
         return {name: shown[name] for name in shown if name not in Limits.model_fields} | shown
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host, without its port, is this machine by its name or address alone."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

@@ -49,10 +49,18 @@ async def post_notification(request: web.Request) -> web.Response:
 
 
 async def grant_notifications(request: web.Request) -> web.Response:
-    """`OPTIONS /notifications`: any catalog may wake a link (http-webhook.md 4.2)."""
-    origin = request.headers.get("WebHook-Request-Origin", "*")
-    allowed = {"WebHook-Allowed-Origin": origin, "WebHook-Allowed-Rate": "*"}
-    return web.Response(headers={"Allow": "POST,OPTIONS", **allowed})
+    """`OPTIONS /notifications?link=ID`: any catalog may wake a link that waits for it.
+
+    Without such a link there is no consent (http-webhook.md 4.2): nobody can have events sent here
+    that nobody asked for.
+    """
+    headers = {"Allow": "POST,OPTIONS"}
+    context, id = request.app[CONTEXT], request.query.get("link", "")
+    async with context.database.pool.acquire(timeout=30) as connection:
+        link = await links.get(connection, id)
+    if link is not None and link.definition.mode == "events":
+        headers |= {"WebHook-Allowed-Origin": "*", "WebHook-Allowed-Rate": "*"}
+    return web.Response(headers=headers)
 
 
 async def ensure_subscription(flow: Flow, subscription: str | None) -> str:

@@ -24,6 +24,7 @@ from catalog.http.protocoloptions import protocol_options
 from catalog.http.responses import leave_untyped
 from catalog.http.streamshares import add_stream_shares
 from catalog.model.errors import ActionNotSupported
+from catalog.subscriptions.consentcallback import CALLBACK_RATES, CallbackRates
 
 
 def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) -> web.Application:
@@ -45,6 +46,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
         handler_args=protocol_options(context.settings),
     )
     app[CONTEXT] = context
+    app[CALLBACK_RATES] = CallbackRates()
     app[BODY_MEMORY] = BodyMemory(context.settings)
     add_stream_shares(app, context.settings)
     app[ANSWERS] = AnswerCache(

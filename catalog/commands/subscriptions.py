@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from catalog.commands import deadletters, subscriptionlife, verify
-from catalog.commands import deliveryprotocols, verify
+from catalog.commands import deadletters, deliveryprotocols, subscriptionlife, verify
 from catalog.commands.console import (
     DEFAULT_URL,
     EXIT_CODES,

@@ -13,8 +13,10 @@ from catalog.events.deliveryslots import DeliverySlots
 from catalog.events.eventdialects import Tails
 from catalog.events.logtail import Tail
 from catalog.events.progress import ProgressWriter
+from catalog.events.sinkvalidation import SinkValidation
 from catalog.events.supervisor import LoopTiming, Supervisor, backoff_from, run_as_leader
 from catalog.http.descriptors import most_outbound_connections
+from catalog.http.outbound import open_session
 from catalog.model.errors import ServerBusy
 from catalog.sinks.protocols import Sinks
 from catalog.store.changes import read_head
@@ -54,7 +56,11 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
     progress = ProgressWriter(
         database, most_attempts=settings.delivery_attempts, sleep=timing.sleep
     )
-    async with Sinks(settings, context.keys, now=timing.now) as sinks, asyncio.TaskGroup() as group:
+    async with (
+        Sinks(settings, context.keys, now=timing.now) as sinks,
+        open_session(settings, total_seconds=settings.delivery_timeout_seconds) as session,
+        asyncio.TaskGroup() as group,
+    ):
         resources = DeliveryResources(
             database=database,
             tails=tails,
@@ -74,7 +80,14 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
         group.create_task(progress.run())
         group.create_task(run_heartbeat(connection))
         group.create_task(_run_expiry(database, dispatcher, timing))
-        async with listening(connection, SUBSCRIPTION_CHANNEL, dispatcher.announce):
+        validation = SinkValidation(context, session, timing)
+        group.create_task(validation.run())
+
+        def announce(id: str) -> None:
+            dispatcher.announce(id)
+            validation.wake()
+
+        async with listening(connection, SUBSCRIPTION_CHANNEL, announce):
             await dispatcher.run()
 
 

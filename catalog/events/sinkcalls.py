@@ -12,6 +12,7 @@ from catalog.events.deliveryslots import DeliverySlots, host_of
 from catalog.events.progress import ProgressWriter
 from catalog.events.supervisor import LoopTiming
 from catalog.model.errors import ServerBusy
+from catalog.model.tokenbucket import TokenBucket
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.deliveryattempts import Attempt, Outcome
@@ -38,6 +39,9 @@ class SinkCalls:
         timeout_seconds: float,
     ) -> None:
         self._id = subscription.id
+        consent = subscription.consent
+        allowed = None if consent is None else consent.rate
+        self._rate = None if allowed is None else TokenBucket(allowed)
         self._host = host_of(subscription.definition.sink)
         self._sink = sink
         self._slots = slots
@@ -53,6 +57,7 @@ class SinkCalls:
 
     async def send(self, events: Sequence[OutgoingEvent]) -> tuple[int, SinkAnswer]:
         """Send events; return how many of the first were accepted, and the last answer."""
+        await self._turn()
         async with self._slots.hold(self._host, is_proven=self._is_proven):
             at, loop = self._timing.now(), asyncio.get_running_loop()
             began = loop.time()
@@ -63,6 +68,14 @@ class SinkCalls:
         self._is_proven = isinstance(answer, Delivered)
         self._note(answer, len(events), at, milliseconds)
         return accepted, answer
+
+    async def _turn(self) -> None:
+        """Wait until the rate that the sink allows lets another request through."""
+        if self._rate is None:
+            return
+        while (delay := self._rate.delay(self._timing.now().timestamp())) > 0:
+            await self._timing.sleep(delay)
+        self._rate.take(self._timing.now().timestamp())
 
     async def close(self) -> None:
         await self._sink.close()

@@ -30,6 +30,13 @@ class TooManyAtOnce(RequestError, name="too_many_at_once", status=429, home=CONC
     headers = MappingProxyType({"Retry-After": "1"})
 
 
+class TooManyAttempts(RequestError, name="too_many_attempts", status=429, home=CONCORD):
+    """A client tries something too often that only who has a secret can do."""
+
+    template = "There were too many requests of this kind; the next may come in <seconds> seconds."
+    headers = MappingProxyType({"Retry-After": "1"})
+
+
 class ReadTooSlowly(ServerBusy, name="read_too_slowly", home=CONCORD):
     """A stream is cut, since its reader takes too long. The reader cannot be told any more."""
 

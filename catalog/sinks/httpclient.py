@@ -20,7 +20,7 @@ from catalog.http.namelookup import NameLookup
 from catalog.http.outbound import open_allowed_socket
 from catalog.sinks.httpanswer import HttpAnswer
 from catalog.sinks.httpconnection import HttpConnection
-from catalog.sinks.httpfailure import PostConnectionEnded, NoConnection, NoTls
+from catalog.sinks.httpfailure import NoConnection, NoTls, PostConnectionEnded
 from catalog.sinks.httptarget import HttpTarget
 from catalog.sinks.idleconnections import IdleConnections
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import cast
 
 from catalog.sinks.httpanswer import AnswerReader, HttpAnswer
-from catalog.sinks.httpfailure import PostConnectionEnded, NoAnswerInTime, NotHttp, PostFailure
+from catalog.sinks.httpfailure import NoAnswerInTime, NotHttp, PostConnectionEnded, PostFailure
 
 
 class HttpConnection(asyncio.Protocol):

@@ -79,7 +79,7 @@ class HttpSink:
         # Opening does not fail: sending says what is wrong.
         self._destination: tuple[HttpTarget, bytes] | ValueError
         try:
-            self._destination = _destination(definition.sink, settings, subscription.credential)
+            self._destination = _destination(subscription, settings)
         except ValueError as error:
             self._destination = error
 
@@ -134,16 +134,17 @@ def authorization(credential: SinkCredential) -> str:
     return f"{scheme} {credential.token}"
 
 
-def _destination(
-    sink: str, settings: HttpSettings, credential: SinkCredential | None
-) -> tuple[HttpTarget, bytes]:
+def _destination(subscription: Subscription, settings: HttpSettings) -> tuple[HttpTarget, bytes]:
     """Where all requests go, and the begin of their heads."""
-    target = target_of(sink)
+    target = target_of(subscription.definition.sink)
     headers = dict(settings.headers)
     if not any(name.lower() == "user-agent" for name in headers):
         headers["User-Agent"] = "concord"
-    if credential is not None:
-        headers["Authorization"] = authorization(credential)
+    if subscription.credential is not None:
+        headers["Authorization"] = authorization(subscription.credential)
+    if subscription.consent is not None:
+        # http-webhook.md 4.1.2: the origin that the sink has consented to.
+        headers["WebHook-Request-Origin"] = subscription.consent.origin
     return target, target.head(settings.method, headers)
 
 

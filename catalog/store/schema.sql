@@ -517,6 +517,18 @@ CREATE TABLE signing_keys (
     CONSTRAINT signing_keys_scheme_check CHECK ((scheme = ANY (ARRAY['hmac-sha256'::text, 'ed25519'::text])))
 );
 
+CREATE TABLE sink_consents (
+    subscription text NOT NULL COLLATE "C",
+    sinkorigin text NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    askat timestamp with time zone,
+    endsat timestamp with time zone NOT NULL,
+    callbacks bytea[] DEFAULT '{}'::bytea[] NOT NULL,
+    grantedat timestamp with time zone,
+    requestorigin text,
+    allowedrate integer
+);
+
 CREATE SEQUENCE subscriptions_revision
     START WITH 1
     INCREMENT BY 1
@@ -696,6 +708,9 @@ ALTER TABLE ONLY set_members
 ALTER TABLE ONLY signing_keys
     ADD CONSTRAINT signing_keys_pkey PRIMARY KEY (subscription, id);
 
+ALTER TABLE ONLY sink_consents
+    ADD CONSTRAINT sink_consents_pkey PRIMARY KEY (subscription);
+
 ALTER TABLE ONLY sink_credentials
     ADD CONSTRAINT sink_credentials_pkey PRIMARY KEY (subscription);
 
@@ -746,6 +761,8 @@ CREATE INDEX service_requests_at ON service_requests USING btree (at);
 
 CREATE INDEX set_members_xid ON set_members USING btree (xid);
 
+CREATE INDEX sink_consents_askat ON sink_consents USING btree (askat) WHERE (askat IS NOT NULL);
+
 CREATE INDEX sink_credentials_refreshat ON sink_credentials USING btree (refreshat) WHERE (refreshat IS NOT NULL);
 
 CREATE INDEX subscriptions_expiresat ON subscriptions USING btree (expiresat) WHERE (state = ANY (ARRAY['pending'::text, 'active'::text, 'paused'::text]));
@@ -776,6 +793,9 @@ ALTER TABLE ONLY set_members
 
 ALTER TABLE ONLY signing_keys
     ADD CONSTRAINT signing_keys_subscription_fkey FOREIGN KEY (subscription) REFERENCES subscriptions(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY sink_consents
+    ADD CONSTRAINT sink_consents_subscription_fkey FOREIGN KEY (subscription) REFERENCES subscriptions(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY sink_credentials
     ADD CONSTRAINT sink_credentials_subscription_fkey FOREIGN KEY (subscription) REFERENCES subscriptions(id) ON DELETE CASCADE;

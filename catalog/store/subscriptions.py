@@ -10,12 +10,14 @@ from typing import Any, Literal
 import orjson
 
 from catalog.model.signingkey import SigningKey
+from catalog.model.sinkconsent import SinkConsent
 from catalog.model.sinkcredential import SinkCredential
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.logpositions import LogName, find_position
 from catalog.store.queries import Queries
 from catalog.store.signingkeys import StoredKey, load_keys
+from catalog.store.sinkconsents import load_consents
 from catalog.store.sinkcredentials import StoredCredential, load_credentials
 
 State = Literal["pending", "active", "paused", "expired", "ended"]
@@ -131,6 +133,7 @@ class Subscription:
         signingkeys: the same keys, decrypted; only what opens its sink has them.
         newkeys: those that were made just now: an answer shows their secrets, once.
         stored: the encrypted credential; what opens the sink decrypts it as `credential`.
+        consent: what its sink has consented to, if it had to.
     """
 
     id: str
@@ -163,6 +166,7 @@ class Subscription:
     newkeys: tuple[SigningKey, ...] = ()
     stored: StoredCredential | None = None
     credential: SinkCredential | None = None
+    consent: SinkConsent | None = None
 
 
 async def create(
@@ -300,7 +304,7 @@ def _columns(definition: SubscriptionDefinition) -> tuple[str, LogName, datetime
 
 _NOT_AS_STORED = {
     *("definition", "cursor", "credential", "stored"),
-    *("storedkeys", "signingkeys", "newkeys"),
+    *("storedkeys", "signingkeys", "newkeys", "consent"),
 }
 _AS_STORED = [each.name for each in fields(Subscription) if each.name not in _NOT_AS_STORED]
 
@@ -313,19 +317,18 @@ async def _subscriptions_from(
     ids = [row["id"] for row in rows]
     stored = await load_credentials(connection, ids)
     keys = await load_keys(connection, ids, datetime.now(UTC))
-    return [_subscription_from(row, stored.get(row["id"]), keys.get(row["id"], ())) for row in rows]
-
-
-def _subscription_from(
-    row: Mapping[str, Any], stored: StoredCredential | None, keys: tuple[StoredKey, ...]
-) -> Subscription:
-    return Subscription(
-        definition=_definition_from(orjson.loads(row["definition"])),
-        cursor=Position(row["txid"], row["seq"]),
-        stored=stored,
-        storedkeys=keys,
-        **{name: row[name] for name in _AS_STORED},
-    )
+    consents = await load_consents(connection, ids)
+    return [
+        Subscription(
+            definition=_definition_from(orjson.loads(row["definition"])),
+            cursor=Position(row["txid"], row["seq"]),
+            stored=stored.get(row["id"]),
+            storedkeys=keys.get(row["id"], ()),
+            consent=consents.get(row["id"]),
+            **{name: row[name] for name in _AS_STORED},
+        )
+        for row in rows
+    ]
 
 
 def _definition_from(given: dict[str, Any]) -> SubscriptionDefinition:

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from catalog.config import Settings
 from catalog.context import CONTEXT, Context
+from catalog.encryption import SecretUnreadable
 from catalog.events.filters import count_conditions
 from catalog.http.body import read_json
 from catalog.http.flags import read_page
@@ -24,7 +25,12 @@ from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.model.tokenlifetime import refresh_time
 from catalog.sinks.protocols import PROTOCOLS
 from catalog.store.database import Connection
-from catalog.store.sinkcredentials import load_credentials, remove_credential, save_credential
+from catalog.store.sinkcredentials import (
+    load_credentials,
+    open_credential,
+    remove_credential,
+    save_credential,
+)
 from catalog.store.subscriptions import (
     SUBSCRIPTION_SOURCE,
     Subscription,
@@ -43,6 +49,7 @@ from catalog.subscriptions.addressed import (
     read_addressed,
     show_subscriptions,
 )
+from catalog.subscriptions.consents import first_state
 from catalog.subscriptions.numbered import next_page
 from catalog.subscriptions.shown import unmasked
 from catalog.subscriptions.showncredential import keeps_credential
@@ -75,7 +82,8 @@ async def create_subscription(request: web.Request) -> web.Response:
             raise LimitReached(request.path, limit=limit, things="subscriptions", setting=setting)
         id, credential = str(uuid.uuid4()), wanted.to_credential()
         made = await ensure_keys(connection, context, id, definition)
-        subscription = await create(connection, id, definition)
+        state, reason = await first_state(connection, context.settings, id, definition)
+        subscription = await create(connection, id, definition, state=state, reason=reason)
         if credential is not None:
             keeps_credential(credential, None, request.path, is_same_sink=False)
             subscription = await _with_credential(connection, context, subscription, credential)
@@ -111,11 +119,12 @@ async def replace_subscription(request: web.Request) -> web.Response:
         credential = wanted.to_credential()
         is_same_sink = definition.sink == stored.definition.sink
         keeps = keeps_credential(credential, stored.stored, request.path, is_same_sink=is_same_sink)
-        keeps = keeps or (credential is None and stored.stored is None)
+        keeps = keeps or credential == _opened(context, stored)
         if _is_the_same(stored, definition, keeps_credential=keeps):
             return await answer_write(connection, stored)
         made = await ensure_keys(connection, context, stored.id, definition, stored.definition)
-        subscription = await replace(connection, stored.id, definition)
+        state, reason = await first_state(connection, context.settings, stored.id, definition)
+        subscription = await replace(connection, stored.id, definition, state=state, reason=reason)
         assert subscription is not None, "it is locked"
         if not keeps:
             subscription = await _with_credential(connection, context, subscription, credential)
@@ -129,6 +138,16 @@ async def delete_subscription(request: web.Request) -> web.Response:
         answer = await answer_read(connection, stored)
         await delete(connection, stored.id)
     return answer
+
+
+def _opened(context: Context, subscription: Subscription) -> SinkCredential | None:
+    """The stored credential; `None` if there is none, or it cannot be decrypted."""
+    if subscription.stored is None:
+        return None
+    try:
+        return open_credential(context.keys, subscription.stored)
+    except SecretUnreadable:
+        return None
 
 
 def _is_the_same(

@@ -7,6 +7,7 @@ from aiohttp import web
 from catalog.http.deadline import bounded
 from catalog.subscriptions import deadletters, requests, signingkeys
 from catalog.subscriptions.attempts import list_attempts
+from catalog.subscriptions.consentcallback import take_consent
 from catalog.subscriptions.course import pause, replay, resume
 from catalog.subscriptions.exampleevent import send_example
 
@@ -19,6 +20,9 @@ routes: list[web.RouteDef] = [
     web.get(_ONE, bounded(requests.get_subscription)),
     web.put(_ONE, bounded(requests.replace_subscription)),
     web.delete(_ONE, bounded(requests.delete_subscription)),
+    # HEAD must change nothing, so it is none of the methods that consent.
+    web.get(f"{_ONE}/consent", bounded(take_consent), allow_head=False),
+    web.post(f"{_ONE}/consent", bounded(take_consent)),
     web.get(f"{_ONE}/signingkeys", bounded(signingkeys.list_keys)),
     web.post(f"{_ONE}/signingkeys", bounded(signingkeys.add_key)),
     web.delete(f"{_ONE}/signingkeys/{{key}}", bounded(signingkeys.end_key)),

@@ -408,14 +408,17 @@ async def test_with_every_event_lost_a_link_converges_within_its_pull_interval(
             await eventually(is_back)
 
 
-async def test_a_notification_for_a_link_that_is_no_more_ends_the_subscription(
+async def test_notifications_are_consented_to_for_links_that_wait_for_them(
     nodes: list[Node],
 ) -> None:
     assert (await nodes[0].send("POST", "/notifications?link=gone", {})).status == 410
-    granted = await nodes[0].send(
-        "OPTIONS", "/notifications?link=gone", WebHook_Request_Origin="elsewhere"
-    )
-    assert granted.headers["WebHook-Allowed-Origin"] == "elsewhere"
+    asking = {"WebHook_Request_Origin": "elsewhere", "WebHook_Request_Rate": "60"}
+    refused = await nodes[0].send("OPTIONS", "/notifications?link=gone", **asking)
+    assert "WebHook-Allowed-Origin" not in refused.headers
+    made = await link(nodes[0], nodes[1], mode="events")
+    granted = await nodes[0].send("OPTIONS", f"/notifications?link={made['id']}", **asking)
+    assert granted.headers["WebHook-Allowed-Origin"] == "*"
+    assert granted.headers["WebHook-Allowed-Rate"] == "*"
 
 
 async def test_a_link_that_makes_no_sense_is_refused(database_url: str) -> None:

@@ -11,7 +11,7 @@ from catalog.model.errors import InvalidAttribute
 from catalog.store.logpositions import find_position
 from tests.integration.conftest import Node
 
-SINK = {"sink": "https://sink.example/", "protocol": "HTTP"}
+SINK = {"sink": "http://127.0.0.1:9/", "protocol": "HTTP"}
 FULL = {
     "from": "earliest",
     "startsAt": "2030-01-01T00:00:00Z",

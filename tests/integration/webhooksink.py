@@ -39,6 +39,7 @@ class WebHookSink:
         self.on_event: Answer = accept
         self._host = host
         self._grown = asyncio.Condition()
+        self._closing = asyncio.Event()
         self._runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=0)
         self._port = 0
 
@@ -65,7 +66,13 @@ class WebHookSink:
         self._port = self._runner.addresses[0][1]
         return self
 
+    async def silent(self, _: web.Request) -> web.StreamResponse:
+        """Answer nothing until the sink closes."""
+        await self._closing.wait()
+        return web.Response(status=503)
+
     async def __aexit__(self, *_: object) -> None:
+        self._closing.set()
         await self._runner.cleanup()
 
     def _app(self) -> web.Application:

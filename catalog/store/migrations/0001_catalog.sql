@@ -462,6 +462,24 @@ CREATE TABLE signing_keys (
     PRIMARY KEY (subscription, id)
 );
 
+-- The consents of the sinks of web hooks (http-webhook.md 4), and the search for those that are
+-- missing: such a sink is asked next at `askat`, and until `endsat`. `callbacks` are digests of the
+-- secrets with which it can consent by itself. A consent is one of `sinkorigin`, scheme, host and
+-- port, to `requestorigin`, for so many requests in a minute; null for any number.
+CREATE TABLE sink_consents (
+    subscription text COLLATE "C" PRIMARY KEY REFERENCES subscriptions (id)
+        ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+    sinkorigin text NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    askat timestamptz,
+    endsat timestamptz NOT NULL,
+    callbacks bytea[] NOT NULL DEFAULT '{}',
+    grantedat timestamptz,
+    requestorigin text,
+    allowedrate integer
+);
+CREATE INDEX sink_consents_askat ON sink_consents (askat) WHERE askat IS NOT NULL;
+
 -- The log of subscriptions: what became of them, for those who subscribe to that. Its positions
 -- are like those of the change log.
 CREATE TABLE subscription_events (

@@ -1,0 +1,172 @@
+"""Stores which sinks of web hooks have consented, and when the others are asked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from catalog.model.sinkconsent import SinkConsent
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+AWAITS_CONSENT = "waits for the sink's consent: it is about to be asked"
+"""The reason of a pending subscription whose sink was not asked yet."""
+_queries = Queries("sinkconsents")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueConsent:
+    """A sink that is to be asked now.
+
+    Args:
+        id: the subscription.
+        sink: the URL of its sink.
+        sinkorigin: scheme, host and port of the sink.
+        attempts: how often it was asked, this time included.
+        endsat: when the subscription ends without consent.
+    """
+
+    id: str
+    sink: str
+    sinkorigin: str
+    attempts: int
+    endsat: datetime
+
+
+async def seek(
+    connection: Connection, id: str, sinkorigin: str, *, now: datetime, until: datetime
+) -> bool:
+    """Have the sink of a subscription asked; return whether it has yet to consent.
+
+    A consent to the same origin stays. The subscription has to be there, and the caller writes
+    its state in the same transaction.
+    """
+    await connection.execute(_queries.lock, id)
+    return bool(await connection.fetchval(_queries.seek, id, sinkorigin, now, until))
+
+
+async def forget(connection: Connection, id: str) -> None:
+    """Forget that a subscription needs a consent."""
+    await connection.execute(_queries.lock, id)
+    await connection.execute(_queries.forget, id)
+
+
+async def is_missing(connection: Connection, id: str) -> bool:
+    """Whether a subscription needs a consent that its sink has not given."""
+    return bool(await connection.fetchval(_queries.is_missing, id))
+
+
+async def claim(
+    connection: Connection,
+    *,
+    now: datetime,
+    until: datetime,
+    most: int,
+    busy: Collection[str],
+    most_of_origin: int,
+) -> Sequence[DueConsent]:
+    """Take sinks that are due, and that no other process takes before `until`.
+
+    Args:
+        most: how many at most.
+        busy: the origins of which none is wanted.
+        most_of_origin: how many of any other origin at most.
+    """
+    found = await connection.fetch(_queries.claim, now, until, most, list(busy), most_of_origin)
+    return [
+        DueConsent(
+            id=row["id"],
+            sink=row["sink"],
+            sinkorigin=row["sinkorigin"],
+            attempts=row["attempts"],
+            endsat=row["endsat"],
+        )
+        for row in found
+        if row["state"] == "pending"
+    ]
+
+
+async def next_at(connection: Connection) -> datetime | None:
+    """When the next sink is due."""
+    found: datetime | None = await connection.fetchval(_queries.next_at)
+    return found
+
+
+async def offer(connection: Connection, due: DueConsent, secret: str) -> bool:
+    """Let a sink consent by a callback with this secret, of which only the digest is stored.
+
+    Returns:
+        whether its consent is still sought.
+    """
+    found = await connection.fetchval(_queries.offer, due.id, due.sinkorigin, _digest(secret))
+    return bool(found)
+
+
+async def grant(connection: Connection, due: DueConsent, consent: SinkConsent) -> bool:
+    """Note the consent of a sink, and activate its subscription if it waits for that.
+
+    Returns:
+        whether the consent was sought.
+    """
+    await connection.execute(_queries.lock, due.id)
+    values = consent.at, consent.origin, consent.rate
+    if not await connection.fetchval(_queries.grant, due.id, due.sinkorigin, *values):
+        return False
+    await _change(connection, due.id, "active", None)
+    return True
+
+
+async def grant_by_callback(
+    connection: Connection, id: str, secret: str, consent: SinkConsent
+) -> bool:
+    """The same for a sink that calls back with a secret; each of them is of use once."""
+    await connection.execute(_queries.lock, id)
+    values = consent.at, consent.origin, consent.rate
+    if not await connection.fetchval(_queries.grant_by_callback, id, _digest(secret), *values):
+        return False
+    await _change(connection, id, "active", None)
+    return True
+
+
+async def postpone(connection: Connection, due: DueConsent, reason: str, until: datetime) -> None:
+    """Ask a sink again later, and say why."""
+    await connection.execute(_queries.lock, due.id)
+    await connection.execute(_queries.ask_at, due.id, due.sinkorigin, until)
+    await connection.execute(_queries.explain, due.id, reason, until)
+
+
+async def give_up(connection: Connection, due: DueConsent, reason: str) -> None:
+    """End a subscription whose sink has not consented in its time."""
+    await connection.execute(_queries.lock, due.id)
+    await connection.execute(_queries.ask_at, due.id, due.sinkorigin, None)
+    await _change(connection, due.id, "ended", reason)
+
+
+async def load_consents(
+    connection: Connection, subscriptions: Collection[str]
+) -> dict[str, SinkConsent]:
+    """Read the consents that were given, by subscription."""
+    rows = await connection.fetch(_queries.load, list(subscriptions))
+    return {
+        row["subscription"]: SinkConsent(
+            at=row["grantedat"], origin=row["requestorigin"], rate=row["allowedrate"]
+        )
+        for row in rows
+    }
+
+
+async def release(connection: Connection) -> None:
+    """Let all subscriptions go on that wait for a consent."""
+    await connection.execute(_queries.release)
+
+
+async def _change(connection: Connection, id: str, state: str, reason: str | None) -> None:
+    """Change a subscription that is pending, and tell the process that delivers."""
+    await connection.execute(_queries.decide, id, state, reason)
+    await connection.execute(_queries.announce, id)
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
