@@ -36,6 +36,12 @@ COLUMNS: Sequence[_Column] = (
         page=_queries.page_sink_credentials,
         replace=_queries.replace_sink_credential,
     ),
+    _Column(
+        table="signing_keys",
+        column="sealed",
+        page=_queries.page_signing_keys,
+        replace=_queries.replace_signing_key,
+    ),
 )
 """Every column that holds secrets."""
 

@@ -8,6 +8,7 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from catalog.encryption import EncryptionKey, KeyRing
 from catalog.events.dispatcher import run_deliveries
 from catalog.keyfile import KEY_FILE, KeyFile, key_ring
 from catalog.model.sinkcredential import PlainCredential
+from catalog.sinks.signature import make_key
 from catalog.store.database import Database
 from catalog.store.keyrotation import COLUMNS, RotationUnderWay, count_secrets, encrypt_anew
 from catalog.store.leadership import take_over
+from catalog.store.signingkeys import load_keys, open_key, save_key
 from catalog.store.sinkcredentials import load_credentials, open_credential, save_credential
 from catalog.store.subscriptions import SubscriptionDefinition, create
 from tests.integration.conftest import Node, start_node
@@ -144,6 +147,26 @@ async def test_a_rotation_waits_for_a_transaction_that_used_the_old_key(
             assert not done
         assert (await rotating).encrypted == 1
     assert await opened(database, ring(new)) == 1
+
+
+async def test_keys_that_sign_are_rotated_with_the_rest(database: Database) -> None:
+    old, new = EncryptionKey.new(), EncryptionKey.new()
+    now = datetime.now(UTC)
+    ids = [str(uuid.uuid4()) for _ in range(3)]
+    made = {id: [make_key("hmac-sha256", now) for _ in range(3)] for id in ids}
+    for id in ids:
+        await store(database, ring(old), id)
+        async with database.transaction() as connection:
+            for key in made[id]:
+                await save_key(connection, ring(old), id, key, None)
+    async with database.pool.acquire() as connection:
+        rotation = await encrypt_anew(connection, ring(new, old))
+        assert (rotation.encrypted, rotation.unreadable) == (12, 0)
+        assert await count_secrets(connection) == {new.id: 12}
+        found = await load_keys(connection, ids, now)
+    for id in ids:
+        secrets = {open_key(ring(new), each).secret for each in found[id]}
+        assert secrets == {key.secret for key in made[id]}
 
 
 async def test_two_rotations_at_a_time_are_one_too_many(database: Database) -> None:
@@ -295,7 +318,7 @@ async def test_a_lost_key_makes_its_subscriptions_wait_and_nothing_else(
             await node.put("/messagegroups/a")
             await until(lambda: "/messagegroups/a" in server.subjects)
             status = await failing(node, waiting)
-            assert status["error"].startswith("the credential of the sink cannot be decrypted")
+            assert status["error"].startswith("this node does not have the key")
             assert "CONCORD_ENCRYPTION_KEY" in status["error"]
             assert str(data_dir) not in status["error"]
             assert (await node.get(other))["status"]["failures"] == 0
@@ -311,7 +334,7 @@ async def test_a_lost_key_makes_its_subscriptions_wait_and_nothing_else(
         before = len(server.subjects)
         async with delivering(database_url, data_dir) as node:
             await until(lambda: len(server.subjects) > before)
-            assert "cannot be decrypted" in (await failing(node, other))["error"]
+            assert "does not have the key" in (await failing(node, other))["error"]
 
 
 async def failing(node: Node, path: str) -> dict[str, Any]:

@@ -11,3 +11,15 @@ ORDER BY subscription LIMIT $2
 -- Replace the encrypted form of a credential, which stays the same, unless it has changed.
 UPDATE sink_credentials SET sealed = $3 WHERE subscription = $1 AND sealed = $2
 RETURNING subscription
+
+-- name: page_signing_keys
+-- Some keys that sign deliveries, in the order of their subscriptions and ids.
+SELECT subscription || '/' || id AS id, sealed FROM signing_keys
+WHERE (subscription, id) > (split_part($1, '/', 1), split_part($1, '/', 2))
+ORDER BY subscription, signing_keys.id LIMIT $2
+
+-- name: replace_signing_key
+-- Replace the encrypted form of a key that signs deliveries, unless it has changed.
+UPDATE signing_keys SET sealed = $3
+WHERE subscription = split_part($1, '/', 1) AND id = split_part($1, '/', 2) AND sealed = $2
+RETURNING id
