@@ -363,7 +363,7 @@ class Delivery:
                 return 0
             return await self._give_up(due[0], tried, answer.reason)
         self._note_refusal(answer, now)
-        if not self._is_exhausted(now):
+        if answer.is_withheld or not self._is_exhausted(now):
             return 0
         return await self._give_up(due[0], tried, answer.reason)
 
@@ -429,7 +429,10 @@ class Delivery:
             _log.warning(
                 "subscriber blocked", subscription=self.id, reason=answer.reason, cause=answer.cause
             )
-        self.record.refused(answer.reason, now, is_next=is_next)
+        if answer.is_withheld:
+            self.record.waits(answer.reason, now)
+        else:
+            self.record.refused(answer.reason, now, is_next=is_next)
         self._back_off(answer.retry_after)
 
     def _back_off(self, at_least: float = 0.0) -> None:

@@ -14,7 +14,7 @@ class ClosedSink:
     most_events = 1
 
     def __init__(self, reason: str, cause: str) -> None:
-        self._refusal = SinkRefused(reason=reason, cause=cause)
+        self._refusal = SinkRefused(reason=reason, cause=cause, is_withheld=True)
 
     async def send(self, _: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
         return [self._refusal]

@@ -22,7 +22,7 @@ class ExpiringSink:
     async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
         expiresat = self._stored.expiresat
         if expiresat is not None and expiresat <= self._now():
-            return [SinkRefused(reason=self._reason)]
+            return [SinkRefused(reason=self._reason, is_withheld=True)]
         return await self._sink.send(events)
 
     async def close(self) -> None:

@@ -26,12 +26,15 @@ class SinkRefused:
         cause: details for the log only, since they would tell which hosts a network has.
         retry_after: the least seconds until the next attempt.
         is_final: this event can never succeed, whenever and however often it is sent.
+        is_withheld: nothing was sent, for lack of a credential that can be used. It is no attempt:
+            the event waits, however few attempts are wanted.
     """
 
     reason: str
     cause: str = ""
     retry_after: float = 0.0
     is_final: bool = False
+    is_withheld: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,8 +32,9 @@ from catalog.model.sinkcredential import PlainCredential, SinkCredential, TokenC
 from catalog.sinks.httpmessage import encode_binary, encode_structured
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Database
-from catalog.store.sinkcredentials import save_credential
+from catalog.store.sinkcredentials import remove_credential, save_credential
 from catalog.store.subscriptions import (
+    RetryLimits,
     Subscription,
     SubscriptionConfig,
     SubscriptionDefinition,
@@ -694,6 +695,23 @@ async def test_an_expired_access_token_is_not_sent(context: Context, sink: Sink)
         shown = await eventually(context, subscription, lambda s: s.failures > 0)
     assert shown.error == "the access token of the sink credential has expired"
     assert sink.requests == []
+
+
+async def test_events_that_wait_for_a_credential_become_no_dead_letters(
+    context: Context, sink: Sink
+) -> None:
+    virtual = VirtualTime()
+    credential = TokenCredential(token="old", expiresat=AT - timedelta(seconds=1))
+    config = SubscriptionConfig(retry=RetryLimits(attempts=1, seconds=1))
+    subscription = await subscribe(context, sink.url, credential, config=config)
+    async with delivering(context, virtual.timing):
+        await log(context, "a")
+        shown = await eventually(context, subscription, lambda s: s.failures > 3)
+        assert (shown.failed, shown.failedattempts, shown.tried) == (0, 0, 0)
+        async with context.database.transaction() as connection:
+            await replace(connection, subscription.id, subscription.definition)
+            await remove_credential(connection, subscription.id)
+        await sink.received(1)
 
 
 async def test_a_cursor_beyond_the_end_of_the_log_is_pulled_back(
