@@ -169,6 +169,8 @@ class Settings(Limits):
     """Requests in a minute that a sink is asked to allow"""
     consent_hours: float = Field(24.0, gt=0, le=8760)
     """Time in which a sink has to consent; the subscription ends then"""
+    token_warning_seconds: float = Field(86_400.0, gt=0, le=31_536_000)
+    """Time before the end of an access token that is not refreshed at which an event warns of it"""
     backoff_initial_seconds: PositiveFloat = 0.5
     """Pause after the first failure of a sink, token endpoint or peer; it grows from there"""
     backoff_cap_seconds: PositiveFloat = 300.0

@@ -29,6 +29,7 @@ from catalog.store.sinkcredentials import (
     note_failure,
     open_credential,
     renew,
+    warn_of_ending,
 )
 from catalog.store.subscriptions import SUBSCRIPTION_CHANNEL
 
@@ -109,11 +110,13 @@ class TokenRefresher:
                 await asyncio.wait(self._running, timeout=_LAST_ANSWERS_SECONDS)
 
     async def _start_due(self) -> float:
-        """Start refreshes, and return the seconds until the next look."""
+        """Start refreshes, warn of other tokens, and return the seconds until the next look."""
         now = self._timing.now()
         counts = Counter(self._running.values())
         busy = [endpoint for endpoint, count in counts.items() if count >= _MOST_PER_ENDPOINT]
+        ending = now + timedelta(seconds=self._settings.token_warning_seconds)
         async with self._database.pool.acquire(timeout=30) as connection:
+            await warn_of_ending(connection, ending)
             due = await claim_due(
                 connection,
                 now,

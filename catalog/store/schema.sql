@@ -547,6 +547,7 @@ CREATE TABLE sink_credentials (
     refreshat timestamp with time zone,
     failures integer DEFAULT 0 NOT NULL,
     error text,
+    iswarned boolean DEFAULT false NOT NULL,
     CONSTRAINT sink_credentials_type_check CHECK ((type = ANY (ARRAY['PLAIN'::text, 'ACCESSTOKEN'::text, 'REFRESHTOKEN'::text])))
 );
 
@@ -557,7 +558,7 @@ CREATE TABLE subscription_events (
     subscription text NOT NULL COLLATE "C",
     action text NOT NULL,
     data jsonb NOT NULL,
-    CONSTRAINT subscription_events_action_check CHECK ((action = ANY (ARRAY['started'::text, 'updated'::text, 'ended'::text, 'failing'::text, 'recovered'::text])))
+    CONSTRAINT subscription_events_action_check CHECK ((action = ANY (ARRAY['started'::text, 'updated'::text, 'ended'::text, 'failing'::text, 'recovered'::text, 'credentialexpiring'::text])))
 );
 
 ALTER TABLE subscription_events ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
@@ -762,6 +763,8 @@ CREATE INDEX service_requests_at ON service_requests USING btree (at);
 CREATE INDEX set_members_xid ON set_members USING btree (xid);
 
 CREATE INDEX sink_consents_askat ON sink_consents USING btree (askat) WHERE (askat IS NOT NULL);
+
+CREATE INDEX sink_credentials_expiresat ON sink_credentials USING btree (expiresat) WHERE ((type = 'ACCESSTOKEN'::text) AND (NOT iswarned));
 
 CREATE INDEX sink_credentials_refreshat ON sink_credentials USING btree (refreshat) WHERE (refreshat IS NOT NULL);
 

@@ -85,6 +85,11 @@ async def load_credentials(
     return {row["subscription"]: _stored_from(row) for row in rows}
 
 
+async def warn_of_ending(connection: Connection, before: datetime) -> None:
+    """Log once of each access token that nothing refreshes that it ends before a time."""
+    await connection.execute(_queries.warn, before)
+
+
 async def claim_due(
     connection: Connection,
     now: datetime,

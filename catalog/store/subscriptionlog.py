@@ -18,7 +18,8 @@ _queries = Queries("subscriptionlog")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedSubscription:
-    """What became of a subscription: `started`, `updated`, `ended`, `failing` or `recovered`."""
+    """What became of a subscription: `started`, `updated`, `ended`, `failing`, `recovered` or
+    `credentialexpiring`."""
 
     position: Position
     at: datetime

@@ -398,3 +398,40 @@ async def test_no_token_is_refreshed_for_a_subscription_that_is_over(
         assert (await stored(node, path)).token == "access-0-s3cret"
         assert server.grants == ["refresh-0 s3cret"]
         assert other != path
+
+
+async def test_an_event_warns_once_of_a_token_that_nothing_refreshes(
+    database_url: str, server: TokenServer, url: str
+) -> None:
+    server.tokens.append("access-0-s3cret")
+    async with running(database_url, token_warning_seconds=3600) as node:
+        watching = {
+            **subscription(url, lasts=7200),
+            "types": ["concord.subscription.credentialexpiring"],
+        }
+        await subscribe(node, watching)
+        paths = [
+            await subscribe(node, without_refresh(subscription(url, lasts=lasts)))
+            for lasts in (1800, 7200)
+        ]
+        await until(lambda: server.subjects)
+        await node.put(paths[1], without_refresh(subscription(url, lasts=1700)))
+        await until(lambda: paths[1] in server.subjects)
+        assert server.subjects == paths
+        async with node.database.pool.acquire() as connection:
+            logged = await connection.fetchval(
+                "SELECT data::text FROM subscription_events WHERE action = 'credentialexpiring'"
+            )
+    assert "accesstokenexpiresutc" in logged
+    assert "s3cret" not in logged
+
+
+def without_refresh(body: dict[str, Any]) -> dict[str, Any]:
+    """The same with an access token alone, for events that do not occur."""
+    given = {
+        name: value
+        for name, value in body["sinkcredential"].items()
+        if not name.startswith("refresh")
+    }
+    credential = given | {"credentialtype": "ACCESSTOKEN"}
+    return {**body, "sinkcredential": credential, "types": ["io.xregistry.none"]}

@@ -488,7 +488,8 @@ CREATE TABLE subscription_events (
     at timestamptz NOT NULL DEFAULT now(),
     subscription text COLLATE "C" NOT NULL,
     action text NOT NULL
-        CHECK (action IN ('started', 'updated', 'ended', 'failing', 'recovered')),
+        CHECK (action IN (
+            'started', 'updated', 'ended', 'failing', 'recovered', 'credentialexpiring')),
     data jsonb NOT NULL,
     PRIMARY KEY (txid, seq)
 );
@@ -600,8 +601,12 @@ CREATE TABLE sink_credentials (
     endpoint text,
     refreshat timestamptz,
     failures integer NOT NULL DEFAULT 0,
-    error text
+    error text,
+    -- Whether it was logged that the access token, which nothing refreshes, ends soon.
+    iswarned boolean NOT NULL DEFAULT false
 );
+CREATE INDEX sink_credentials_expiresat ON sink_credentials (expiresat)
+    WHERE type = 'ACCESSTOKEN' AND NOT iswarned;
 CREATE INDEX sink_credentials_refreshat ON sink_credentials (refreshat)
     WHERE refreshat IS NOT NULL;
 

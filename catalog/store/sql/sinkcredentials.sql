@@ -5,7 +5,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (subscription) DO UPDATE SET
     sealed = EXCLUDED.sealed, type = EXCLUDED.type, scheme = EXCLUDED.scheme,
     expiresat = EXCLUDED.expiresat, endpoint = EXCLUDED.endpoint, refreshat = EXCLUDED.refreshat,
-    failures = 0, error = NULL, revision = nextval('subscriptions_revision')
+    failures = 0, error = NULL, iswarned = false,
+    revision = nextval('subscriptions_revision')
 
 -- name: remove
 -- Delete the credential of a subscription.
@@ -70,3 +71,17 @@ WITH before AS (
     RETURNING id
 )
 SELECT pg_notify('subscriptions', id) FROM reopened
+
+-- name: warn
+-- Log once of each access token that nothing refreshes that it ends before a time.
+WITH ending AS (
+    UPDATE sink_credentials c SET iswarned = true FROM subscriptions s
+    WHERE s.id = c.subscription AND c.type = 'ACCESSTOKEN' AND NOT c.iswarned
+        AND c.expiresat <= $1 AND s.state IN ('pending', 'active', 'paused')
+    RETURNING c.subscription, c.expiresat, s.state
+)
+INSERT INTO subscription_events (subscription, action, data)
+SELECT subscription, 'credentialexpiring', jsonb_build_object(
+    'state', state,
+    'accesstokenexpiresutc', to_char(expiresat AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+FROM ending
