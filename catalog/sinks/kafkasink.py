@@ -7,7 +7,6 @@ import ssl
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from urllib.parse import urlsplit
 
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
@@ -43,6 +42,8 @@ KafkaProducers = SharedConnections[KafkaCluster, KafkaProducer]
 
 # A producer has one to each broker, and one for a moment to begin with.
 _CONNECTIONS_EACH = 4
+# The delivery would cancel a little later, and learn neither the cause nor what was acknowledged.
+_SHARE_OF_TIME = 0.95
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _TOGETHER_TOO_LARGE = SinkRefused(reason="the broker takes no batch of records as large as this")
 _NOT_TRIED = SinkRefused(reason="an event before this one was not accepted")
@@ -81,7 +82,7 @@ class KafkaConnections:
     """The producers that all Kafka sinks share."""
 
     def __init__(self, settings: Settings) -> None:
-        self._seconds = settings.delivery_timeout_seconds
+        self._seconds = settings.delivery_timeout_seconds * _SHARE_OF_TIME
         self._producers: KafkaProducers = SharedConnections(
             partial(KafkaProducer.connect, settings=settings),
             connect_seconds=self._seconds,
@@ -118,7 +119,7 @@ class KafkaSink:
             servers=tuple(servers_of(sink)),
             clientid=settings.clientid,
             acks=settings.acks,
-            tls=urlsplit(sink).scheme == "kafkas",
+            tls=sink.lower().startswith("kafkas:"),
             cacertificate=settings.cacertificate,
             saslmechanism=settings.saslmechanism,
             credential=subscription.credential,
