@@ -11,6 +11,12 @@ from catalog.model.errors import XRegistryError
 from catalog.subscriptions.wire import parse_subscription
 
 TOPIC = {"topicname": "a"}
+TOKEN = {
+    "credentialtype": "ACCESSTOKEN",
+    "accesstoken": "a",
+    "accesstokenexpiresutc": "2100-01-01T00:00:00Z",
+    "accesstokentype": "Bearer",
+}
 SUBSCRIPTION = {
     "protocol": "MQTT5",
     "sink": "mqtt://127.0.0.1:1883",
@@ -46,7 +52,7 @@ SUBSCRIPTION = {
             for map in ({"id": "a"}, {"a": "\n"}, {"": "a"}, {"a": "x" * 1025})
         ),
         (
-            {"sinkcredential": {"credentialtype": "ACCESSTOKEN", "accesstoken": "a"}},
+            {"sinkcredential": TOKEN},
             "sinkcredential.credentialtype",
         ),
         (

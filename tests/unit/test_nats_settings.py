@@ -62,7 +62,12 @@ def test_any_name_without_wildcards_is_a_subject(subject: str) -> None:
 @pytest.mark.parametrize(
     "credential",
     [
-        {"credentialtype": "ACCESSTOKEN", "accesstoken": "a"},
+        {
+            "credentialtype": "ACCESSTOKEN",
+            "accesstoken": "a",
+            "accesstokenexpiresutc": "2100-01-01T00:00:00Z",
+            "accesstokentype": "Bearer",
+        },
         {"credentialtype": "PLAIN", "identifier": "a", "secret": "b"},
     ],
 )
