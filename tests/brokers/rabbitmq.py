@@ -27,7 +27,7 @@ USER, PASSWORD = "concord", "only-for-tests"
 
 # 3.x has AMQP 1.0 as a plug-in, with the same addresses as Debian's.
 _IMAGE = "rabbitmq:3.13"
-_START_SECONDS = 60.0
+_START_SECONDS = 100.0
 _MISSING = (
     f"no AMQP 1.0 server: set {VARIABLE}, or start a Docker engine, or install the server with: "
     "apt-get install rabbitmq-server"
