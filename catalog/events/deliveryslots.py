@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from catalog.http.outboundaddress import split_hosts
+
 # Sending a request and reading its answer takes a fraction of a millisecond each. With a few
 # requests at a time, clients of the same process wait a few milliseconds at most.
 _SLOTS = 4
@@ -129,5 +131,5 @@ class _Held:
 
 
 def host_of(url: str) -> str:
-    """The host and port of a sink's URL, under which its requests count."""
-    return urlsplit(url).netloc.rpartition("@")[2].lower()
+    """The host and port of a sink's URL, under which its requests count: the first of several."""
+    return urlsplit(split_hosts(url)[0]).netloc.rpartition("@")[2].lower()

@@ -143,3 +143,7 @@ def test_requests_count_for_the_host_and_port_of_a_url() -> None:
     assert host_of("https://Sink.example/a?b=c@d") == "sink.example"
     assert host_of("https://sink.example:8443") == "sink.example:8443"
     assert host_of("mqtt://[2001:db8::1]:1883/topic") == "[2001:db8::1]:1883"
+
+
+def test_a_sink_with_several_hosts_counts_under_its_first() -> None:
+    assert host_of("kafka://a.example:1,[::1]:2,b.example/t") == "a.example:1"
