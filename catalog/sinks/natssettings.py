@@ -24,8 +24,11 @@ class NatsSettings(ProtocolSettings):
     """The settings of a NATS sink; `contentmode` and `cacertificate` are additions."""
 
     subject: str = Field(min_length=1, max_length=_LONGEST_SUBJECT)
+    """Subject to publish to"""
     contentmode: Literal["binary", "structured"] = "binary"
+    """Whether an event is in headers and payload, or is one JSON object"""
     cacertificate: CaCertificate | None = None
+    """Certificates, as PEM, that the server's has to be signed by"""
 
     @field_validator("subject")
     @classmethod
