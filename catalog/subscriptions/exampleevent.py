@@ -69,7 +69,10 @@ async def _answer_to(
     settings = context.settings
     seconds = min(settings.delivery_timeout_seconds, settings.request_timeout_seconds / 2)
     try:
-        async with asyncio.timeout(seconds + _CLOSING_SECONDS), Sinks(settings) as sinks:
+        async with (
+            asyncio.timeout(seconds + _CLOSING_SECONDS),
+            Sinks(settings, context.keys) as sinks,
+        ):
             sink = sinks.open(subscription)
             try:
                 async with asyncio.timeout(seconds):

@@ -96,7 +96,7 @@ async def test_the_life_of_a_subscription_is_told(context: Context, sink: Sink) 
         await change_state(connection, watched.id, "paused", of=("active",))
         await change_state(connection, watched.id, "active", of=("paused",))
         definition = SubscriptionDefinition(sink="http://127.0.0.1:9/", types=("x",))
-        await replace(connection, watched.id, definition, None)
+        await replace(connection, watched.id, definition)
         await change_state(connection, watched.id, "ended", of=("active",))
         await delete(connection, watched.id)
     async with delivering(context):
@@ -109,7 +109,7 @@ async def test_the_life_of_a_subscription_is_told(context: Context, sink: Sink) 
 async def test_a_pending_subscription_starts_when_its_state_says_so(context: Context) -> None:
     async with context.database.transaction() as connection:
         definition = SubscriptionDefinition(sink="http://127.0.0.1:9/")
-        await create(connection, "s", definition, None, state="pending", reason="no consent yet")
+        await create(connection, "s", definition, state="pending", reason="no consent yet")
         assert await actions(context) == []
         found = await get(connection, "s")
         assert found is not None

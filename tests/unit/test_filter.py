@@ -16,7 +16,7 @@ from catalog.model.filter import (
     MOST_FILTERS,
     MOST_WILDCARDS,
     Clause,
-    Expression,
+    FilterExpression,
     Filters,
     parse_filters,
     parse_sort,
@@ -53,7 +53,7 @@ def clause(text: str, **aim: Any) -> Clause:
     return found
 
 
-def expression(text: str) -> Expression:
+def expression(text: str) -> FilterExpression:
     """The one expression about groups of a text."""
     [found] = clause(text, groups="dirs").expressions
     return found
