@@ -15,7 +15,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 # Pages whose commands run (tests/e2e/test_docs.py), and one whose Python does
 # (tests/integration/test_client_docs.py).
-FOLLOWED = ("README.md", "CONTRIBUTING.md", "examples/catalog-as-code/README.md")
+FOLLOWED = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "examples/catalog-as-code/README.md",
+    "docs/subscriptions.md",
+)
 PROGRAM = "docs/client.md"
 
 _FENCE = re.compile(r"```(\w*)")
