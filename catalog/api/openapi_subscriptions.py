@@ -24,7 +24,8 @@ def subscription_components() -> dict[str, Json]:
     made: dict[str, Json] = {}
     subscription = _lifted(SubscriptionRequest.model_json_schema(ref_template=_TEMPLATE), made)
     subscription["properties"]["protocol"]["enum"] = [*PROTOCOLS]
-    subscription["allOf"] = [_settings_if(name) for name in PROTOCOLS]
+    settings_of_each = [reference(_schema_of(name)) for name in PROTOCOLS]
+    subscription["properties"]["protocolsettings"] = {"anyOf": settings_of_each}
     made[SUBSCRIPTION] = subscription
     for name, protocol in PROTOCOLS.items():
         settings = _lifted(protocol.settings.model_json_schema(ref_template=_TEMPLATE), made)
@@ -39,13 +40,6 @@ def _lifted(schema: dict[str, Any], made: dict[str, Json]) -> dict[str, Any]:
     if "description" in schema:
         schema["description"] = inspect.cleandoc(schema["description"])
     return schema
-
-
-def _settings_if(name: str) -> Json:
-    return {
-        "if": {"properties": {"protocol": {"const": name}}},
-        "then": {"properties": {"protocolsettings": reference(_schema_of(name))}},
-    }
 
 
 def _schema_of(name: str) -> str:

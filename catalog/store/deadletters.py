@@ -159,7 +159,7 @@ async def count_dead_letters(
 async def page_dead_letters(
     connection: Connection, subscription: str, after: int, limit: int
 ) -> list[DeadLetter]:
-    """Read up to `limit` dead letters whose numbers come after `after`."""
+    """Read up to `limit` dead letters whose numbers come after `after`, without their events."""
     rows = await connection.fetch(_queries.page, subscription, after, limit)
     return [_dead_letter_from(row) for row in rows]
 

@@ -50,7 +50,7 @@ async def test_what_happens_before_the_start_is_not_delivered(context: Context, 
         await eventually(context, subscription, lambda s: s.lag == 0)
         definition = Definition(sink=sink.url, config=SubscriptionConfig(startsat=AT))
         async with context.database.transaction() as connection:
-            await replace(connection, subscription.id, definition, None)
+            await replace(connection, subscription.id, definition)
         await log(context, "c")
         await sink.received(1)
     assert sink.subjects == xids("c")

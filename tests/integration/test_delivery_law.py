@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from catalog.context import Context
 from catalog.store.changes import Position, read_changes
-from catalog.store.deadletters import mark_due, page_dead_letters
+from catalog.store.deadletters import get_dead_letter, mark_due, page_dead_letters
 from catalog.store.subscriptioncommands import wake
 from catalog.store.subscriptions import (
     BatchLimits,
@@ -166,7 +166,12 @@ class Walk:
     async def letters(self) -> list[tuple[str, str, str]]:
         """State, subject and position of every dead letter, in their order."""
         async with self.context.database.pool.acquire() as connection:
-            found = await page_dead_letters(connection, self.subscription.id, 0, 10_000)
+            page = await page_dead_letters(connection, self.subscription.id, 0, 10_000)
+            whole = [
+                await get_dead_letter(connection, self.subscription.id, each.number)
+                for each in page
+            ]
+        found = [each for each in whole if each is not None]
         return [(each.state, each.subject, str(_field(each.event, "sequence"))) for each in found]
 
     async def logged(self) -> dict[str, list[str]]:

@@ -18,13 +18,15 @@ CREDENTIALS = [PLAIN, ACCESS, REFRESH]
 
 @pytest.fixture
 async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, allow_private_addresses=False) as node:
+    async with start_node(
+        database_url, allow_private_addresses=False, validate_sinks=False
+    ) as node:
         yield node
 
 
 async def created(node: Node, credential: dict[str, Any]) -> dict[str, Any]:
     answer = await node.send("POST", "/subscriptions", {**MINIMAL, "sinkcredential": credential})
-    assert answer.status == 201, answer.body
+    assert answer.status in (201, 202), answer.body
     shown: dict[str, Any] = answer.json
     return shown
 
