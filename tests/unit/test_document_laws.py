@@ -12,7 +12,7 @@ from catalog.commands.documentfile import FORMATS, write_document
 from catalog.documents.downgrade import downgrade, own_attributes
 from catalog.documents.editions import EDITIONS, SPECVERSIONS
 from catalog.documents.losses import find_losses
-from catalog.documents.migration import migrate
+from catalog.documents.migration import RESOURCES, migrate
 from catalog.documents.serialization import parse_json, parse_yaml, to_yaml
 
 GROUPS = {"endpoints": "messages", "messagegroups": "messages", "schemagroups": "schemas"}
@@ -218,7 +218,9 @@ def test_migrating_twice_is_migrating_once_whatever_the_document(
     )
 )
 def test_nothing_of_a_document_that_was_migrated_would_be_lost(document: dict[str, Any]) -> None:
-    assert find_losses(migrate(document).document) == ()
+    """Collections that no edition has are not rewritten; a node refuses them."""
+    found = [loss.pointer.split("/") for loss in find_losses(migrate(document).document)]
+    assert [steps for steps in found if RESOURCES.get(steps[1]) == steps[3]] == []
 
 
 @given(VALUES)
