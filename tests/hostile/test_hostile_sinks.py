@@ -42,14 +42,14 @@ async def hostile() -> AsyncIterator[list[str]]:
 
 async def _serve(begin: bytes, rest: bytes, pause: float) -> asyncio.Server:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        # A handler that is cancelled when the loop ends closes its connection, too.
+        with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(begin)
             while not (reader.at_eof() or writer.is_closing()):
                 writer.write(rest)
                 await writer.drain()
                 await asyncio.sleep(pause)
-        writer.close()
 
     return await asyncio.start_server(answer, "0.0.0.0", 0, backlog=500)
 

@@ -72,10 +72,10 @@ class RawSink:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         # Clients end connections as they like; a handler notices that when it reads or writes.
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            await self.handler(self, reader, writer)
-        self.ended.put_nowait(None)
-        writer.close()
+        with contextlib.closing(writer):
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                await self.handler(self, reader, writer)
+            self.ended.put_nowait(None)
 
 
 def headers_of(head: bytes) -> dict[str, str]:

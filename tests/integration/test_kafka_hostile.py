@@ -30,9 +30,8 @@ _MEGABYTE = 1024 * 1024
 async def serving(serve: Serve) -> AsyncIterator[int]:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # The client ends the connection whenever it has seen enough.
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await serve(reader, writer)
-        writer.close()
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     async with server:
