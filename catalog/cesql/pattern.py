@@ -9,7 +9,7 @@ _PARTS = re.compile(r"\\[%_]|[%_]|[^\\%_]+|\\")
 
 
 class _Segment:
-    """What stands between two `%`: characters, of which some may be any."""
+    """The part between two `%`: characters, of which some may be any."""
 
     def __init__(self) -> None:
         self.length = 0

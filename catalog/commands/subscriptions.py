@@ -190,7 +190,7 @@ def _shown(value: Any) -> Any:
 
 
 def _problem(status: dict[str, Any]) -> str | None:
-    """What an operator has to know first of all: what was lost, an error, or why it stands."""
+    """The first thing that an operator has to know: a loss, an error, or why it stands."""
     lost = status.get("lost")
     if lost:
         return f"changes were lost at {lost.get('at')}"

@@ -13,7 +13,7 @@ from catalog.store.subscriptions import State, Subscription
 
 @dataclass(slots=True)
 class _Unsaved:
-    """What happened since the last save, as `Progress` counts it."""
+    """The counts since the last save, as `Progress` counts it."""
 
     delivered: int = 0
     deliveredat: datetime | None = None
@@ -25,7 +25,7 @@ class _Unsaved:
 
 
 class DeliveryRecord:
-    """How far a delivery has come and how it fares.
+    """The place and the failures of a delivery.
 
     `settled` is the number of events of the change after the cursor that need no more delivery;
     the other members are those of `Subscription`. `delivered` includes what is not saved yet.

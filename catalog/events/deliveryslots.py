@@ -98,7 +98,7 @@ class _Connections:
         self._of_proven, self._of_others = (free,), (unproven, free)
 
     def of(self, is_proven: bool) -> Sequence[asyncio.Semaphore]:
-        """What to acquire for a connection, in this order."""
+        """The semaphores to acquire for a connection, in this order."""
         return self._of_proven if is_proven else self._of_others
 
 

@@ -29,7 +29,7 @@ Send = Callable[[OutgoingEvent], Awaitable[SinkAnswer]]
 
 
 class UndeliveredEvents:
-    """What the sink of one subscription did not take.
+    """The events that the sink of one subscription did not take.
 
     With the order `wait`, later events of a subject are kept here behind an earlier one, and are
     delivered after it.

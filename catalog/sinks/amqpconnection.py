@@ -39,7 +39,7 @@ _PASSING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmqpServer:
-    """What the links of one connection have in common.
+    """The part that the links of one connection share.
 
     Args:
         host: its name or IP address.
@@ -363,7 +363,7 @@ class AmqpLink:
 
     @property
     def fault(self) -> str:
-        """What the server does when it ends the link now."""
+        """The meaning of an end of the link now."""
         is_attached = self._sender.state & self._sender.REMOTE_ACTIVE
         return (
             "the sink ended the link"
@@ -445,7 +445,7 @@ class AmqpLink:
 
 
 def _outcome(delivery: proton.Delivery) -> SinkAnswer | None:
-    """What the server made of a message; `None` while it has not decided."""
+    """The server's decision on a message; `None` while there is none."""
     match delivery.remote_state:
         case proton.Delivery.ACCEPTED:
             return Delivered(detail="accepted")
@@ -462,7 +462,7 @@ def _outcome(delivery: proton.Delivery) -> SinkAnswer | None:
 
 
 def _refusal(condition: proton.Condition | None, reason: str) -> SinkRefused:
-    """What the server gave as the reason of an end; what it adds as text is for the log."""
+    """The condition that the server named for an end; its text is for the log."""
     if condition is None:
         return SinkRefused(reason=reason)
     name = condition.name if _CONDITION.fullmatch(condition.name or "") else "unknown condition"

@@ -47,7 +47,7 @@ class ConsentMissing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentRequest:
-    """What a sink is asked.
+    """One question to a sink.
 
     Args:
         sink: its URL.
@@ -112,7 +112,7 @@ async def ask_for_consent(
 def _answer(
     response: aiohttp.ClientResponse, request: ConsentRequest
 ) -> ConsentGiven | ConsentMissing:
-    """What an answer says. Its status says nothing (http-webhook.md 4.2)."""
+    """The consent in an answer, or its lack. The status says nothing (http-webhook.md 4.2)."""
     origins = {each.strip() for each in response.headers.getall("WebHook-Allowed-Origin", [])}
     if not origins:
         return ConsentMissing(

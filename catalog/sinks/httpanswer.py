@@ -51,7 +51,7 @@ class AnswerReader:
 
     @property
     def answer(self) -> HttpAnswer:
-        """What was read, once it `is_done`."""
+        """The answer that was read, once it `is_done`."""
         return HttpAnswer(status=self._status, headers=tuple(self._headers))
 
     def feed(self, data: bytes) -> str | None:

@@ -35,9 +35,9 @@ class HttpSettings(ProtocolSettings):
     contentmode: Literal["binary", "structured", "batched"] = "binary"
     """Whether an event is in headers and body, is one JSON object, or several are an array"""
     compression: Literal["none", "gzip"] = "none"
-    """How the bodies of batches are compressed"""
+    """Compression of the bodies of batches"""
     signature: Literal["none", SignatureScheme] = "none"
-    """How requests are signed, as Standard Webhooks say"""
+    """Signature of requests, as Standard Webhooks say"""
 
     @field_validator("headers")
     @classmethod

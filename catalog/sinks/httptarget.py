@@ -33,7 +33,7 @@ class HttpTarget:
 
     @property
     def key(self) -> tuple[str, int, bool]:
-        """What two targets have in common that can share a connection."""
+        """The part that is equal in targets that can share a connection."""
         return self.host, self.port, self.is_tls
 
     def head(self, method: str, headers: Mapping[str, str]) -> bytes:

@@ -40,7 +40,7 @@ class KafkaSettings(ProtocolSettings):
     contentmode: Literal["binary", "structured"] = "binary"
     """Whether an event is in headers and value, or is one JSON object"""
     saslmechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
-    """How the credential is proved"""
+    """Mechanism that proves the credential"""
     cacertificate: CaCertificate | None = None
     """Certificates, as PEM, that the brokers' have to be signed by"""
 

@@ -67,7 +67,7 @@ class MqttMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MqttLimits:
-    """What a server takes, as it says when a client connects (MQTT 5.0 3.2.2.3)."""
+    """The limits of a server, as it states them when a client connects (MQTT 5.0 3.2.2.3)."""
 
     qos: int = _LAST_QOS
     retains: bool = True

@@ -28,7 +28,7 @@ _CONTEXT_ATTRIBUTES = frozenset(
 
 
 class _MqttSettings(ProtocolSettings):
-    """What both versions of the protocol have in common."""
+    """The settings of both versions of the protocol."""
 
     topicname: str = Field(min_length=1, max_length=_LONGEST_TOPIC)
     """Topic to publish to"""

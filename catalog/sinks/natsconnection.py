@@ -276,7 +276,7 @@ class NatsConnection:
     async def _answer(
         self, work: Coroutine[Any, Any, _Result], denial: asyncio.Future[None]
     ) -> _Result:
-        """What a call of the library returns, unless something shows that it never will.
+        """The result of a call of the library, unless something shows that it never will.
 
         The library swallows cancellations, and is left with a wrong state by others, so the call
         goes on by itself when the caller is cancelled; it has a time-out of its own.

@@ -143,7 +143,7 @@ class NatsSink:
 
 
 def _count_fitting(messages: Sequence[NatsMessage], most_bytes: int) -> int:
-    """How many messages come before the first one that is too large."""
+    """The number of messages before the first one that is too large."""
     sizes = (number for number, each in enumerate(messages) if each.size > most_bytes)
     return next(sizes, len(messages))
 

@@ -29,7 +29,7 @@ class OutgoingEvent:
         self._encoded: dict[Callable[[CloudEvent], Any], Any] = {}
 
     def encoded(self, encode: Callable[[CloudEvent], _Encoded]) -> _Encoded:
-        """What a function makes of the event; it is called once."""
+        """The result of a function for the event; it is called once."""
         if encode not in self._encoded:
             self._encoded[encode] = encode(self.event)
         return cast("_Encoded", self._encoded[encode])

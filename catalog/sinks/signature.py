@@ -69,12 +69,12 @@ def make_key(scheme: SignatureScheme, now: datetime) -> SigningKey:
 
 
 def shared_secret(key: SigningKey) -> str | None:
-    """What a receiver needs to verify HMAC, `whsec_…`; `None` for other schemes."""
+    """The key by which a receiver verifies HMAC, `whsec_…`; `None` for other schemes."""
     return f"whsec_{b64encode(key.secret).decode()}" if key.scheme == "hmac-sha256" else None
 
 
 def public_key(key: SigningKey) -> str | None:
-    """What a receiver needs to verify ed25519, `whpk_…`; `None` for other schemes."""
+    """The key by which a receiver verifies ed25519, `whpk_…`; `None` for other schemes."""
     if key.scheme != "ed25519":
         return None
     public = Ed25519PrivateKey.from_private_bytes(key.secret).public_key()

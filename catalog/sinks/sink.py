@@ -1,4 +1,4 @@
-"""What every protocol offers to deliveries: sinks that take events and answer for each."""
+"""The interface of every protocol to deliveries: sinks take events and answer for each."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterCounts:
-    """How many dead letters a subscription has, by state."""
+    """The numbers of dead letters of a subscription, by state."""
 
     dead: int = 0
     waiting: int = 0

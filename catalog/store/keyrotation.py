@@ -62,7 +62,7 @@ class RotationUnderWay(Exception):
 
 
 async def count_secrets(connection: Connection) -> Counter[str]:
-    """How many secrets there are by the id of their key; "" stands for damaged ones."""
+    """The numbers of secrets by the id of their key; "" stands for damaged ones."""
     counts: Counter[str] = Counter()
     for column in COLUMNS:
         async for _, sealed in _values(connection, column):

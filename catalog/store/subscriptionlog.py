@@ -18,8 +18,10 @@ _queries = Queries("subscriptionlog")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedSubscription:
-    """What became of a subscription: `started`, `updated`, `ended`, `failing`, `recovered` or
-    `credentialexpiring`."""
+    """A turn in the life of a subscription.
+
+    `action` is `started`, `updated`, `ended`, `failing`, `recovered` or `credentialexpiring`.
+    """
 
     position: Position
     at: datetime

@@ -46,7 +46,7 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryLimits:
-    """How often, and how many seconds long, an event is tried that a sink refuses for now.
+    """The number of attempts, and the seconds, for an event that a sink refuses for now.
 
     `None` stands for no limit.
     """

@@ -1,4 +1,4 @@
-"""What is numbered within a subscription: the number in a path, and pages that end at one."""
+"""Rows that are numbered within a subscription: the number in a path, pages that end at one."""
 
 from __future__ import annotations
 
