@@ -77,7 +77,7 @@ async def test_a_subscription_expires_with_its_cursor_where_it_was(
     subscription = await subscribe(context, sink.url, config=config)
     async with delivering(context, virtual.timing):
         await log(context, "a")
-        await sink.received(1)
+        await eventually(context, subscription, lambda s: s.delivered == 1)
         virtual.time = AT + timedelta(hours=2)
         expired = await eventually(context, subscription, lambda s: s.state == "expired")
         await log(context, "b")
@@ -107,7 +107,7 @@ async def test_a_paused_subscription_goes_on_where_it_was(context: Context, sink
     subscription = await subscribe(context, sink.url)
     async with delivering(context):
         await log(context, "a")
-        await sink.received(1)
+        await eventually(context, subscription, lambda s: s.delivered == 1)
         async with context.database.transaction() as connection:
             await change_state(connection, subscription.id, "paused", "at night", of=("active",))
         await log(context, "b", "c")

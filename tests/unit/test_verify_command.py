@@ -13,8 +13,7 @@ from catalog.cli import app
 from catalog.sinks.signature import Signer, make_key, public_key, shared_secret
 
 BODY = b'{"specversion":"1.0"}'
-NOW = datetime.now(UTC)
-KEY = make_key("ed25519", NOW)
+KEY = make_key("ed25519", datetime.now(UTC))
 
 
 def run(*arguments: str, stdin: bytes | None = None, **environment: str) -> Result:
@@ -31,7 +30,10 @@ def request_files(tmp_path: Path) -> tuple[str, ...]:
     """Arguments that name a body, its headers and the key that signed them."""
     body, headers, key = (tmp_path / name for name in ("event.json", "headers", "key"))
     body.write_bytes(BODY)
-    lines = [f"{name}: {value}" for name, value in Signer([KEY]).headers("e.1", NOW, BODY).items()]
+    lines = [
+        f"{name}: {value}"
+        for name, value in Signer([KEY]).headers("e.1", datetime.now(UTC), BODY).items()
+    ]
     headers.write_text("\r\n".join(["POST /events HTTP/1.1", "Host: sink", *lines, ""]))
     key.write_text(f"{public_key(KEY)}\n")
     return (str(body), "--headers", str(headers), "--key", str(key))
@@ -47,9 +49,10 @@ def test_a_delivery_that_was_signed_is_valid(request_files: tuple[str, ...]) -> 
 def test_the_key_may_come_from_the_environment_and_the_body_from_standard_input(
     request_files: tuple[str, ...],
 ) -> None:
-    key = make_key("hmac-sha256", NOW)
+    now = datetime.now(UTC)
+    key = make_key("hmac-sha256", now)
     headers = [
-        f"-H{name}: {value}" for name, value in Signer([key]).headers("e", NOW, BODY).items()
+        f"-H{name}: {value}" for name, value in Signer([key]).headers("e", now, BODY).items()
     ]
     secret = shared_secret(key)
     assert secret is not None
@@ -70,7 +73,7 @@ def test_a_changed_body_is_not_valid(request_files: tuple[str, ...]) -> None:
 def test_an_old_request_is_valid_as_long_as_it_is_tolerated(tmp_path: Path) -> None:
     body = tmp_path / "event.json"
     body.write_bytes(BODY)
-    at = NOW - timedelta(hours=1)
+    at = datetime.now(UTC) - timedelta(hours=1)
     headers = [f"-H{name}: {value}" for name, value in Signer([KEY]).headers("e", at, BODY).items()]
     key = {"CONCORD_SIGNATURE_KEY": public_key(KEY) or ""}
     done = run(str(body), *headers, **key)
