@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -15,8 +15,9 @@ from catalog.events.batches import DueEvent, next_batch
 from catalog.events.deliveryrecord import DeliveryRecord
 from catalog.events.deliveryslots import DeliverySlots
 from catalog.events.eventdialects import Tails
+from catalog.events.filterindex import required_of
 from catalog.events.filters import Predicate, compile_filters
-from catalog.events.logtail import LogEntry
+from catalog.events.logtail import LogEntry, Waiter
 from catalog.events.progress import ProgressWriter
 from catalog.events.sinkcalls import SinkCalls
 from catalog.events.subscriptionevents import subscription_subject
@@ -28,7 +29,7 @@ from catalog.model.errors import ServerBusy
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.protocols import Sinks
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
-from catalog.store.changes import ChangesDropped
+from catalog.store.changes import ChangesDropped, Position
 from catalog.store.database import Database
 from catalog.store.subscriptions import Subscription
 
@@ -126,7 +127,7 @@ class Delivery:
             await self._save()
         else:
             if not seen:
-                await self.tail.growth(self.record.cursor, self._concerns)
+                await self.tail.growth(self.record.cursor, self._waiter(self._pass))
         if self._pause:
             await self._timing.sleep(self._pause)
 
@@ -228,12 +229,9 @@ class Delivery:
 
     async def _grows_within(self, seconds: float, last: LogEntry) -> bool:
         """Whether an event that is to be delivered comes after an entry in so many seconds."""
-
-        def concerns(entries: Sequence[LogEntry]) -> bool:
-            return any(self._wanted(entry) for entry in entries)
-
+        waiter = self._waiter(lambda _: None)
         waiting = [
-            asyncio.ensure_future(self.tail.growth(last.position, concerns)),
+            asyncio.ensure_future(self.tail.growth(last.position, waiter)),
             asyncio.ensure_future(self._timing.sleep(seconds)),
         ]
         try:
@@ -282,17 +280,21 @@ class Delivery:
         is_about_itself = event.texts.get("subject") == subscription_subject(self.id)
         return not is_about_itself and may_know(self._subscription, event)
 
+    def _waiter(self, passed: Callable[[Position], None]) -> Waiter:
+        """One wait for events that are to be delivered."""
+        definition = self._subscription.definition
+        return Waiter(required=required_of(definition), concerns=self._concerns, passed=passed)
+
     def _concerns(self, entries: Sequence[LogEntry]) -> bool:
-        """Whether any of these changes is to be delivered; move the cursor past those before it."""
-        for entry in entries:
-            if entry.position <= self.record.cursor:
-                continue
-            if self._wanted(entry):
-                return True
-            self.record.pass_entry(entry)
-        progress, _ = self.record.take()
-        self._resources.progress.skip(progress)
-        return False
+        cursor = self.record.cursor
+        return any(self._wanted(entry) for entry in entries if entry.position > cursor)
+
+    def _pass(self, position: Position) -> None:
+        """Move the cursor past changes that are not to be delivered."""
+        if position > self.record.cursor:
+            self.record.cursor = position
+            progress, _ = self.record.take()
+            self._resources.progress.skip(progress)
 
     # One step: a batch is sent, or kept behind dead letters
 

@@ -91,11 +91,11 @@ class FilterIndex(Generic[_Subscriber]):
             "subject": _Texts(),
             "type": _Texts(),
         }
-        self._others: set[_Subscriber] = set()
+        self.unconditional: set[_Subscriber] = set()
 
     def add(self, subscriber: _Subscriber, required: Required | None) -> None:
         if required is None:
-            self._others.add(subscriber)
+            self.unconditional.add(subscriber)
             return
         texts = self._by_attribute[required.attribute]
         found = texts.prefixes if required.is_prefix else texts.whole
@@ -107,7 +107,7 @@ class FilterIndex(Generic[_Subscriber]):
     def remove(self, subscriber: _Subscriber, required: Required | None) -> None:
         """Remove a subscriber that was added with the same requirement."""
         if required is None:
-            self._others.discard(subscriber)
+            self.unconditional.discard(subscriber)
             return
         texts = self._by_attribute[required.attribute]
         found = texts.prefixes if required.is_prefix else texts.whole
@@ -118,17 +118,17 @@ class FilterIndex(Generic[_Subscriber]):
                 if required.is_prefix:
                     texts.lengths -= Counter([len(text)])
 
-    def candidates(self, event: Mapping[str, str]) -> set[_Subscriber]:
-        """The subscribers whose requirement an event meets, and those that have none.
+    def candidates(self, event: Mapping[str, str]) -> Iterator[_Subscriber]:
+        """The subscribers whose requirement an event meets, each once or more often.
+
+        Those without a requirement are `unconditional`, and are left out.
 
         Args:
             event: its context attributes as text.
         """
-        found = set(self._others)
         for attribute, texts in self._by_attribute.items():
             text = event.get(attribute, "")
-            found |= texts.whole.get(text, frozenset())
+            yield from texts.whole.get(text, ())
             for length in texts.lengths:
                 if length <= len(text):
-                    found |= texts.prefixes.get(text[:length], frozenset())
-        return found
+                    yield from texts.prefixes.get(text[:length], ())

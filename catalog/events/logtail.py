@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
 from cloudevents.core.v1.event import CloudEvent
 
+from catalog.events.filterindex import FilterIndex, Required
 from catalog.http.leftout import shown_or_none
 from catalog.model.errors import ServerBusy
 from catalog.sinks.outgoing import OutgoingEvent
@@ -18,8 +20,10 @@ from catalog.store.changes import ChangesDropped, Position, read_head
 from catalog.store.database import Connection, Database, wait_for
 
 _READ_LIMIT = 1000
-# After so many subscribers, other tasks of the event loop have a turn.
-_WOKEN_AT_ONCE = 16
+# After so many subscribers or changes, other tasks of the event loop have a turn.
+_AT_ONCE = 16
+# So many idle subscribers a second are told that changes did not concern them.
+_PASSED_PER_SECOND = 1000
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 1.0
 
@@ -78,8 +82,23 @@ class LogReader(Protocol):
         ...
 
 
-Concerns = Callable[[Sequence[LogEntry]], bool]
-"""Whether any of these changes concerns a subscriber."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Waiter:
+    """A subscriber that waits for changes.
+
+    Args:
+        required: what every event that concerns it has to meet; `None` if that is not known.
+        concerns: whether any of these changes concerns it. Is asked if an event meets `required`.
+        passed: is called with a position up to which no change has concerned it, before it is
+            woken or within seconds.
+    """
+
+    required: Required | None
+    concerns: Callable[[Sequence[LogEntry]], bool]
+    passed: Callable[[Position], None]
+    woken: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
 
 class Tail:
@@ -107,7 +126,11 @@ class Tail:
         self._entries: list[LogEntry] = []
         self._begin = start
         self._end = start
-        self._waiting: dict[asyncio.Future[None], Concerns] = {}
+        # The subscribers that wait have been asked about the changes up to here.
+        self._asked = start
+        self._is_asked = asyncio.Event()
+        self._waiting: set[Waiter] = set()
+        self._index: FilterIndex[Waiter] = FilterIndex()
         # Subscribers that are behind share a few connections, whatever their number.
         self._readers = asyncio.Semaphore(3)
 
@@ -120,11 +143,17 @@ class Tail:
             return
         async with self._database.pool.acquire(timeout=30) as connection:
             head = await read_head(connection)
-        self._entries, self._begin, self._end = [], head.now, head.now
+        self._begin_at(head.now)
         self._wanted.set()
 
     async def run(self) -> None:
-        """Follow the log for ever, while it is wanted.
+        """Follow the log for ever, while it is wanted."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._run_reading())
+            group.create_task(self._run_passing())
+
+    async def _run_reading(self) -> None:
+        """Read what is new for ever.
 
         A commit can stay hidden behind an older transaction that ends without a signal, so the
         log is read again after each signal, less and less often.
@@ -140,6 +169,13 @@ class Tail:
                 await self._database.recovered()
             pause = _FIRST_PAUSE_SECONDS if is_more else min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
+    async def _run_passing(self) -> None:
+        while True:
+            await self._is_asked.wait()
+            await asyncio.sleep(len(self._waiting) / _PASSED_PER_SECOND)
+            self._is_asked.clear()
+            await self.pass_once()
+
     async def read_once(self) -> int:
         """Add the new changes of the log to the window; return their number."""
         end = self._end
@@ -147,9 +183,9 @@ class Tail:
             entries = await self._read(end, _READ_LIMIT)
         except ChangesDropped as dropped:
             if end == self._end:
-                self._entries, self._begin, self._end = [], dropped.begin, dropped.begin
-                for woken in [each for each in self._waiting if not each.done()]:
-                    woken.set_result(None)
+                self._begin_at(dropped.begin)
+                for waiter in self._waiting:
+                    _wake(waiter)
             return 1
         if entries and end == self._end:
             self._entries += entries
@@ -158,33 +194,62 @@ class Tail:
             if surplus > self._size:
                 self._begin = self._entries[surplus - 1].position
                 del self._entries[:surplus]
-            await self._wake(entries)
+            await self._ask(entries)
         return len(entries)
 
-    async def growth(self, seen: Position, concerns: Concerns) -> None:
+    def _begin_at(self, position: Position) -> None:
+        self._entries = []
+        self._begin = self._end = self._asked = position
+
+    async def growth(self, seen: Position, waiter: Waiter) -> None:
         """Wait until the window holds a change after `seen` that concerns the caller.
 
         Args:
             seen: how far the caller has read. It returns at once if the window has grown since.
-            concerns: is asked of each batch of changes that comes, in their order.
+            waiter: the caller, not used before.
         """
         if self._entries and self._entries[-1].position > seen:
             return
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[woken] = concerns
+        self._waiting.add(waiter)
+        self._index.add(waiter, waiter.required)
         try:
-            await woken
+            await waiter.woken
         finally:
-            self._waiting.pop(woken, None)
+            self._waiting.discard(waiter)
+            self._index.remove(waiter, waiter.required)
 
-    async def _wake(self, entries: Sequence[LogEntry]) -> None:
-        """Wake the subscribers that are concerned, few at a time: thousands may be waiting."""
-        for number, woken in enumerate([*self._waiting]):
-            if number % _WOKEN_AT_ONCE == 0:
+    async def _ask(self, entries: Sequence[LogEntry]) -> None:
+        """Wake those that new changes concern, few at a time: thousands may be waiting."""
+        for number, waiter in enumerate(await self._candidates(entries)):
+            if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
-            concerns = self._waiting.get(woken)
-            if concerns is not None and _is_concerned(concerns, entries) and not woken.done():
-                woken.set_result(None)
+            if waiter in self._waiting:
+                waiter.passed(self._asked)
+                if _is_concerned(waiter, entries):
+                    _wake(waiter)
+        if entries[-1].position == self._end:
+            self._asked = self._end
+            self._is_asked.set()
+
+    async def _candidates(self, entries: Sequence[LogEntry]) -> set[Waiter]:
+        found = set(self._index.unconditional)
+        if len(found) == len(self._waiting):
+            return found
+        for number, entry in enumerate(entries):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            for event in entry.events:
+                found.update(self._index.candidates(event.texts))
+        return found
+
+    async def pass_once(self) -> None:
+        """Tell those who wait how far no change has concerned them."""
+        position = self._asked
+        for number, waiter in enumerate([*self._waiting]):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if waiter in self._waiting and not waiter.woken.done():
+                waiter.passed(position)
 
     async def after(self, position: Position, limit: int) -> Sequence[LogEntry]:
         """Up to `limit` changes after a position: from the window, or else from the database."""
@@ -206,9 +271,14 @@ class Tail:
             return await self.log.read(connection, position, limit)
 
 
-def _is_concerned(concerns: Concerns, entries: Sequence[LogEntry]) -> bool:
+def _is_concerned(waiter: Waiter, entries: Sequence[LogEntry]) -> bool:
     try:
-        return concerns(entries)
+        return waiter.concerns(entries)
     # The subscriber meets the error again when it reads the changes. The others are woken, too.
     except Exception:
         return True
+
+
+def _wake(waiter: Waiter) -> None:
+    if not waiter.woken.done():
+        waiter.woken.set_result(None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,7 +22,8 @@ from catalog.config import Settings
 from catalog.context import Context
 from catalog.events.changeentries import ChangeLogReader
 from catalog.events.dispatcher import run_deliveries
-from catalog.events.logtail import Tail
+from catalog.events.filterindex import Required
+from catalog.events.logtail import LogEntry, Tail, Waiter
 from catalog.events.nativeevents import native_dialect
 from catalog.events.supervisor import LoopTiming
 from catalog.model.change import Change
@@ -560,6 +562,14 @@ async def test_hundreds_of_sinks_that_hang_hold_back_nobody_else(
     assert sink.subjects == xids("a", "b")
 
 
+def waiter(
+    concerns: Callable[[Sequence[LogEntry]], bool],
+    required: Required | None = None,
+    passed: Callable[[Position], None] = lambda _: None,
+) -> Waiter:
+    return Waiter(required=required, concerns=concerns, passed=passed)
+
+
 async def test_others_have_their_turns_while_many_subscribers_are_told_of_a_change(
     context: Context,
 ) -> None:
@@ -570,7 +580,7 @@ async def test_others_have_their_turns_while_many_subscribers_are_told_of_a_chan
     turns: set[int] = set()
 
     async def wait(number: int) -> None:
-        await tail.growth(head.now, lambda _: number % 2 == 0)
+        await tail.growth(head.now, waiter(lambda _: number % 2 == 0))
         told.append(number)
 
     async def take_turns() -> None:
@@ -587,8 +597,46 @@ async def test_others_have_their_turns_while_many_subscribers_are_told_of_a_chan
         await asyncio.wait(waiting[::2])
         for task in (other, *waiting):
             task.cancel()
-    assert told == list(range(0, 1000, 2))
+    assert sorted(told) == list(range(0, 1000, 2))
     assert len(turns) > 20
+
+
+async def test_only_those_are_asked_whose_filters_a_change_may_match(context: Context) -> None:
+    """The others learn later how far they may move on, all but those that were woken."""
+    async with context.database.pool.acquire() as connection:
+        head = await read_head(connection)
+    tail = Tail(context.database, log=LOG, start=head.now, size=100)
+    asked: list[int] = []
+    passed: dict[int, Position] = {}
+
+    def concerns(number: int, _: Sequence[LogEntry]) -> bool:
+        asked.append(number)
+        return number == 3
+
+    async with asyncio.TaskGroup() as group:
+        waiting = [
+            group.create_task(
+                tail.growth(
+                    head.now,
+                    waiter(
+                        partial(concerns, number),
+                        Required("subject", frozenset({f"/gs/{number // 10}."}), is_prefix=True),
+                        partial(passed.__setitem__, number),
+                    ),
+                )
+            )
+            for number in range(1000)
+        ]
+        await asyncio.sleep(0)
+        await log(context, "0.m")
+        assert await tail.read_once() == 1
+        await waiting[3]
+        assert sorted(asked) == [*range(10)]
+        [entry] = await tail.after(head.now, 10)
+        await tail.pass_once()
+        assert {each for each in passed if passed[each] == entry.position} == {*range(1000)} - {3}
+        for task in waiting:
+            task.cancel()
 
 
 async def test_a_change_between_reading_and_waiting_wakes_a_subscriber(context: Context) -> None:
@@ -599,7 +647,7 @@ async def test_a_change_between_reading_and_waiting_wakes_a_subscriber(context: 
     await log(context, "a")
     assert await tail.read_once() == 1
     async with asyncio.timeout(10):
-        await tail.growth(head.now, lambda _: True)
+        await tail.growth(head.now, waiter(lambda _: True))
 
 
 async def test_an_event_is_written_once_for_all_who_want_it_in_one_form(context: Context) -> None:
