@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -13,15 +14,17 @@ from catalog.events.deliveryslots import DeliverySlots
 from catalog.events.eventdialects import Tails
 from catalog.events.logtail import Tail
 from catalog.events.progress import ProgressWriter
+from catalog.events.shardleases import ShardLeases
 from catalog.events.sinkvalidation import SinkValidation
-from catalog.events.supervisor import LoopTiming, Supervisor, backoff_from, run_as_leader
+from catalog.events.supervisor import LoopTiming, Supervisor, backoff_from, run_again
 from catalog.http.descriptors import most_outbound_connections
 from catalog.http.outbound import open_session
 from catalog.model.errors import ServerBusy
 from catalog.sinks.protocols import Sinks
 from catalog.store.changes import read_head
 from catalog.store.database import Connection, Database
-from catalog.store.leadership import listening, run_heartbeat
+from catalog.store.deliveryleases import shard_of
+from catalog.store.leadership import listening
 from catalog.store.subscriptions import (
     SUBSCRIPTION_CHANNEL,
     expire,
@@ -35,13 +38,25 @@ _EXPIRY_SECONDS = 1.0
 
 
 async def run_deliveries(context: Context, *, timing: LoopTiming | None = None) -> None:
-    """Deliver to every subscription of this node, for ever."""
+    """Deliver to this process's share of the subscriptions of its node, for ever."""
     timing = timing or LoopTiming()
-    serve = partial(_serve, context, timing)
-    await run_as_leader(context.database, "deliveries", serve, timing=timing)
+    leases = ShardLeases(uuid.uuid4())
+    serve = partial(_serve, context, timing, leases)
+    await run_again(context.database, "deliveries", serve, timing=timing)
 
 
-async def _serve(context: Context, timing: LoopTiming, connection: Connection) -> None:
+async def _serve(
+    context: Context, timing: LoopTiming, leases: ShardLeases, connection: Connection
+) -> None:
+    try:
+        await _deliver(context, timing, leases, connection)
+    finally:
+        await leases.end(context.database)
+
+
+async def _deliver(
+    context: Context, timing: LoopTiming, leases: ShardLeases, connection: Connection
+) -> None:
     database, settings = context.database, context.settings
     await pull_back(connection)
     head = await read_head(connection)
@@ -74,12 +89,11 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
             timeout_seconds=settings.delivery_timeout_seconds,
             most_dead_letters=settings.dead_letters,
         )
-        dispatcher = Dispatcher(database, group, resources)
+        dispatcher = Dispatcher(database, group, resources, leases)
         for tail in tails:
             group.create_task(tail.run())
         group.create_task(progress.run())
-        group.create_task(run_heartbeat(connection))
-        group.create_task(_run_expiry(database, dispatcher, timing))
+        group.create_task(_run_expiry(database, timing))
         validation = SinkValidation(context, session, timing)
         group.create_task(validation.run())
 
@@ -88,40 +102,53 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
             validation.wake()
 
         async with listening(connection, SUBSCRIPTION_CHANNEL, announce):
+            compare_all = partial(dispatcher.announce, "")
+            group.create_task(leases.run(connection, compare_all, dispatcher.shards_in_use))
             await dispatcher.run()
 
 
-async def _run_expiry(database: Database, dispatcher: Dispatcher, timing: LoopTiming) -> None:
+async def _run_expiry(database: Database, timing: LoopTiming) -> None:
     """Expire subscriptions when their time has come, for ever."""
     while True:
         try:
             async with database.pool.acquire(timeout=30) as connection:
-                expired = await expire(connection, timing.now())
+                await expire(connection, timing.now())
         except (ServerBusy, TimeoutError):
             await database.recovered()
         else:
-            for id in expired:
-                dispatcher.announce(id)
             await timing.sleep(_EXPIRY_SECONDS)
 
 
 class Dispatcher(Supervisor[Delivery]):
-    """Keeps one delivery running for each active subscription."""
+    """Keeps one delivery running for each active subscription of this process's shards."""
 
     def __init__(
-        self, database: Database, group: asyncio.TaskGroup, resources: DeliveryResources
+        self,
+        database: Database,
+        group: asyncio.TaskGroup,
+        resources: DeliveryResources,
+        leases: ShardLeases,
     ) -> None:
         super().__init__(database, group)
         self._resources = resources
+        self._leases = leases
         # How many deliveries read each tail.
         self._readers: Counter[Tail] = Counter()
 
     async def read_revisions(self, connection: Connection) -> dict[str, int]:
-        return await read_revisions(connection)
+        found = await read_revisions(connection)
+        return {id: revision for id, revision in found.items() if self._is_ours(id)}
 
     async def load(self, connection: Connection, ids: Collection[str]) -> list[Delivery]:
-        found = await load(connection, ids)
+        found = await load(connection, filter(self._is_ours, ids))
         return [Delivery(each, self._resources) for each in found if each.state == "active"]
+
+    def shards_in_use(self) -> set[int]:
+        """The shards for which this process delivers."""
+        return {shard_of(id) for id in self.children}
+
+    def _is_ours(self, id: str) -> bool:
+        return shard_of(id) in self._leases.held
 
     async def prepare(self, leaving: Sequence[Delivery], coming: Sequence[Delivery]) -> None:
         """Let only those tails read the log that some delivery reads."""

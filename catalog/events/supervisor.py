@@ -61,8 +61,30 @@ async def run_as_leader(
         role: names the lock and the lines of the log.
         serve: gets the connection that holds the lock, and fails when that is lost.
     """
+
+    async def lead(connection: Connection) -> None:
+        async with take_over(connection, role) as is_leader:
+            if is_leader:
+                await serve(connection)
+
+    await run_again(database, role, lead, timing=timing)
+
+
+async def run_again(
+    database: Database,
+    role: str,
+    serve: Callable[[Connection], Awaitable[None]],
+    *,
+    timing: LoopTiming,
+) -> None:
+    """Run `serve` again and again, for ever, whether it returns or fails.
+
+    Args:
+        role: names it in the log.
+        serve: gets a connection, and fails when that is lost.
+    """
     while True:
-        attempt = asyncio.create_task(_lead_once(database, role, serve))
+        attempt = asyncio.create_task(_serve_once(database, role, serve))
         # A task group that is cancelled while a child fails raises the child's error in place of
         # the cancellation. In a task of its own it cannot hide the cancellation of this one.
         try:
@@ -76,22 +98,18 @@ async def run_as_leader(
             await database.recovered()
 
 
-async def _lead_once(
+async def _serve_once(
     database: Database, role: str, serve: Callable[[Connection], Awaitable[None]]
 ) -> bool:
-    """Serve until something fails, or return at once while another process is the leader.
+    """Serve until something fails or there is nothing to do.
 
     Returns:
         whether the database works, as far as is known.
     """
     is_database_up = True
     try:
-        async with (
-            database.pool.acquire(timeout=30) as connection,
-            take_over(connection, role) as is_leader,
-        ):
-            if is_leader:
-                await serve(connection)
+        async with database.pool.acquire(timeout=30) as connection:
+            await serve(connection)
     except* ServerBusy:
         is_database_up = False
     # An error that recurs must not end the node.

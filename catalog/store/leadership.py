@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 from catalog.model.concorderrors import DatabaseUnavailable
@@ -50,12 +50,24 @@ async def listening(
         await give_up(connection, _LEAVING_SECONDS, release)
 
 
-async def run_heartbeat(connection: Connection) -> None:
+async def run_heartbeat(
+    connection: Connection,
+    beat: Callable[[Connection], Awaitable[None]] | None = None,
+    *,
+    every_seconds: float = _HEARTBEAT_SECONDS,
+) -> None:
     """Fail as soon as the connection, and with it the role, is lost.
+
+    Args:
+        connection: used for nothing else meanwhile.
+        beat: is called again and again, and bounds its own time; without it, the server is asked
+            for a sign of life.
+        every_seconds: the time between two calls.
 
     Raises:
         DatabaseUnavailable
     """
+    beat = beat or _ask_for_life
     is_lost = asyncio.Event()
 
     def lose(_: object) -> None:
@@ -63,11 +75,15 @@ async def run_heartbeat(connection: Connection) -> None:
 
     connection.add_termination_listener(lose)
     try:
-        while not await wait_for(is_lost, _HEARTBEAT_SECONDS):
-            await connection.execute(_queries.heartbeat, timeout=_HEARTBEAT_SECONDS)
+        while not await wait_for(is_lost, every_seconds):
+            await beat(connection)
     except DatabaseFailure as error:
         raise DatabaseUnavailable("/") from error
     finally:
         with contextlib.suppress(*DatabaseFailure):
             connection.remove_termination_listener(lose)
     raise DatabaseUnavailable("/")
+
+
+async def _ask_for_life(connection: Connection) -> None:
+    await connection.execute(_queries.heartbeat, timeout=_HEARTBEAT_SECONDS)

@@ -278,6 +278,18 @@ ALTER TABLE delivery_attempts ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTI
     CACHE 1
 );
 
+CREATE TABLE delivery_leases (
+    shard integer NOT NULL,
+    process uuid
+);
+
+CREATE TABLE delivery_processes (
+    id uuid NOT NULL,
+    until timestamp with time zone NOT NULL,
+    backend integer NOT NULL,
+    backend_start timestamp with time zone NOT NULL
+);
+
 CREATE TABLE documents (
     xid text NOT NULL COLLATE "C",
     body bytea NOT NULL
@@ -679,6 +691,12 @@ ALTER TABLE ONLY dead_letters
 ALTER TABLE ONLY delivery_attempts
     ADD CONSTRAINT delivery_attempts_pkey PRIMARY KEY (subscription, number);
 
+ALTER TABLE ONLY delivery_leases
+    ADD CONSTRAINT delivery_leases_pkey PRIMARY KEY (shard);
+
+ALTER TABLE ONLY delivery_processes
+    ADD CONSTRAINT delivery_processes_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY documents
     ADD CONSTRAINT documents_pkey PRIMARY KEY (xid);
 
@@ -784,6 +802,9 @@ ALTER TABLE ONLY dead_letters
 
 ALTER TABLE ONLY delivery_attempts
     ADD CONSTRAINT delivery_attempts_subscription_fkey FOREIGN KEY (subscription) REFERENCES subscriptions(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY delivery_leases
+    ADD CONSTRAINT delivery_leases_process_fkey FOREIGN KEY (process) REFERENCES delivery_processes(id) ON DELETE SET NULL;
 
 ALTER TABLE ONLY documents
     ADD CONSTRAINT documents_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON DELETE CASCADE;

@@ -230,9 +230,9 @@ async def move_cursor(connection: Connection, id: str, position: Position) -> Su
     return await _changed(connection, id) if _has_changed(done) else None
 
 
-async def expire(connection: Connection, now: datetime) -> list[str]:
-    """Expire the subscriptions whose time has come, and return their ids."""
-    return [row["id"] for row in await connection.fetch(_queries.expire, now)]
+async def expire(connection: Connection, now: datetime) -> None:
+    """Expire the subscriptions whose time has come, and announce them."""
+    await connection.execute(_queries.expire, now)
 
 
 async def delete(connection: Connection, id: str) -> Subscription | None:

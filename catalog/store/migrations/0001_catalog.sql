@@ -480,6 +480,21 @@ CREATE TABLE sink_consents (
 );
 CREATE INDEX sink_consents_askat ON sink_consents (askat) WHERE askat IS NOT NULL;
 
+-- The processes that deliver. Each says again and again that it is there until `until`; it is gone
+-- as well when its connection has ended.
+CREATE TABLE delivery_processes (
+    id uuid PRIMARY KEY,
+    until timestamptz NOT NULL,
+    backend integer NOT NULL,
+    backend_start timestamptz NOT NULL
+);
+-- Subscriptions are shared out in shards, of which each has one process at a time.
+CREATE TABLE delivery_leases (
+    shard integer PRIMARY KEY,
+    process uuid REFERENCES delivery_processes ON DELETE SET NULL
+);
+INSERT INTO delivery_leases (shard) SELECT generate_series(0, 63);
+
 -- The log of subscriptions: what became of them, for those who subscribe to that. Its positions
 -- are like those of the change log.
 CREATE TABLE subscription_events (

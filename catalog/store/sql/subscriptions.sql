@@ -55,11 +55,14 @@ UPDATE subscriptions SET
 WHERE id = $1
 
 -- name: expire
--- Expire the subscriptions whose time has come.
-UPDATE subscriptions SET
-    state = 'expired', reason = 'its time is over', revision = nextval('subscriptions_revision')
-WHERE expiresat <= $1 AND state IN ('pending', 'active', 'paused')
-RETURNING id
+-- Expire the subscriptions whose time has come, and tell the processes that deliver.
+WITH expired AS (
+    UPDATE subscriptions SET
+        state = 'expired', reason = 'its time is over', revision = nextval('subscriptions_revision')
+    WHERE expiresat <= $1 AND state IN ('pending', 'active', 'paused')
+    RETURNING id
+)
+SELECT pg_notify('subscriptions', id) FROM expired
 
 -- name: save_progress
 -- Store the progress of subscriptions: cursors only where the course is the same, and states only
