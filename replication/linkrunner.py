@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
@@ -144,7 +144,7 @@ class LinkRunner:
             async with self._database.transaction() as connection:
                 await links.forget_cursor(connection, self.link)
             await self._remember("resynchronise", describe(error, self._peer.url))
-            await self._pause(1, None)
+            await self._resources.timing.sleep(self._delay(1))
 
     async def _drop_replicas(self) -> None:
         """Drop what an operator asked to be dropped, whether the source answers or not."""
@@ -304,17 +304,27 @@ class LinkRunner:
         if self._failures == 1 and error is not None:
             _log.warning("link interrupted", link=self.id, cause=cause_of(error))
         is_refused = error is not None and not may_pass(error)
+        seconds = self._delay(self._failures, 0.0 if error is None else error.retry_after)
         # While the database is away, the state cannot be saved.
         with contextlib.suppress(ServerBusy, TimeoutError):
-            await self._report("refused" if is_refused else "waiting", error=message[:1000])
-        await self._pause(self._failures, error)
+            await self._report(
+                "refused" if is_refused else "waiting",
+                error=message[:1000],
+                nextattemptat=datetime.now(UTC) + timedelta(seconds=seconds),
+            )
+        await self._resources.timing.sleep(seconds)
 
-    async def _pause(self, failures: int, error: ClientError | None) -> None:
-        timing, at_least = self._resources.timing, 0.0 if error is None else error.retry_after
-        await timing.sleep(self._backoff.delay(failures, timing.random, at_least=at_least))
+    def _delay(self, failures: int, at_least: float = 0.0) -> float:
+        """Seconds to wait after so many failures."""
+        return self._backoff.delay(failures, self._resources.timing.random, at_least=at_least)
 
     async def _report(
-        self, state: links.State, *, error: str | None = None, currentat: datetime | None = None
+        self,
+        state: links.State,
+        *,
+        error: str | None = None,
+        currentat: datetime | None = None,
+        nextattemptat: datetime | None = None,
     ) -> None:
         async with self._database.pool.acquire(timeout=30) as connection:
             await links.save_state(
@@ -324,6 +334,7 @@ class LinkRunner:
                 failures=self._failures,
                 error=error,
                 currentat=currentat,
+                nextattemptat=nextattemptat,
             )
 
     async def _remember(self, event: str, detail: str) -> None:

@@ -77,7 +77,7 @@ async def create_link(request: web.Request) -> web.Response:
 async def get_link(request: web.Request) -> web.Response:
     """`GET /replication/links/{id}`."""
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
-        return _answer(request, await links.get(connection, request.match_info["id"]))
+        return answer_link(request, await links.get(connection, request.match_info["id"]))
 
 
 async def replace_link(request: web.Request) -> web.Response:
@@ -91,10 +91,10 @@ async def replace_link(request: web.Request) -> web.Response:
         raise InvalidAttribute(request.path, name="id", error_detail=f'it needs to be "{id}"')
     definition = _checked(context, body, request.path)
     async with context.database.transaction() as connection:
-        before = await _existing(connection, request)
+        before = await existing_link(connection, request)
         authority = body.authority or before.authority
         await _check_pin(connection, request, id, definition, authority)
-        return _answer(request, await links.replace(connection, before, definition, authority))
+        return answer_link(request, await links.replace(connection, before, definition, authority))
 
 
 async def pin_link(request: web.Request) -> web.Response:
@@ -103,12 +103,12 @@ async def pin_link(request: web.Request) -> web.Response:
     body = await read_request(request, PinBody)
     _check_authority(context, body.authority, request.path)
     async with context.database.transaction() as connection:
-        before = await _existing(connection, request)
+        before = await existing_link(connection, request)
         await _check_pin(connection, request, before.id, before.definition, body.authority)
         pinned = await links.restart(
             connection, before, authority=body.authority, drops=before.drops, ends=before.ends
         )
-        return _answer(request, pinned)
+        return answer_link(request, pinned)
 
 
 async def reset_link(request: web.Request) -> web.Response:
@@ -122,12 +122,12 @@ async def reset_link(request: web.Request) -> web.Response:
         detail = "they name what to drop, and `drop` is false"
         raise InvalidAttribute(request.path, name="authorities", error_detail=detail)
     async with request.app[CONTEXT].database.transaction() as connection:
-        before = await _existing(connection, request)
+        before = await existing_link(connection, request)
         drops = _droppable(before, body.authorities, request.path) if body.drop else before.drops
         reset = await links.restart(
             connection, before, authority=before.authority, drops=drops, ends=before.ends
         )
-        return _answer(request, reset)
+        return answer_link(request, reset)
 
 
 async def delete_link(request: web.Request) -> web.Response:
@@ -137,13 +137,13 @@ async def delete_link(request: web.Request) -> web.Response:
     """
     async with request.app[CONTEXT].database.transaction() as connection:
         if "drop" not in request.query:
-            return _answer(request, await links.delete(connection, request.match_info["id"]))
-        before = await _existing(connection, request)
+            return answer_link(request, await links.delete(connection, request.match_info["id"]))
+        before = await existing_link(connection, request)
         drops = _droppable(before, [], request.path)
         ending = await links.restart(
             connection, before, authority=before.authority, drops=drops, ends=True
         )
-        return _answer(request, ending, status=202)
+        return answer_link(request, ending, status=202)
 
 
 async def list_conflicts(request: web.Request) -> web.Response:
@@ -224,7 +224,12 @@ async def _check_pin(
         )
 
 
-async def _existing(connection: Connection, request: web.Request) -> Link:
+async def existing_link(connection: Connection, request: web.Request) -> Link:
+    """The link that a request addresses.
+
+    Raises:
+        NotFound
+    """
     link = await links.get(connection, request.match_info["id"])
     if link is None:
         raise NotFound(request.path)
@@ -249,7 +254,7 @@ def _next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
     return {"Link": f"<{url}?limit={limit}&after={quote(after, safe='')}>;rel=next"}
 
 
-def _answer(request: web.Request, link: Link | None, *, status: int = 200) -> web.Response:
+def answer_link(request: web.Request, link: Link | None, *, status: int = 200) -> web.Response:
     if link is None:
         raise NotFound(request.path)
     return json_response(_show(link), status=status)
@@ -272,6 +277,7 @@ def _show(link: Link) -> dict[str, Any]:
         "authority": link.authority,
         "instance": None if link.instance is None else str(link.instance),
         "state": link.state,
+        "reason": link.paused,
         "cursor": link.cursor,
         "lag": 0.0 if link.state == "current" else _seconds_since(link.currentat),
         "confirmed": _seconds_since(link.currentat),
@@ -281,6 +287,7 @@ def _show(link: Link) -> dict[str, Any]:
         "conflicts": link.conflicts,
         "failures": link.failures,
         "error": link.error,
+        "nextattemptat": link.nextattemptat and format_time(link.nextattemptat),
         "subscription": link.subscription,
         "history": link.history,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from catalog.http.deadline import bounded
-from replication import digests, feed, handshake, links, notifications
+from replication import digests, feed, handshake, linkcourse, links, notifications
 
 routes: list[web.RouteDef] = [
     web.get("/replication", bounded(handshake.get_handshake)),
@@ -21,6 +21,9 @@ routes: list[web.RouteDef] = [
     web.delete("/replication/links/{id}", bounded(links.delete_link)),
     web.post("/replication/links/{id}/pin", bounded(links.pin_link)),
     web.post("/replication/links/{id}/reset", bounded(links.reset_link)),
+    web.post("/replication/links/{id}/pause", bounded(linkcourse.pause_link)),
+    web.post("/replication/links/{id}/resume", bounded(linkcourse.resume_link)),
+    web.post("/replication/links/{id}/run", bounded(linkcourse.run_link)),
     web.get("/replication/links/{id}/conflicts", bounded(links.list_conflicts)),
     web.post("/notifications", bounded(notifications.post_notification)),
     web.options("/notifications", notifications.grant_notifications),

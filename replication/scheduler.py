@@ -50,7 +50,7 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
 
 
 class LinkScheduler(Supervisor[LinkRunner]):
-    """Keeps one runner running for each link."""
+    """Keeps one runner running for each link that is not paused."""
 
     def __init__(self, resources: LinkResources, group: asyncio.TaskGroup) -> None:
         super().__init__(resources.context.database, group)
@@ -61,7 +61,11 @@ class LinkScheduler(Supervisor[LinkRunner]):
 
     async def load(self, connection: Connection, ids: Collection[str]) -> list[LinkRunner]:
         found = [await links.get(connection, id) for id in ids]
-        return [LinkRunner(link, self._resources) for link in found if link is not None]
+        return [
+            LinkRunner(link, self._resources)
+            for link in found
+            if link is not None and link.paused is None
+        ]
 
     def ended(self, child: LinkRunner, successor: LinkRunner | None) -> None:
         if child.subscription is not None:

@@ -106,6 +106,12 @@ class PinBody(_ClosedBody):
     authority: _Authority
 
 
+class PauseBody(_ClosedBody):
+    """`POST /replication/links/{id}/pause`."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+
+
 class ResetBody(_ClosedBody):
     """`POST /replication/links/{id}/reset`."""
 

@@ -75,6 +75,19 @@ class ReplicationCalls(Connection):
         body = {"drop": drop, "authorities": list(authorities)}
         return await self.post(f"/replication/links/{id}/reset", body)
 
+    async def pause_link(self, id: str, reason: str | None = None) -> JsonObject:
+        """Let a link bring nothing until it is resumed."""
+        body = {} if reason is None else {"reason": reason}
+        return await self.post(f"/replication/links/{id}/pause", body)
+
+    async def resume_link(self, id: str) -> JsonObject:
+        """Let a paused link go on from where it was."""
+        return await self.post(f"/replication/links/{id}/resume", {})
+
+    async def run_link(self, id: str) -> JsonObject:
+        """Have a link read its source now, even if it waits after a failure or has stopped."""
+        return await self.post(f"/replication/links/{id}/run", {})
+
     async def remove_link(self, id: str, *, drop: bool = False) -> None:
         """Delete a link; `drop` drops its replicas first, which takes its time."""
         params = [("drop", "")] if drop else []

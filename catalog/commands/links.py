@@ -1,4 +1,4 @@
-"""The commands `link add`, `list`, `show`, `pin`, `reset` and `remove`."""
+"""The command group `link`, and its commands `add`, `list`, `show`, `pin`, `reset`, `remove`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from catalog.commands import linkpause
 from catalog.commands.console import (
     DEFAULT_URL,
     EXIT_CODES,
@@ -18,15 +19,14 @@ from catalog.commands.console import (
     print_json,
     table,
 )
+from catalog.commands.linkpause import LinkId
 
 app = typer.Typer(
     no_args_is_help=True,
     help=f"Follow other catalogs: their entities become read-only replicas. {EXIT_CODES}",
 )
 
-LinkId = Annotated[
-    str, typer.Argument(metavar="ID", help="The link's id, as `concord link list` shows it.")
-]
+app.add_typer(linkpause.app)
 
 
 class LinkMode(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import orjson
@@ -17,13 +17,14 @@ from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
 
 Mode = Literal["pull", "events"]
-State = Literal["new", "copying", "behind", "current", "waiting", "refused"]
+State = Literal["new", "copying", "behind", "current", "waiting", "refused", "paused"]
 
 RELAY = ("*",)
 LINK_CHANNEL = "links"
 """Announces the id of a link to wake, or nothing when links were changed."""
 MOST_CONFLICTS = 10_000
 """Conflicts of a link beyond this number are not stored."""
+_HISTORY = timedelta(days=90)
 _queries = Queries("links")
 
 
@@ -54,7 +55,8 @@ class Link:
     complete copy drops the replicas of `drops` first, and if the link `doubts`, it replaces the
     copies of `authority` here whatever their epochs. A link that `ends` is deleted once they are
     dropped. `cursor` is `None` until a complete copy was applied. `currentat` is when the link last
-    had applied everything that its source had. `history` has the newest event first.
+    had applied everything that its source had. `history` has the newest event first. `paused` is
+    the reason if it is paused, and `nextattemptat` the time of the next attempt after a failure.
     """
 
     id: str
@@ -65,7 +67,9 @@ class Link:
     cursor: str | None
     subscription: str | None
     state: State
+    paused: str | None
     failures: int
+    nextattemptat: datetime | None
     applied: int
     appliedat: datetime | None
     currentat: datetime | None
@@ -178,7 +182,7 @@ async def count(connection: Connection) -> int:
 
 
 async def read_revisions(connection: Connection) -> dict[str, int]:
-    """Read the revision of every link, by id."""
+    """Read the revision of every link that is not paused, by id."""
     return {row["id"]: row["revision"] for row in await connection.fetch(_queries.revisions)}
 
 
@@ -265,18 +269,27 @@ async def save_state(
     failures: int = 0,
     error: str | None = None,
     currentat: datetime | None = None,
+    nextattemptat: datetime | None = None,
 ) -> None:
     await connection.execute(
-        _queries.save_state, link.id, link.revision, state, failures, error, currentat
+        _queries.save_state,
+        link.id,
+        link.revision,
+        state,
+        failures,
+        error,
+        currentat,
+        nextattemptat,
     )
 
 
 async def remember(
     connection: Connection, link: Link, at: datetime, event: str, detail: str
 ) -> None:
-    """Add an event to the link's history."""
+    """Add an event to the link's history, and forget the old ones."""
+    since = format_time(at - _HISTORY)
     await connection.execute(
-        _queries.remember, link.id, link.revision, format_time(at), event, detail
+        _queries.remember, link.id, link.revision, format_time(at), event, detail, since
     )
 
 

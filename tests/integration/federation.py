@@ -53,9 +53,12 @@ async def start_member(dsn: str, **settings: Any) -> AsyncIterator[Node]:
 
 
 @contextlib.asynccontextmanager
-async def running(*nodes: Node, deliveries: bool = False) -> AsyncIterator[None]:
+async def running(
+    *nodes: Node, deliveries: bool = False, timing: LoopTiming | None = None
+) -> AsyncIterator[None]:
     """Run the links of these nodes; leaving is as sudden as losing the process."""
-    tasks = [asyncio.create_task(run_links(n.context, timing=quick_timing())) for n in nodes]
+    timing = timing or quick_timing()
+    tasks = [asyncio.create_task(run_links(n.context, timing=timing)) for n in nodes]
     if deliveries:
         tasks += [asyncio.create_task(run_deliveries(n.context)) for n in nodes]
     try:

@@ -466,6 +466,19 @@ def test_a_link_is_pinned_to_the_authority_that_is_named(concord, node) -> None:
     assert node.changed_links == [("POST /replication/links/eu/pin", {"authority": "urn:other"})]
 
 
+def test_a_link_is_paused_resumed_and_run(concord, node) -> None:
+    assert "eu is paused" in concord("link", "pause", "eu", "--reason", "at night").stdout
+    for command, said in (("pause", "is paused"), ("resume", "runs"), ("run", "reads its source")):
+        assert f"Link eu {said}" in concord("link", command, "eu").stdout
+    eu = "POST /replication/links/eu"
+    assert node.changed_links == [
+        (f"{eu}/pause", {"reason": "at night"}),
+        (f"{eu}/pause", {}),
+        (f"{eu}/resume", {}),
+        (f"{eu}/run", {}),
+    ]
+
+
 def test_a_link_is_reset_and_removed_with_its_replicas_or_without(concord, node) -> None:
     for options in ((), ("--drop",), ("--drop", "--authority", "urn:a")):
         assert concord("link", "reset", "eu", *options).exit_code == 0

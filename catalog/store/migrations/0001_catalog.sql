@@ -643,8 +643,10 @@ CREATE TABLE links (
     cursor text,
     subscription text,
     state text NOT NULL DEFAULT 'new'
-        CHECK (state IN ('new', 'copying', 'behind', 'current', 'waiting', 'refused')),
+        CHECK (state IN ('new', 'copying', 'behind', 'current', 'waiting', 'refused', 'paused')),
+    paused text CHECK ((paused IS NOT NULL) = (state = 'paused')),
     failures integer NOT NULL DEFAULT 0,
+    nextattemptat timestamptz,
     applied bigint NOT NULL DEFAULT 0,
     appliedat timestamptz,
     currentat timestamptz,

@@ -16,8 +16,10 @@ UPDATE links SET
     currentat = CASE WHEN $3 THEN NULL ELSE currentat END,
     doubts = doubts OR $3,
     subscription = NULL,
-    state = CASE WHEN $3 OR cursor IS NULL THEN 'new' ELSE 'behind' END,
+    state = CASE WHEN paused IS NOT NULL THEN 'paused'
+        WHEN $3 OR cursor IS NULL THEN 'new' ELSE 'behind' END,
     failures = 0,
+    nextattemptat = NULL,
     error = NULL
 WHERE id = $1
 RETURNING *, 0 AS conflicts
@@ -36,8 +38,10 @@ UPDATE links SET
     cursor = NULL,
     currentat = NULL,
     subscription = NULL,
-    state = 'new',
+    state = CASE WHEN paused IS NULL OR $4 THEN 'new' ELSE 'paused' END,
+    paused = CASE WHEN NOT $4 THEN paused END,
     failures = 0,
+    nextattemptat = NULL,
     error = NULL
 WHERE id = $1
 RETURNING *, 0 AS conflicts
@@ -65,8 +69,8 @@ FROM links l WHERE l.id > $1 ORDER BY l.id LIMIT $2
 SELECT count(*) FROM links
 
 -- name: revisions
--- The id and the revision of every link.
-SELECT id, revision FROM links
+-- The id and the revision of every link that is not paused.
+SELECT id, revision FROM links WHERE paused IS NULL
 
 -- name: meet
 -- Store the identity of the source; drop a cursor into the log of another instance.
@@ -135,15 +139,16 @@ UPDATE links SET
     state = $3,
     failures = $4,
     error = $5,
-    currentat = coalesce($6, currentat)
+    currentat = coalesce($6, currentat),
+    nextattemptat = $7
 WHERE id = $1 AND revision = $2
 
 -- name: remember
--- Add an event to the history of a link, which keeps the last twenty.
+-- Add an event to the history of a link, which keeps the last twenty of them, none from before $6.
 UPDATE links SET
     history = jsonb_path_query_array(
         jsonb_build_array(jsonb_build_object('at', $3::text, 'event', $4::text, 'detail', $5::text))
-        || history, '$[0 to 19]')
+        || history, '$[0 to 19] ? (@.at >= $since)', jsonb_build_object('since', $6::text))
 WHERE id = $1 AND revision = $2
 
 -- name: add_conflicts

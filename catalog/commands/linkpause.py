@@ -1,0 +1,53 @@
+"""The commands `link pause`, `resume` and `run`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from catalog.commands.console import DEFAULT_URL, Url, cell, on_node, out
+
+app = typer.Typer()
+
+LinkId = Annotated[
+    str, typer.Argument(metavar="ID", help="The link's id, as `concord link list` shows it.")
+]
+
+
+@app.command()
+def pause(
+    id: LinkId,
+    reason: Annotated[
+        str | None, typer.Option(help="Why, for others who look at it.", metavar="TEXT")
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Bring nothing until the link is resumed. It keeps its place, and its replicas stay.
+
+    One that is paused for longer than its source keeps its log copies everything again afterwards.
+
+    Example: concord link pause eu --reason "the source is being moved"
+    """
+    on_node(url, lambda client: client.pause_link(id, reason))
+    out.print(f"Link [bold]{cell(id)}[/] is paused.")
+
+
+@app.command()
+def resume(id: LinkId, url: Url = DEFAULT_URL) -> None:
+    """Go on from where the link was paused.
+
+    Example: concord link resume eu
+    """
+    on_node(url, lambda client: client.resume_link(id))
+    out.print(f"Link [bold]{cell(id)}[/] runs.")
+
+
+@app.command()
+def run(id: LinkId, url: Url = DEFAULT_URL) -> None:
+    """Read the source now, also if the link waits after a failure or has stopped.
+
+    Example: concord link run eu
+    """
+    on_node(url, lambda client: client.run_link(id))
+    out.print(f"Link [bold]{cell(id)}[/] reads its source.")

@@ -1,0 +1,37 @@
+"""Pauses links and lets them run, at the command of their operators."""
+
+from __future__ import annotations
+
+from catalog.store import links
+from catalog.store.database import Connection
+from catalog.store.links import Link, State
+from catalog.store.queries import Queries
+
+_queries = Queries("linkcommands")
+
+
+async def pause(connection: Connection, link: Link, reason: str) -> Link | None:
+    """Let a link bring nothing until it is resumed; one that is paused keeps its reason."""
+    await connection.execute(_queries.pause, link.id, reason)
+    return await _changed(connection, link)
+
+
+async def resume(connection: Connection, link: Link) -> Link | None:
+    """Let a paused link go on from where it was."""
+    return await _run(connection, link, "paused")
+
+
+async def run_now(connection: Connection, link: Link) -> Link | None:
+    """Have a link read its source now, even if it waits after a failure or has stopped."""
+    await links.wake(connection, link.id)
+    return await _run(connection, link, "waiting", "refused")
+
+
+async def _run(connection: Connection, link: Link, *states: State) -> Link | None:
+    await connection.execute(_queries.run, link.id, states)
+    return await _changed(connection, link)
+
+
+async def _changed(connection: Connection, link: Link) -> Link | None:
+    await connection.execute(_queries.announce)
+    return await links.get(connection, link.id)
