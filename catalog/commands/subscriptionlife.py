@@ -135,4 +135,6 @@ def _report(subscription: dict[str, Any], done: str, *, as_json: bool) -> None:
         return
     state = subscription["status"]["state"]
     but = " It is still paused." if state == "paused" and done != "is paused" else ""
+    if state == "pending":
+        but = " But first its sink has to consent."
     out.print(f"Subscription [bold]{cell(subscription['id'])}[/] {cell(done)}.{but}")

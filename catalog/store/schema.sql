@@ -596,6 +596,7 @@ CREATE TABLE subscriptions (
     initial text COLLATE "C",
     state text DEFAULT 'active'::text NOT NULL,
     reason text,
+    pausereason text,
     createdat timestamp with time zone DEFAULT now() NOT NULL,
     expiresat timestamp with time zone,
     delivered bigint DEFAULT 0 NOT NULL,
@@ -611,6 +612,7 @@ CREATE TABLE subscriptions (
     tried integer DEFAULT 0 NOT NULL,
     triedsince timestamp with time zone,
     lostat timestamp with time zone,
+    CONSTRAINT subscriptions_check CHECK (((state = 'pending'::text) OR (pausereason IS NULL))),
     CONSTRAINT subscriptions_log_check CHECK ((log = ANY (ARRAY['changes'::text, 'subscriptions'::text]))),
     CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'active'::text, 'paused'::text, 'expired'::text, 'ended'::text])))
 );
@@ -626,6 +628,7 @@ CREATE VIEW subscriptions_shown AS
     initial,
     state,
     reason,
+    pausereason,
     createdat,
     expiresat,
     delivered,

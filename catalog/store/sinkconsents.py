@@ -105,7 +105,9 @@ async def offer(connection: Connection, due: DueConsent, secret: str) -> bool:
 
 
 async def grant(connection: Connection, due: DueConsent, consent: SinkConsent) -> bool:
-    """Note the consent of a sink, and activate its subscription if it waits for that.
+    """Note the consent of a sink, and let its subscription go on if it waits for that.
+
+    It is active then, or paused if that was asked meanwhile.
 
     Returns:
         whether the consent was sought.
@@ -114,7 +116,7 @@ async def grant(connection: Connection, due: DueConsent, consent: SinkConsent) -
     values = consent.at, consent.origin, consent.rate
     if not await connection.fetchval(_queries.grant, due.id, due.sinkorigin, *values):
         return False
-    await _change(connection, due.id, "active", None)
+    await _activate(connection, due.id)
     return True
 
 
@@ -126,7 +128,7 @@ async def grant_by_callback(
     values = consent.at, consent.origin, consent.rate
     if not await connection.fetchval(_queries.grant_by_callback, id, _digest(secret), *values):
         return False
-    await _change(connection, id, "active", None)
+    await _activate(connection, id)
     return True
 
 
@@ -141,7 +143,8 @@ async def give_up(connection: Connection, due: DueConsent, reason: str) -> None:
     """End a subscription whose sink has not consented in its time."""
     await connection.execute(_queries.lock, due.id)
     await connection.execute(_queries.ask_at, due.id, due.sinkorigin, None)
-    await _change(connection, due.id, "ended", reason)
+    await connection.execute(_queries.give_up, due.id, reason)
+    await connection.execute(_queries.announce, due.id)
 
 
 async def load_consents(
@@ -162,9 +165,9 @@ async def release(connection: Connection) -> None:
     await connection.execute(_queries.release)
 
 
-async def _change(connection: Connection, id: str, state: str, reason: str | None) -> None:
-    """Change a subscription that is pending, and tell the process that delivers."""
-    await connection.execute(_queries.decide, id, state, reason)
+async def _activate(connection: Connection, id: str) -> None:
+    """Let a subscription that is pending go on, and tell the process that delivers."""
+    await connection.execute(_queries.activate, id)
     await connection.execute(_queries.announce, id)
 
 

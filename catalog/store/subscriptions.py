@@ -118,6 +118,7 @@ class Subscription:
         initial: the xid up to which what was there has been delivered; `None` if no such events
             are left to deliver.
         reason: a sentence that says why it is in its state.
+        pausereason: why it will be paused, not active, once its sink has consented.
         delivered: the number of events that the sink accepted, the last one at `deliveredat`.
         failed: the number of events that became dead letters.
         failedattempts: the number of attempts that failed, the last one at `failedat` because of
@@ -151,6 +152,7 @@ class Subscription:
     course: int = 0
     initial: str | None = None
     reason: str | None = None
+    pausereason: str | None = None
     createdat: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     failed: int = 0
     failedattempts: int = 0
@@ -204,7 +206,8 @@ async def replace(
 ) -> Subscription | None:
     """Replace the definition of a subscription; `None` if there is none.
 
-    It keeps its cursor and its credential. It is active again if it had ended, but stays paused.
+    It keeps its cursor and its credential. It is active again if it had ended, but stays paused,
+    if need be after the consent of its sink.
     """
     columns = _columns(definition)
     done = await connection.execute(_queries.replace, id, *columns, state, reason)
@@ -221,6 +224,16 @@ async def change_state(
 ) -> Subscription | None:
     """Give a subscription another state; `None` if it is in none of the states `of`."""
     done = await connection.execute(_queries.change_state, id, state, reason, list(of))
+    return await _changed(connection, id) if _has_changed(done) else None
+
+
+async def pause_later(connection: Connection, id: str, reason: str | None) -> Subscription | None:
+    """Have a pending subscription paused once its sink has consented, or active without a reason.
+
+    Returns:
+        `None` if it is not pending, or this is what will become of it anyway.
+    """
+    done = await connection.execute(_queries.pause_later, id, reason)
     return await _changed(connection, id) if _has_changed(done) else None
 
 

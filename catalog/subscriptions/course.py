@@ -13,7 +13,14 @@ from catalog.model.errors import InvalidAttribute, RequiredAttributeMissing
 from catalog.store.database import Connection
 from catalog.store.logpositions import check_position, find_position
 from catalog.store.subscriptioncommands import try_now
-from catalog.store.subscriptions import Subscription, change_state, get, move_cursor
+from catalog.store.subscriptions import (
+    State,
+    Subscription,
+    change_state,
+    get,
+    move_cursor,
+    pause_later,
+)
 from catalog.subscriptions.addressed import answer_write, lock_addressed, path_of
 from catalog.subscriptions.commandbody import read_text
 
@@ -28,28 +35,31 @@ _ADVICE = {
 async def pause(request: web.Request) -> web.Response:
     """`POST /subscriptions/{id}/pause`: delivers nothing until it is resumed; keeps its place.
 
-    The body may have a `reason`, which its status shows.
+    The body may have a `reason`, which its status shows. One whose sink has yet to consent is
+    answered 202, and is paused after the consent.
     """
     reason = await read_text(request, "reason")
     async with request.app[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
-        _check_course(stored)
-        changed = await change_state(
-            connection, stored.id, "paused", reason or _PAUSED, of=["active"]
-        )
+        _check_course(stored, also="pending")
+        reason = reason or _PAUSED
+        changed = await change_state(connection, stored.id, "paused", reason, of=["active"])
+        changed = changed or await pause_later(connection, stored.id, reason)
         return await answer_write(connection, changed or stored)
 
 
 async def resume(request: web.Request) -> web.Response:
     """`POST /subscriptions/{id}/resume`: delivers again from where it was paused.
 
-    One that waits after a failure tries again at once.
+    One that waits after a failure tries again at once. One whose sink has yet to consent is
+    answered 202, and delivers after the consent.
     """
     await read_text(request, "")
     async with request.app[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
-        _check_course(stored)
+        _check_course(stored, also="pending")
         changed = await change_state(connection, stored.id, "active", of=["paused"])
+        changed = changed or await pause_later(connection, stored.id, None)
         if changed is None and stored.failures:
             changed = await _tried_now(connection, stored.id)
         return await answer_write(connection, changed or stored)
@@ -77,13 +87,16 @@ async def replay(request: web.Request) -> web.Response:
         return await answer_write(connection, changed or stored)
 
 
-def _check_course(stored: Subscription) -> None:
+def _check_course(stored: Subscription, *, also: State | None = None) -> None:
     """Refuse to change the course of a delivery that has none.
+
+    Args:
+        also: a state in which the command has a meaning nevertheless.
 
     Raises:
         UnresolvedConflict
     """
-    if stored.state in _ADVICE:
+    if stored.state in _ADVICE and stored.state != also:
         fault = f"the subscription is {stored.state}, and delivers nothing"
         raise UnresolvedConflict(path_of(stored), error_detail=fault, detail=_ADVICE[stored.state])
 

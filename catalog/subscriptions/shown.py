@@ -145,6 +145,8 @@ def _reason_of(subscription: Subscription, now: datetime) -> str | None:
     startsat = subscription.definition.config.startsat
     if subscription.state == "active" and startsat is not None and now < startsat:
         return f"it begins to deliver at {format_time(startsat)}"
+    if subscription.pausereason is not None:
+        return f"{subscription.reason}; after the consent it is paused: {subscription.pausereason}"
     return subscription.reason
 
 

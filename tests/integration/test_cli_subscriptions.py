@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from catalog.cli import app
 from catalog.events.dispatcher import run_deliveries
 from tests.integration.conftest import Node, start_node
+from tests.integration.federation import execute
 from tests.integration.test_subscriptions_course import subjects, until
 from tests.integration.test_subscriptions_life import (
     AnsweringSink,
@@ -220,3 +221,12 @@ async def test_a_subscription_is_shown_readably_or_whole(node: Node, sink: Answe
     assert "state active" in text
     assert "lag (changes) 0" in text
     assert "None" not in text
+
+
+async def test_a_command_tells_that_the_consent_of_the_sink_comes_first(node: Node) -> None:
+    path = await subscribed(node)
+    await execute(node, "UPDATE subscriptions SET state = 'pending'")
+    id = path.rpartition("/")[2]
+    for name, done in (("pause", "is paused"), ("resume", "delivers")):
+        shown = await printed(node, name, id)
+        assert shown.strip() == f"Subscription {id} {done}. But first its sink has to consent."

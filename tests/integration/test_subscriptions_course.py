@@ -154,12 +154,16 @@ async def test_a_paused_subscription_stays_paused_when_it_is_replayed(node: Node
     assert (await stored(node, path)).cursor == Position(0, 0)
 
 
-STATES: list[State] = ["pending", "expired", "ended"]
+OVER: list[State] = ["expired", "ended"]
+REPLAY = ("replay", {"from": "earliest"})
 
 
-@pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize(
-    ("name", "body"), [("pause", None), ("resume", None), ("replay", {"from": "earliest"})]
+    ("state", "name", "body"),
+    [
+        ("pending", *REPLAY),
+        *((state, *each) for state in OVER for each in (("pause", None), ("resume", None), REPLAY)),
+    ],
 )
 async def test_the_course_of_a_subscription_that_delivers_nothing_stays(
     node: Node, state: State, name: str, body: Any

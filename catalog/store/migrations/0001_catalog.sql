@@ -414,7 +414,8 @@ CREATE VIEW search_names AS SELECT jsonb_build_object('own', lower(authority)) A
 --
 -- `delivered` and `failed` count events: those that the sink accepted, and those that became dead
 -- letters. `failedattempts` counts the attempts that failed, `failures` those in a row, `tried`
--- those of the event that is next. `failedcause` is kept when `error` ends.
+-- those of the event that is next. `failedcause` is kept when `error` ends. `pausereason` says why
+-- a pending one will be paused once its sink has consented; null if it will be active.
 CREATE SEQUENCE subscriptions_revision;
 CREATE TABLE subscriptions (
     id text COLLATE "C" PRIMARY KEY,
@@ -428,6 +429,7 @@ CREATE TABLE subscriptions (
     state text NOT NULL DEFAULT 'active'
         CHECK (state IN ('pending', 'active', 'paused', 'expired', 'ended')),
     reason text,
+    pausereason text CHECK (state = 'pending' OR pausereason IS NULL),
     createdat timestamptz NOT NULL DEFAULT now(),
     expiresat timestamptz,
     delivered bigint NOT NULL DEFAULT 0,

@@ -83,14 +83,24 @@ WHERE subscription = ANY ($1::text[]) AND grantedat IS NOT NULL
 -- Let subscriptions that wait for a consent go on without one.
 WITH released AS (DELETE FROM sink_consents WHERE grantedat IS NULL RETURNING subscription)
 UPDATE subscriptions SET
-    state = 'active', reason = NULL, nextattemptat = NULL,
+    state = CASE WHEN pausereason IS NULL THEN 'active' ELSE 'paused' END,
+    reason = pausereason, pausereason = NULL, nextattemptat = NULL,
     revision = nextval('subscriptions_revision')
 FROM released WHERE id = subscription AND state = 'pending'
 
--- name: decide
--- Give a subscription that is pending another state.
+-- name: activate
+-- Let a subscription that is pending go on, or be paused as was asked meanwhile.
 UPDATE subscriptions SET
-    state = $2, reason = $3, nextattemptat = NULL, revision = nextval('subscriptions_revision')
+    state = CASE WHEN pausereason IS NULL THEN 'active' ELSE 'paused' END,
+    reason = pausereason, pausereason = NULL, nextattemptat = NULL,
+    revision = nextval('subscriptions_revision')
+WHERE id = $1 AND state = 'pending'
+
+-- name: give_up
+-- End a subscription that is pending.
+UPDATE subscriptions SET
+    state = 'ended', reason = $2, pausereason = NULL, nextattemptat = NULL,
+    revision = nextval('subscriptions_revision')
 WHERE id = $1 AND state = 'pending'
 
 -- name: announce

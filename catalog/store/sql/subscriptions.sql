@@ -5,11 +5,21 @@ INSERT INTO subscriptions (
 VALUES ($1, $2::jsonb, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: replace
--- Replace the definition of a subscription, which keeps its cursor, and stays paused if it is.
+-- Replace the definition of a subscription, which keeps its cursor. One that is paused, or will be
+-- once its sink has consented, stays so.
 UPDATE subscriptions SET
     definition = $2::jsonb, log = $3, expiresat = $4,
-    state = CASE WHEN state = 'paused' AND $5 = 'active' THEN state ELSE $5 END,
-    reason = CASE WHEN state = 'paused' AND $5 = 'active' THEN reason ELSE $6 END,
+    state = CASE
+        WHEN $5 = 'active' AND (state = 'paused' OR pausereason IS NOT NULL) THEN 'paused'
+        ELSE $5 END,
+    reason = CASE
+        WHEN $5 = 'active' AND state = 'paused' THEN reason
+        WHEN $5 = 'active' AND pausereason IS NOT NULL THEN pausereason
+        ELSE $6 END,
+    pausereason = CASE
+        WHEN $5 <> 'pending' THEN NULL
+        WHEN state = 'paused' THEN coalesce(reason, 'it was paused')
+        ELSE pausereason END,
     failures = 0, failingsince = NULL, error = NULL, nextattemptat = NULL, tried = 0,
     triedsince = NULL, lostat = NULL, revision = nextval('subscriptions_revision')
 WHERE id = $1
@@ -46,6 +56,12 @@ UPDATE subscriptions SET
     nextattemptat = NULL, revision = nextval('subscriptions_revision')
 WHERE id = $1 AND state = ANY ($4::text[])
 
+-- name: pause_later
+-- Have a pending subscription paused for the reason $2 once its sink has consented; if that is
+-- null, have it delivered then.
+UPDATE subscriptions SET pausereason = $2, revision = nextval('subscriptions_revision')
+WHERE id = $1 AND state = 'pending' AND (pausereason IS NULL) <> ($2::text IS NULL)
+
 -- name: move_cursor
 -- Let a subscription go on from a position, whatever its delivery has reached.
 UPDATE subscriptions SET
@@ -58,7 +74,8 @@ WHERE id = $1
 -- Expire the subscriptions whose time has come, and tell the processes that deliver.
 WITH expired AS (
     UPDATE subscriptions SET
-        state = 'expired', reason = 'its time is over', revision = nextval('subscriptions_revision')
+        state = 'expired', reason = 'its time is over', pausereason = NULL,
+        revision = nextval('subscriptions_revision')
     WHERE expiresat <= $1 AND state IN ('pending', 'active', 'paused')
     RETURNING id
 )
