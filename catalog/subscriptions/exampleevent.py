@@ -20,6 +20,8 @@ from catalog.model.concorderrors import UnresolvedConflict
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.protocols import Sinks
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
+from catalog.store.database import Connection
+from catalog.store.sinkconsents import is_missing
 from catalog.store.subscriptions import SUBSCRIPTION_SOURCE, SUBSCRIPTION_TYPES, Subscription
 from catalog.subscriptions.addressed import path_of, read_addressed
 
@@ -27,6 +29,8 @@ _log = structlog.get_logger(__name__)
 
 _TYPE = f"{SUBSCRIPTION_TYPES}test"
 _CLOSING_SECONDS = 2.0
+_WAIT = "Wait until it has: the status of the subscription says what its sink answered."
+_ASK_AGAIN = "Replace the subscription (PUT): its sink is asked again then."
 _TEXT = "An example event, sent on request: nothing has changed in the catalog."
 
 
@@ -39,15 +43,26 @@ async def send_example(request: web.Request) -> web.Response:
     async with request.app[SINK_TESTS].take(request.path):
         async with context.database.pool.acquire(timeout=30) as connection:
             subscription = await read_addressed(request, connection)
-        if subscription.state == "pending":
-            fault = "nothing is sent to the sink before it has agreed to that"
-            raise UnresolvedConflict(path_of(subscription), error_detail=fault)
+            await _check_consent(connection, subscription)
         event = OutgoingEvent(_example_for(subscription, context.public_base))
         began = time.monotonic()
         answer = await _answer_to(event, subscription, context)
     milliseconds = round((time.monotonic() - began) * 1000)
     shown = {**_show(answer), "milliseconds": milliseconds}
     return json_response(shown | {"event": orjson.Fragment(event.structured)})
+
+
+async def _check_consent(connection: Connection, subscription: Subscription) -> None:
+    """Refuse to send anything to a sink that has not consented, whatever became of it since.
+
+    Raises:
+        UnresolvedConflict
+    """
+    is_pending = subscription.state == "pending"
+    if is_pending or await is_missing(connection, subscription.id):
+        fault = "nothing is sent to a sink that has not consented"
+        detail = _WAIT if is_pending else _ASK_AGAIN
+        raise UnresolvedConflict(path_of(subscription), error_detail=fault, detail=detail)
 
 
 def _example_for(subscription: Subscription, base: str) -> CloudEvent:

@@ -152,3 +152,48 @@ async def test_a_pause_outlasts_the_end_of_validation(database_url: str) -> None
             await command(node, path, "pause", 202)
         async with open_node(database_url, validate_sinks=False) as node, delivering(node):
             await until(node, path, "paused", reason="at night")
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["pending", "ended"])
+async def test_no_example_is_sent_to_a_sink_that_has_not_consented(
+    database_url: str, is_over: bool
+) -> None:
+    hours = 0.5 / 3600 if is_over else 24
+    async with (
+        open_node(database_url, consent_hours=hours) as node,
+        sink_here() as sink,
+        delivering(node),
+    ):
+        path = await subscribe(node, sink)
+        await until(node, path, "ended" if is_over else "pending")
+        answer = await command(node, path, "test", 409)
+        assert answer.error == "conflict"
+        assert answer.json["subject"] == path
+        assert ("PUT" if is_over else "Wait") in answer.json["detail"]
+        assert sink.events == []
+
+
+async def test_no_example_is_sent_to_a_sink_that_a_subscription_has_moved_to(node: Node) -> None:
+    """Also once it has expired while the consent was missing."""
+    async with sink_here(consenting()) as former, sink_here() as sink:
+        path = await paused(node, former)
+        await command(node, path, "test")
+        assert len(former.events) == 1
+        await move(node, path, sink)
+        await command(node, path, "test", 409)
+        await execute(node, "UPDATE subscriptions SET expiresat = now() - interval '1 second'")
+        await until(node, path, "expired")
+        await command(node, path, "test", 409)
+        assert sink.events == []
+
+
+async def test_an_example_is_sent_to_a_sink_that_has_consented_whatever_the_state(
+    node: Node,
+) -> None:
+    async with sink_here(consenting()) as sink:
+        path = await paused(node, sink)
+        for _ in range(2):
+            assert (await command(node, path, "test")).json["outcome"] == "delivered"
+            await execute(node, "UPDATE subscriptions SET expiresat = now() - interval '1 second'")
+            await until(node, path, "expired")
+        assert len(sink.events) == 2
