@@ -109,6 +109,7 @@ class SinkCalls:
                 outcome=outcome,
                 reason=reason[:_LONGEST_REASON],
                 milliseconds=milliseconds,
+                refusedtoken=answer.refusedtoken if isinstance(answer, SinkRefused) else None,
             )
         )
 

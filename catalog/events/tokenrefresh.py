@@ -1,4 +1,7 @@
-"""Refreshes the access tokens of sinks before they end, in one process of a node at a time."""
+"""Refreshes the access tokens of sinks before they end, or when a sink has refused one.
+
+One process of a node does it at a time.
+"""
 
 from __future__ import annotations
 

@@ -14,17 +14,22 @@ class ConnectionRefusedByServer(OSError):
 
     Args:
         reason: what it said, in words of the protocol and without secrets.
+        is_unauthorized: it did not accept the credential.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, is_unauthorized: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.is_unauthorized = is_unauthorized
 
 
 def connect_failure(error: OSError) -> SinkRefused:
     """The answer for the subscriber, which does not tell which hosts or ports exist."""
     if isinstance(error, ConnectionRefusedByServer):
-        return SinkRefused(reason=f"the sink refused the connection: {error.reason}")
+        return SinkRefused(
+            reason=f"the sink refused the connection: {error.reason}",
+            is_unauthorized=error.is_unauthorized,
+        )
     if isinstance(error, ssl.SSLError):
         reason = "the sink and this node agree on no TLS connection"
         return SinkRefused(reason=reason, cause=described(error))

@@ -29,6 +29,7 @@ from catalog.sinks.signature import Signer, batch_id
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.subscriptions import BatchLimits, Subscription
 
+_UNAUTHORIZED = 401
 _GONE = 410
 # What is wrong with the event, which comes back however often it is sent. Other errors of the
 # client's side (401, 403, 404, 405) are about the subscription, and pass when that is put right.
@@ -158,4 +159,9 @@ def _classified(answer: HttpAnswer, now: Callable[[], datetime]) -> SinkAnswer:
     if 300 <= status < 400:
         reason += "; redirects are not followed, so the subscription has to name the new URL"
     retry_after = parse_retry_after(answer.header("Retry-After"), now())
-    return SinkRefused(reason=reason, retry_after=retry_after, is_final=status in _FINAL)
+    return SinkRefused(
+        reason=reason,
+        retry_after=retry_after,
+        is_final=status in _FINAL,
+        is_unauthorized=status == _UNAUTHORIZED,
+    )

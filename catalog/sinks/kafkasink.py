@@ -217,5 +217,8 @@ def _refused(error: BaseException) -> SinkRefused:
         f"the broker answered {type(error).__name__}",
     )
     return SinkRefused(
-        reason=reason, cause=described(error), is_final=isinstance(error, _TOO_LARGE)
+        reason=reason,
+        cause=described(error),
+        is_final=isinstance(error, _TOO_LARGE),
+        is_unauthorized=isinstance(error, SaslAuthenticationFailed),
     )

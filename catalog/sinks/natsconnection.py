@@ -187,7 +187,8 @@ class NatsConnection:
             raise
         except nats.errors.Error as error:
             if "authorization" in str(error).lower():
-                raise ConnectionRefusedByServer("Authorization Violation") from error
+                reason = "Authorization Violation"
+                raise ConnectionRefusedByServer(reason, is_unauthorized=True) from error
             raise ConnectionError(described(error)) from error
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise ConnectionError(f"the server speaks no NATS: {described(error)}") from error

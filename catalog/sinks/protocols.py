@@ -73,7 +73,9 @@ class Sinks:
         except SecretUnreadable as error:
             return ClosedSink(error.reason, error.cause)
         sink = self._open(replace(subscription, credential=credential, signingkeys=keys))
-        return sink if stored is None else ExpiringSink(sink, stored, self._now)
+        if stored is None:
+            return sink
+        return ExpiringSink(sink, stored, self._now, deliveredat=subscription.deliveredat)
 
     def _open(self, subscription: Subscription) -> Sink:
         module = PROTOCOLS[subscription.definition.protocol].module

@@ -26,15 +26,19 @@ class SinkRefused:
         cause: details for the log only, since they would tell which hosts a network has.
         retry_after: the least seconds until the next attempt.
         is_final: this event can never succeed, whenever and however often it is sent.
-        is_withheld: nothing was sent, for lack of a credential that can be used. It is no attempt:
-            the event waits, however few attempts are wanted.
+        is_unauthorized: the sink did not accept the credential.
+        is_withheld: nothing was sent, or in vain, for lack of a credential that can be used. It is
+            no attempt: the event waits, however few attempts are wanted.
+        refusedtoken: the revision of the credential whose access token is to be refreshed early.
     """
 
     reason: str
     cause: str = ""
     retry_after: float = 0.0
     is_final: bool = False
+    is_unauthorized: bool = False
     is_withheld: bool = False
+    refusedtoken: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

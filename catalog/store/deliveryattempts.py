@@ -10,6 +10,7 @@ from typing import Literal
 
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
+from catalog.store.sinkcredentials import RefusedToken, refresh_early
 
 Outcome = Literal["delivered", "refused", "gone"]
 _queries = Queries("deliveryattempts")
@@ -24,6 +25,8 @@ class Attempt:
         events: how many were sent.
         reason: the sink's answer in a few words, such as "204" or why it refused.
         milliseconds: how long it took.
+        refusedtoken: the revision of the credential whose access token the sink refused, and that
+            is to be refreshed for that; it is not stored.
     """
 
     subscription: str
@@ -32,6 +35,7 @@ class Attempt:
     outcome: Outcome
     reason: str
     milliseconds: int
+    refusedtoken: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +48,16 @@ class StoredAttempt(Attempt):
 async def add_attempts(connection: Connection, attempts: Sequence[Attempt], *, most: int) -> None:
     """Add attempts in their order, the last `most` of each subscription.
 
-    Those of subscriptions that are gone are left out.
+    Those of subscriptions that are gone are left out. Access tokens that were refused are
+    refreshed early.
     """
+    refused = [
+        RefusedToken(subscription=each.subscription, revision=each.refusedtoken, at=each.at)
+        for each in attempts
+        if each.refusedtoken is not None
+    ]
+    if refused:
+        await refresh_early(connection, refused)
     kept = _last(attempts, most)
     await connection.execute(
         _queries.add,

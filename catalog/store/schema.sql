@@ -560,6 +560,8 @@ CREATE TABLE sink_credentials (
     expiresat timestamp with time zone,
     endpoint text,
     refreshat timestamp with time zone,
+    isclaimed boolean DEFAULT false NOT NULL,
+    earlyat timestamp with time zone,
     failures integer DEFAULT 0 NOT NULL,
     error text,
     iswarned boolean DEFAULT false NOT NULL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
@@ -23,6 +23,8 @@ from catalog.store.database import Connection
 from catalog.store.queries import Queries
 from catalog.store.secrets import seal
 
+BETWEEN_EARLY_REFRESHES = timedelta(seconds=60)
+"""The least time between two refreshes of a token that its sink refuses before its end."""
 _queries = Queries("sinkcredentials")
 
 
@@ -37,6 +39,7 @@ class StoredCredential:
         scheme: the type of the access token.
         expiresat: the end of the access token's validity.
         endpoint: the URL that refreshes it, with stars in place of the values in its query.
+        earlyat: the last time that it was to be refreshed early, since the sink had refused it.
         failures: the number of refreshes in a row that failed, the last one because of `error`.
     """
 
@@ -47,8 +50,18 @@ class StoredCredential:
     scheme: str | None
     expiresat: datetime | None
     endpoint: str | None
+    earlyat: datetime | None
     failures: int
     error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedToken:
+    """An access token that a sink has refused at a time, by the revision of its credential."""
+
+    subscription: str
+    revision: int
+    at: datetime
 
 
 _NAMES = [each.name for each in fields(StoredCredential)]
@@ -107,6 +120,21 @@ async def claim_due(
     """
     rows = await connection.fetch(_queries.claim, now, until, busy, per_endpoint, limit)
     return [_stored_from(row) for row in rows]
+
+
+async def refresh_early(connection: Connection, refused: Sequence[RefusedToken]) -> None:
+    """Have tokens refreshed that their sinks have refused before they ended.
+
+    One that is being refreshed, could not be refreshed last, or was refreshed early not long ago
+    is left alone.
+    """
+    await connection.execute(
+        _queries.refresh_early,
+        [each.subscription for each in refused],
+        [each.revision for each in refused],
+        [each.at for each in refused],
+        BETWEEN_EARLY_REFRESHES,
+    )
 
 
 async def next_refresh(connection: Connection, *, busy: Sequence[str]) -> datetime | None:

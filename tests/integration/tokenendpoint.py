@@ -17,13 +17,15 @@ class TokenServer:
     """Gives an access token and a new refresh token for each refresh token, which it takes once.
 
     `answers` come before its own, one each. `grants` are the refresh tokens that it was asked
-    with, `tokens` the access tokens that it gave out, `accepted` those that came to the sink.
+    with, `tokens` the access tokens that it gave out, `accepted` those that came to the sink. The
+    sink takes the newest only, or none if it `refuses_all`.
     """
 
     def __init__(self, *, refresh: str = "refresh-0 s3cret", lifetime: Any = 3600) -> None:
         self.refresh = refresh
         self.lifetime = lifetime
         self.rotates = True
+        self.refuses_all = False
         self.answers: list[Answer] = []
         self.grants: list[str] = []
         self.tokens: list[str] = []
@@ -58,7 +60,7 @@ class TokenServer:
 
     async def take(self, request: web.Request) -> web.Response:
         scheme, _, token = request.headers["Authorization"].partition(" ")
-        if scheme != "Bearer" or token != self.tokens[-1]:
+        if self.refuses_all or scheme != "Bearer" or token != self.tokens[-1]:
             return web.Response(status=401)
         self.accepted.append(token)
         self.subjects.append(request.headers["ce-subject"])

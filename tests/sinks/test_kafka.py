@@ -253,6 +253,7 @@ async def test_a_token_is_sent_over_tls(
     assert isinstance(await send(unsecured_token(seconds=600)), Delivered)
     found = refusal(await send(unsecured_token(seconds=-30)))
     assert found.reason == "the broker refused the sink credential"
+    assert found.is_unauthorized
 
 
 async def test_a_record_that_is_too_large_is_refused_for_good_and_no_other(

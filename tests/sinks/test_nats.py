@@ -150,6 +150,7 @@ async def test_a_user_or_a_token_is_needed_where_the_server_asks(tmp_path: Path)
         for wrong in (PlainCredential(identifier="concord", secret="b"), None):
             answer = refusal(await send(server.url, credential=wrong))
             assert answer.reason == "the sink refused the connection: Authorization Violation"
+            assert answer.is_unauthorized
     async with run_nats(tmp_path, authorization={"token": "a token"}) as server:
         token = TokenCredential(token="a token")
         assert await send(server.url, credential=token) == [Delivered(detail="sent")]

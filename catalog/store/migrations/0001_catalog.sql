@@ -607,7 +607,9 @@ CREATE INDEX delivery_attempts_at ON delivery_attempts (at);
 
 -- The credentials with which events are delivered. `sealed` is the whole credential, encrypted
 -- (catalog/encryption.py); what else is here is no secret. The access token is to be refreshed at
--- `refreshat`, and `error` is why the last refresh failed. A refresh raises the revision.
+-- `refreshat`, and `error` is why the last refresh failed. A refresh raises the revision. While
+-- one `isclaimed`, some process refreshes it until `refreshat`. `earlyat` is when it was last to be
+-- refreshed early, since the sink had refused it.
 CREATE TABLE sink_credentials (
     subscription text COLLATE "C" PRIMARY KEY REFERENCES subscriptions (id) ON DELETE CASCADE,
     revision bigint NOT NULL DEFAULT nextval('subscriptions_revision'),
@@ -617,6 +619,8 @@ CREATE TABLE sink_credentials (
     expiresat timestamptz,
     endpoint text,
     refreshat timestamptz,
+    isclaimed boolean NOT NULL DEFAULT false,
+    earlyat timestamptz,
     failures integer NOT NULL DEFAULT 0,
     error text,
     -- Whether it was logged that the access token, which nothing refreshes, ends soon.

@@ -5,7 +5,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (subscription) DO UPDATE SET
     sealed = EXCLUDED.sealed, type = EXCLUDED.type, scheme = EXCLUDED.scheme,
     expiresat = EXCLUDED.expiresat, endpoint = EXCLUDED.endpoint, refreshat = EXCLUDED.refreshat,
-    failures = 0, error = NULL, iswarned = false,
+    isclaimed = false, earlyat = NULL, failures = 0, error = NULL, iswarned = false,
     revision = nextval('subscriptions_revision')
 
 -- name: remove
@@ -28,7 +28,7 @@ WITH due AS (
 ), chosen AS (
     SELECT subscription FROM due WHERE place <= $4 ORDER BY failures, refreshat LIMIT $5
 )
-UPDATE sink_credentials c SET refreshat = $2 FROM chosen
+UPDATE sink_credentials c SET refreshat = $2, isclaimed = true FROM chosen
 WHERE c.subscription = chosen.subscription AND c.refreshat <= $1
 RETURNING c.*
 
@@ -39,6 +39,23 @@ WHERE c.refreshat IS NOT NULL AND c.endpoint <> ALL ($1::text[])
     AND s.state IN ('pending', 'active', 'paused')
 ORDER BY c.refreshat LIMIT 1
 
+-- name: refresh_early
+-- Have tokens refreshed that were refused at a time, unless that is done, failed last, or was done
+-- less than $4 before. A row that is locked is being refreshed.
+WITH refused AS (
+    SELECT c.subscription, r.at
+    FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS r (subscription, revision, at)
+    JOIN sink_credentials c USING (subscription, revision)
+    WHERE c.refreshat > r.at AND NOT c.isclaimed AND c.failures = 0
+        AND (c.earlyat IS NULL OR c.earlyat <= r.at - $4::interval)
+    FOR UPDATE OF c SKIP LOCKED
+), due AS (
+    UPDATE sink_credentials c SET refreshat = r.at, earlyat = r.at FROM refused r
+    WHERE c.subscription = r.subscription
+    RETURNING c.subscription
+)
+SELECT pg_notify('subscriptions', subscription) FROM due
+
 -- name: hold
 -- Lock the subscription of a credential, as whoever replaces both does.
 SELECT FROM subscriptions WHERE id = $1 FOR UPDATE
@@ -47,8 +64,8 @@ SELECT FROM subscriptions WHERE id = $1 FOR UPDATE
 -- Store refreshed tokens, unless another credential was stored meanwhile.
 WITH renewed AS (
     UPDATE sink_credentials SET
-        sealed = $3, scheme = $4, expiresat = $5, refreshat = $6, failures = 0, error = NULL,
-        revision = nextval('subscriptions_revision')
+        sealed = $3, scheme = $4, expiresat = $5, refreshat = $6, isclaimed = false,
+        failures = 0, error = NULL, revision = nextval('subscriptions_revision')
     WHERE subscription = $1 AND revision = $2
     RETURNING subscription
 ), reopened AS (
@@ -63,7 +80,8 @@ SELECT pg_notify('subscriptions', id) IS NOT NULL FROM reopened
 WITH before AS (
     SELECT error FROM sink_credentials WHERE subscription = $1 AND revision = $2
 ), failed AS (
-    UPDATE sink_credentials SET failures = failures + 1, error = $3, refreshat = $4
+    UPDATE sink_credentials SET
+        failures = failures + 1, error = $3, refreshat = $4, isclaimed = false
     WHERE subscription = $1 AND revision = $2
 ), reopened AS (
     UPDATE subscriptions SET revision = nextval('subscriptions_revision') FROM before
