@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from catalog.model.errors import InvalidAttribute
@@ -14,6 +14,9 @@ from catalog.store.queries import Queries
 
 LogName = Literal["changes", "subscriptions"]
 """The log of changes, or that of what became of subscriptions."""
+MOST_DISORDER = timedelta(minutes=10)
+"""How much earlier than an entry a later one may be, by clocks that differ, and by the time between
+the decision on a change and its transaction."""
 _queries = Queries("logpositions")
 
 
@@ -79,9 +82,9 @@ def _has_all_since(moment: datetime, bounds: Mapping[str, Any]) -> bool:
 
 
 async def _find_time(connection: Connection, moment: datetime, log: LogName) -> Position | None:
-    """The position before the first entry of a time or later."""
+    """The position before the first entry of a time or later, as far as the log can be read."""
     since = _queries.change_since if log == "changes" else _queries.subscription_event_since
-    row = await connection.fetchrow(since, moment)
+    row = await connection.fetchrow(since, moment, MOST_DISORDER)
     return None if row is None else Position(row["txid"], row["seq"] - 1)
 
 
