@@ -166,16 +166,19 @@ class Delivery:
     # From the log to the sink
 
     async def _advance(self) -> int:
-        entries = await self._collect()
-        due = self._due(entries)
+        due, last = await self._collect()
+        if last is None:
+            return 0
         while due and not self._is_stopped:
             due = due[await self._settle_next(due) :]
             if await self._is_over():
                 break
-        if entries and not due:
-            self.record.pass_entry(entries[-1])
+            if self._is_short(due):
+                return 1
+        if not due:
+            self.record.pass_entry(last)
             await self._save()
-        return len(entries)
+        return 1
 
     async def _advance_to_latest(self, interval: float | None) -> int:
         """Deliver only the latest of the events that match, then pause."""
@@ -199,23 +202,41 @@ class Delivery:
     def _is_stopped(self) -> bool:
         return self._has_ended or self._pause > 0
 
-    async def _collect(self) -> Sequence[LogEntry]:
-        """Read the next entries, as many as a batch takes, and no longer than a batch waits."""
-        most, batch = self._most, self._config.batch
-        limit = 1 if self.record.failures else max(_BATCH, most)
+    async def _collect(self) -> tuple[Sequence[DueEvent], LogEntry | None]:
+        """Read what is due next, and wait for as many events as a batch takes, if that is wanted.
+
+        Returns:
+            the events, and the last entry that was read.
+        """
+        limit = 1 if self.record.failures else max(_BATCH, self._most)
         entries = await self._read(limit)
-        while batch is not None and batch.wait and most > 1 and len(entries) < limit:
-            due = self._due(entries)
-            if not due or self.record.initial is not None:
+        if not entries:
+            return [], None
+        due, last = self._due(entries), entries[-1]
+        until = self._waits_until(due)
+        while self._is_short(due) and (left := (until - self._timing.now()).total_seconds()) > 0:
+            if more := await self.tail.after(last.position, limit):
+                due += self._due(more, last)
+                last = more[-1]
+                await asyncio.sleep(0)
+            elif not await self._grows_within(left, last):
                 break
-            if len(next_batch(due, most, batch.bytes)) < len(due) or len(due) >= most:
-                break
-            age = (self._timing.now() - due[0].entry.at).total_seconds()
-            left = min(batch.wait - age, batch.wait)
-            if left <= 0 or not await self._grows_within(left, entries[-1]):
-                break
-            entries = await self._read(limit)
-        return entries
+        return due, last
+
+    def _is_short(self, due: Sequence[DueEvent]) -> bool:
+        """Whether these are fewer events than a batch takes that is to wait for more."""
+        most, batch = self._most, self._config.batch
+        if batch is None or not batch.wait or self.record.initial is not None:
+            return False
+        return 0 < len(due) < most and len(next_batch(due, most, batch.bytes)) == len(due)
+
+    def _waits_until(self, due: Sequence[DueEvent]) -> datetime:
+        """The time until which a batch of these may wait for more events."""
+        now, batch = self._timing.now(), self._config.batch
+        if batch is None or not due:
+            return now
+        # What was logged before the clock was set back waits no longer than what is logged now.
+        return min(due[0].entry.at, now) + timedelta(seconds=batch.wait)
 
     async def _read(self, limit: int) -> Sequence[LogEntry]:
         record = self.record
@@ -242,10 +263,14 @@ class Delivery:
                 each.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
 
-    def _due(self, entries: Sequence[LogEntry]) -> list[DueEvent]:
-        """The events of entries after the cursor that are still to be delivered."""
+    def _due(self, entries: Sequence[LogEntry], before: LogEntry | None = None) -> list[DueEvent]:
+        """The events of entries that are still to be delivered.
+
+        Args:
+            before: the entry that they come after; without it, the cursor.
+        """
         due: list[DueEvent] = []
-        before, settled = None, self.record.settled
+        settled = self.record.settled if before is None else 0
         for entry in entries:
             found = [(number, event) for number, event in self._wanted(entry) if number >= settled]
             due += (
@@ -322,6 +347,7 @@ class Delivery:
             count += 1
         if is_blocked:
             settled = await self._keep_waiting(due[:count])
+            self._singly = max(0, self._singly - settled)
         else:
             most_bytes = None if self._config.batch is None else self._config.batch.bytes
             settled = await self._deliver(next_batch(due[:count], self._most, most_bytes))
@@ -365,7 +391,8 @@ class Delivery:
                 return 0
             return await self._give_up(due[0], tried, answer.reason)
         self._note_refusal(answer, now)
-        if answer.is_withheld or not self._is_exhausted(now):
+        # Of several, each may be the one that the sink does not take.
+        if answer.is_withheld or len(due) > 1 or not self._is_exhausted(now):
             return 0
         return await self._give_up(due[0], tried, answer.reason)
 

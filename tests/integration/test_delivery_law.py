@@ -30,8 +30,8 @@ from catalog.store.subscriptions import (
     change_state,
     delete,
 )
+from tests.integration.batchsink import BatchSink
 from tests.integration.test_dispatcher import (
-    Sink,
     VirtualTime,
     delivering,
     eventually,
@@ -55,10 +55,12 @@ class Script:
     """What happens to a subscription.
 
     Args:
+        contentmode: whether an event, or a batch of them, is sent at a time.
         answers: what the sink answers to one request after the other; then it takes all events.
         steps: what is done meanwhile, `write` with the numbers of subjects.
     """
 
+    contentmode: Literal["binary", "batched"]
     order: Literal["wait", "continue"]
     attempts: int | None
     answers: Sequence[int]
@@ -74,6 +76,7 @@ steps = st.one_of(
 )
 scripts = st.builds(
     Script,
+    contentmode=st.sampled_from(["binary", "batched"]),
     order=st.sampled_from(["wait", "continue"]),
     attempts=st.sampled_from([None, 1, 2]),
     answers=st.lists(st.sampled_from([TAKEN, TAKEN, FOR_NOW, FINAL]), max_size=24),
@@ -92,7 +95,7 @@ class Walk:
 
     url: str
     context: Context
-    sink: Sink
+    sink: BatchSink
     subscription: Subscription
     begin: Position
     is_running: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
@@ -193,12 +196,13 @@ async def walking(url: str, script: Script) -> AsyncIterator[Walk]:
     config = SubscriptionConfig(order=script.order, retry=retry, batch=BatchLimits(count=4))
     answers = iter(script.answers)
 
-    async def answer(_: CloudEvent) -> web.Response:
+    async def answer(_: Sequence[CloudEvent]) -> web.Response:
         return web.Response(status=next(answers, TAKEN))
 
-    async with opened(url) as context, Sink() as sink:
-        sink.answer = answer
-        subscription = await subscribe(context, sink.url, config=config)
+    async with opened(url) as context, BatchSink() as sink:
+        sink.answer_batch = answer
+        settings = {"contentmode": script.contentmode}
+        subscription = await subscribe(context, sink.url, config=config, settings=settings)
         walk = Walk(url, context, sink, subscription, subscription.cursor)
         await walk.start()
         try:
@@ -233,7 +237,7 @@ async def check(url: str, script: Script) -> None:
                 assert delivered == sorted(delivered), subject
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=scripts)
 async def test_each_subject_is_delivered_in_order_or_kept(url: str, script: Script) -> None:
     await check(url, script)
