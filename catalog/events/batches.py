@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catalog.events.logtail import LogEntry
-from catalog.sinks.outgoing import OutgoingEvent
+from catalog.sinks.outgoing import OutgoingEvent, count_within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +40,16 @@ def next_batch(due: Sequence[DueEvent], most: int, most_bytes: int | None) -> Se
     """The first of the events that are due, at least one.
 
     Those of one interaction stay together, unless they are too many for any batch.
+
+    Args:
+        most_bytes: the most bytes of their JSON as one array.
     """
     count = min(most, len(due))
     if most_bytes is not None:
-        count = _count_within(due[:count], most_bytes)
+        count = count_within([each.event for each in due[:count]], most_bytes)
     if count == len(due) or due[count].interaction is None:
         return due[:count]
     whole = count
     while whole and due[whole - 1].interaction == due[count].interaction:
         whole -= 1
     return due[: whole or count]
-
-
-def _count_within(due: Sequence[DueEvent], most_bytes: int) -> int:
-    size = 0
-    for count, each in enumerate(due):
-        size += len(each.event.structured)
-        if size > most_bytes and count:
-            return count
-    return len(due)

@@ -56,7 +56,11 @@ class SinkCalls:
         return self._sink.most_events
 
     async def send(self, events: Sequence[OutgoingEvent]) -> tuple[int, SinkAnswer]:
-        """Send events; return how many of the first were accepted, and the last answer."""
+        """Send events, or the first of them, as far as one call of the sink goes.
+
+        Returns:
+            how many of the first were accepted, and the last answer.
+        """
         await self._turn()
         async with self._slots.hold(self._host, is_proven=self._is_proven):
             at, loop = self._timing.now(), asyncio.get_running_loop()
@@ -66,7 +70,8 @@ class SinkCalls:
         accepted = sum(isinstance(each, Delivered) for each in answers)
         answer = answers[-1]
         self._is_proven = isinstance(answer, Delivered)
-        self._note(answer, len(events), at, milliseconds)
+        sent = accepted if self._is_proven else len(events)
+        self._note(answer, sent, at, milliseconds)
         return accepted, answer
 
     async def _turn(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cloudevents.core.bindings.http import HTTPMessage, to_binary, to_structured
@@ -16,7 +16,6 @@ from catalog.sinks.outgoing import OutgoingEvent
 
 _FORMAT = JSONFormat()
 _BATCH_TYPE = "application/cloudevents-batch+json"
-_BRACKETS, _COMMA = 2, 1
 # What is smaller fits into one packet either way.
 _LEAST_COMPRESSED = 1024
 # Takes a millisecond or more, in which the event loop serves others.
@@ -60,22 +59,6 @@ def batched(events: Sequence[OutgoingEvent]) -> EncodedMessage:
     """Events as one JSON array (http-protocol-binding.md 3.3)."""
     body = b"[" + b",".join([each.structured for each in events]) + b"]"
     return _encoded(HTTPMessage(headers={"content-type": _BATCH_TYPE}, body=body))
-
-
-def batches(events: Sequence[OutgoingEvent], most_bytes: int) -> Iterator[Sequence[OutgoingEvent]]:
-    """The events in their order, in as few arrays of so many bytes as there can be.
-
-    An event that is larger is in one of its own.
-    """
-    first, size = 0, _BRACKETS
-    for number, event in enumerate(events):
-        length = len(event.structured) + (_COMMA if number > first else 0)
-        if size + length > most_bytes and number > first:
-            yield events[first:number]
-            first, size, length = number, _BRACKETS, len(event.structured)
-        size += length
-    if first < len(events):
-        yield events[first:]
 
 
 async def compressed(message: EncodedMessage) -> EncodedMessage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import assert_never
 
@@ -17,14 +17,13 @@ from catalog.sinks.httpfailure import PostFailure
 from catalog.sinks.httpmessage import (
     EncodedMessage,
     batched,
-    batches,
     compressed,
     encode_binary,
     encode_structured,
 )
 from catalog.sinks.httpsettings import HttpSettings
 from catalog.sinks.httptarget import HttpTarget, header_lines, target_of
-from catalog.sinks.outgoing import OutgoingEvent
+from catalog.sinks.outgoing import OutgoingEvent, count_within
 from catalog.sinks.signature import Signer, batch_id
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.subscriptions import BatchLimits, Subscription
@@ -85,29 +84,27 @@ class HttpSink:
             self._destination = error
 
     async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
-        answers: list[SinkAnswer] = []
-        for message, sent in self._messages(events):
-            answer = await self._post(message, batch_id([each.texts["id"] for each in sent]))
-            if not isinstance(answer, Delivered):
-                return [*answers, answer]
-            answers += [answer] * len(sent)
-        return answers
+        """Send as many of the first events as one request takes."""
+        message, sent = self._message(events)
+        answer = await self._post(message, batch_id([each.texts["id"] for each in sent]))
+        return [answer] * len(sent) if isinstance(answer, Delivered) else [answer]
 
     async def close(self) -> None:
         """Leave the connections to the other sinks."""
 
-    def _messages(
+    def _message(
         self, events: Sequence[OutgoingEvent]
-    ) -> Iterator[tuple[EncodedMessage, Sequence[OutgoingEvent]]]:
-        """Messages, each with its events."""
+    ) -> tuple[EncodedMessage, Sequence[OutgoingEvent]]:
+        """The next message, and the events in it."""
+        first = events[:1]
         match self._mode:
             case "binary":
-                yield from ((each.encoded(encode_binary), (each,)) for each in events)
+                return first[0].encoded(encode_binary), first
             case "structured":
-                yield from ((each.encoded(encode_structured), (each,)) for each in events)
+                return first[0].encoded(encode_structured), first
             case "batched":
-                found = batches(events, self._most_bytes)
-                yield from ((batched(each), each) for each in found)
+                first = events[: count_within(events, self._most_bytes)]
+                return batched(first), first
             case _:
                 assert_never(self._mode)
 

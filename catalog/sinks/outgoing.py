@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -15,6 +15,7 @@ from catalog.model.timestamps import format_time
 
 _Encoded = TypeVar("_Encoded")
 _FORMAT = JSONFormat()
+_BRACKETS, _COMMA = 2, 1
 
 
 class OutgoingEvent:
@@ -66,3 +67,13 @@ def texts_of(event: CloudEvent) -> Mapping[str, str]:
         name: format_time(value) if isinstance(value, datetime) else str(value)
         for name, value in event.get_attributes().items()
     }
+
+
+def count_within(events: Sequence[OutgoingEvent], most_bytes: int) -> int:
+    """How many of the first events, at least one, are a JSON array of so many bytes at most."""
+    size = _BRACKETS
+    for number, event in enumerate(events):
+        size += len(event.structured) + (_COMMA if number else 0)
+        if size > most_bytes and number:
+            return number
+    return len(events)

@@ -61,7 +61,7 @@ class Sink(Protocol):
     most_events: int
 
     async def send(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
-        """Send events in their order.
+        """Send events in their order; of protocols with requests, one request.
 
         No event is accepted after one of the same subject that was not.
 
@@ -69,8 +69,9 @@ class Sink(Protocol):
             events: at least one, and no more than `most_events`.
 
         Returns:
-            an answer for each event up to the first that was not delivered, that one included.
-            What comes after it is sent again. A failure to reach the sink is `SinkRefused`.
+            an answer for each of the first events, at least one, up to the first that was not
+            delivered, that one included. What comes after them is sent again. A failure to reach
+            the sink is `SinkRefused`.
         """
         ...
 

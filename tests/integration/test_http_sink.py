@@ -434,8 +434,13 @@ async def test_a_batch_is_one_array_of_as_many_bytes_as_asked(compression: str) 
     async with serving(answering(NO_CONTENT)) as server, Sinks(private()) as sinks:
         sink = batch_sink(sinks, server.url, limits, compression=compression)
         assert sink.most_events == 10
+        counts = []
         async with asyncio.timeout(20):
-            assert await sink.send(events) == [Delivered(detail="204")] * 10
+            for number in (0, 4, 8):
+                answers = await sink.send(events[number:])
+                assert {*answers} == {Delivered(detail="204")}
+                counts.append(len(answers))
+    assert counts == [4, 4, 2]
     bodies = []
     for head, body in server.requests:
         headers = headers_of(head)
@@ -447,9 +452,7 @@ async def test_a_batch_is_one_array_of_as_many_bytes_as_asked(compression: str) 
 
 
 @pytest.mark.parametrize(("status", "is_final"), [(503, False), (400, True)])
-async def test_of_a_refused_batch_those_before_it_are_delivered(
-    status: int, is_final: bool
-) -> None:
+async def test_a_batch_is_refused_as_a_whole(status: int, is_final: bool) -> None:
     events = [event(str(number)) for number in range(6)]
     limits = BatchLimits(count=10, bytes=2 + 2 * len(events[0].structured) + 1)
     async with (
@@ -458,9 +461,9 @@ async def test_of_a_refused_batch_those_before_it_are_delivered(
     ):
         sink = batch_sink(sinks, server.url, limits)
         async with asyncio.timeout(20):
-            answers = await sink.send(events)
-    assert answers[:2] == [Delivered(detail="204")] * 2
-    assert answers[2:] == [SinkRefused(reason=f"the sink answered {status}", is_final=is_final)]
+            assert await sink.send(events) == [Delivered(detail="204")] * 2
+            answers = await sink.send(events[2:])
+    assert answers == [SinkRefused(reason=f"the sink answered {status}", is_final=is_final)]
     assert len(server.requests) == 2
 
 

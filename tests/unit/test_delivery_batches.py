@@ -54,8 +54,8 @@ def test_events_without_an_interaction_fill_every_batch() -> None:
 def test_a_batch_stays_within_its_bytes_unless_one_event_is_larger() -> None:
     due = due_of("---", "x" * 1000)
     size = len(due[0].event.structured)
-    assert len(next_batch(due, 10, 2 * size)) == 2
-    assert len(next_batch(due, 10, 2 * size - 1)) == 1
+    assert len(next_batch(due, 10, len(f"[{'x' * size},{'x' * size}]"))) == 2
+    assert len(next_batch(due, 10, 2 * size + 2)) == 1
     assert len(next_batch(due, 10, 1)) == 1
 
 
