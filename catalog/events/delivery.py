@@ -28,7 +28,7 @@ from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.protocols import Sinks
-from catalog.sinks.sink import Delivered, SinkAnswer, SinkGone, SinkRefused
+from catalog.sinks.sink import Delivered, SinkGone, SinkRefused
 from catalog.store.changes import ChangesDropped, Position
 from catalog.store.database import Database
 from catalog.store.subscriptions import Subscription
@@ -335,6 +335,11 @@ class Delivery:
             most = min(most, config.maxevents - self.record.delivered)
         return max(most, 1)
 
+    @property
+    def _most_bytes(self) -> int | None:
+        """The most bytes that they have together."""
+        return None if self._config.batch is None else self._config.batch.bytes
+
     async def _settle_next(self, due: Sequence[DueEvent]) -> int:
         """Send the first of the events that are due, or keep them if they have to wait.
 
@@ -349,8 +354,7 @@ class Delivery:
             settled = await self._keep_waiting(due[:count])
             self._singly = max(0, self._singly - settled)
         else:
-            most_bytes = None if self._config.batch is None else self._config.batch.bytes
-            settled = await self._deliver(next_batch(due[:count], self._most, most_bytes))
+            settled = await self._deliver(next_batch(due[:count], self._most, self._most_bytes))
         await self._save()
         return settled
 
@@ -429,17 +433,18 @@ class Delivery:
     # Dead letters that are to be delivered again
 
     async def _redeliver(self) -> int:
-        """Send some of them; return how many were seen."""
-        most = self._config.maxevents
-        left = None if most is None else most - self.record.delivered
-        return await self._undelivered.redeliver_once(self._resend, self._timing.now, left)
-
-    async def _resend(self, event: OutgoingEvent) -> SinkAnswer:
-        accepted, answer = await self._calls.send([event])
+        """Send the first of them; return how many were seen."""
+        letters = await self._undelivered.next_due(self._most, self._most_bytes)
+        if not letters:
+            return 0
+        accepted, answer = await self._calls.send([*letters.values()])
         now = self._timing.now()
+        await self._undelivered.settle([*letters], accepted, answer, at=now)
+        if accepted:
+            self.record.accepted(accepted, now, is_next=False)
         match answer:
             case Delivered():
-                self.record.accepted(accepted, now)
+                pass
             case SinkGone():
                 self._end(answer)
             case SinkRefused(is_final=True):
@@ -449,7 +454,7 @@ class Delivery:
             case _:
                 assert_never(answer)
         await self._save()
-        return answer
+        return len(letters)
 
     # What an answer means for the subscription
 

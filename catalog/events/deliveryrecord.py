@@ -72,13 +72,18 @@ class DeliveryRecord:
         self.initial = None
         self._is_due = True
 
-    def accepted(self, count: int, now: datetime) -> None:
-        """Note that the sink accepted some events; the next one has not been tried."""
+    def accepted(self, count: int, now: datetime, *, is_next: bool = True) -> None:
+        """Note that the sink accepted some events.
+
+        Args:
+            is_next: they were next in the log, so that the one after them has not been tried.
+        """
         self.delivered += count
         self._unsaved.delivered += count
         self._unsaved.deliveredat = now
         self.failures, self.failingsince, self.error, self.nextattemptat = 0, None, None, None
-        self.tried, self.triedsince = 0, None
+        if is_next:
+            self.tried, self.triedsince = 0, None
         self._is_due = True
 
     def refused(self, cause: str, now: datetime, *, is_next: bool = True) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.sinks.outgoing import OutgoingEvent
-from catalog.sinks.sink import Delivered, SinkAnswer
+from catalog.sinks.outgoing import OutgoingEvent, count_within
+from catalog.sinks.sink import SinkAnswer, SinkRefused
 from catalog.store.database import Database
 from catalog.store.deadletters import (
     DeadLetter,
@@ -23,9 +23,6 @@ from catalog.store.deadletters import (
 from catalog.store.subscriptions import Subscription
 
 _FORMAT = JSONFormat()
-_AT_ONCE = 20
-
-Send = Callable[[OutgoingEvent], Awaitable[SinkAnswer]]
 
 
 class UndeliveredEvents:
@@ -44,6 +41,8 @@ class UndeliveredEvents:
         self._is_ordered = subscription.definition.config.order == "wait"
         self._most = most
         self._blocked: frozenset[str] = frozenset()
+        # Up to this number, each is sent alone, since a batch of them was refused.
+        self._singly_to = 0
         self.may_have_due = True
 
     def is_blocked(self, subject: str) -> bool:
@@ -68,53 +67,50 @@ class UndeliveredEvents:
         self.may_have_due = True
         return kept
 
-    async def redeliver_once(
-        self, send: Send, now: Callable[[], datetime], most: int | None = None
-    ) -> int:
-        """Send some of what is to be delivered again, up to the first failure.
-
-        Args:
-            most: the most that may be sent.
+    async def next_due(self, most: int, most_bytes: int | None) -> dict[int, OutgoingEvent]:
+        """The first of what is to be delivered again, as many as are sent at a time.
 
         Returns:
-            how many were seen; with 0, nothing is left.
+            the events by their numbers, in their order; without any, nothing is left.
         """
         async with self._database.pool.acquire(timeout=30) as connection:
-            letters = await read_due(connection, self._id, min(most or _AT_ONCE, _AT_ONCE))
+            letters = await read_due(connection, self._id, most)
             if not letters and self._is_ordered:
                 self._blocked = await blocked_subjects(connection, self._id)
         self.may_have_due = bool(letters)
-        delivered: list[int] = []
-        for letter in letters:
-            answer = await send(_event_of(letter))
-            if not isinstance(answer, Delivered):
-                await self._settle(delivered, letter, answer.reason, now())
-                break
-            delivered.append(letter.number)
-        else:
-            await self._settle(delivered)
-        return len(letters)
+        if letters and letters[0].number <= self._singly_to:
+            letters = letters[:1]
+        events = [_event_of(each) for each in letters]
+        if events and most_bytes is not None:
+            events = events[: count_within(events, most_bytes)]
+        return {each.number: event for each, event in zip(letters, events, strict=False)}
 
-    async def _settle(
-        self,
-        delivered: Sequence[int],
-        failed: DeadLetter | None = None,
-        reason: str = "",
-        at: datetime | None = None,
+    async def settle(
+        self, numbers: Sequence[int], accepted: int, answer: SinkAnswer, *, at: datetime
     ) -> None:
+        """Note what became of events that were sent again, after which others are next.
+
+        Args:
+            accepted: how many of the first were delivered.
+            answer: the last answer of the sink.
+        """
+        delivered, left = numbers[:accepted], numbers[accepted:]
+        failed, reason = None, ""
+        if isinstance(answer, SinkRefused) and not answer.is_withheld:
+            if len(left) > 1:
+                # Each may be the one that the sink does not take.
+                self._singly_to = left[-1]
+            else:
+                failed, reason = left[0], answer.reason
         if not delivered and failed is None:
             return
         async with self._database.transaction() as connection:
             if delivered:
                 await remove(connection, self._id, delivered)
-            if failed is not None and at is not None:
+            if failed is not None:
+                is_ordered = self._is_ordered
                 await set_dead(
-                    connection,
-                    self._id,
-                    failed.number,
-                    reason=reason,
-                    at=at,
-                    holds_subject=self._is_ordered,
+                    connection, self._id, failed, reason=reason, at=at, holds_subject=is_ordered
                 )
 
     async def _add(self, events: Sequence[FailedEvent]) -> int:
