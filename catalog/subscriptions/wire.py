@@ -255,18 +255,19 @@ def parse_subscription(data: Any, subject: str) -> SubscriptionRequest:
         raise with_violations(_violations(subject, error)) from None
     protocol = PROTOCOLS[wanted.protocol]
     try:
-        settings = protocol.settings.model_validate(wanted.protocolsettings).model_dump()
+        settings = protocol.settings.model_validate(wanted.protocolsettings)
     except ValidationError as error:
         raise with_violations(_violations(subject, error, "protocolsettings")) from None
     credential = wanted.to_credential()
     if not isinstance(credential, (*protocol.credentials, type(None))):
         fault = f"{wanted.protocol} cannot use a credential of this type"
         raise InvalidAttribute(subject, name="sinkcredential.credentialtype", error_detail=fault)
-    unfit = protocol.why_unfit(wanted.sink, settings, credential)
+    unfit = protocol.why_unfit(wanted.sink, settings.model_dump(), credential)
     if unfit is not None:
         name, fault = unfit
         raise InvalidAttribute(subject, name=name, error_detail=fault)
-    return wanted.model_copy(update={"protocolsettings": settings})
+    valued = settings.model_dump(exclude_none=True)
+    return wanted.model_copy(update={"protocolsettings": valued})
 
 
 def _violations(subject: str, error: ValidationError, *within: str) -> list[XRegistryError]:

@@ -106,6 +106,32 @@ async def test_the_description_has_the_settings_of_every_protocol(node: Node) ->
 
 
 @pytest.mark.parametrize(
+    ("protocol", "sink", "settings"),
+    [
+        ("HTTP", "http://127.0.0.1:9/", {}),
+        ("KAFKA", "kafka://127.0.0.1:9/t", {}),
+        ("MQTT5", "mqtt://127.0.0.1:9", {"topicname": "t"}),
+        ("MQTT3", "mqtt://127.0.0.1:9", {"topicname": "t"}),
+        ("NATS", "nats://127.0.0.1:9", {"subject": "t"}),
+        ("AMQP", "amqp://127.0.0.1:9/t", {}),
+    ],
+)
+async def test_settings_that_have_no_value_are_not_shown(
+    node: Node, protocol: str, sink: str, settings: dict[str, Any]
+) -> None:
+    body = {"protocol": protocol, "sink": sink, "protocolsettings": settings}
+    answer = await node.send("POST", "/subscriptions", body)
+    assert answer.status == 201, answer.body
+    shown = answer.json["protocolsettings"]
+    assert None not in shown.values()
+    assert shown.items() >= settings.items()
+    # What a client reads it can write, and nothing changes.
+    path = f"/subscriptions/{answer.json['id']}"
+    again = await node.send("PUT", path, answer.json)
+    assert (again.status, again.headers["ETag"]) == (200, answer.headers["ETag"])
+
+
+@pytest.mark.parametrize(
     ("settings", "is_right"),
     [
         ({"address": "q", "sendersettlementmode": "settled"}, True),

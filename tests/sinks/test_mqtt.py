@@ -309,5 +309,4 @@ async def test_a_certificate_needs_tls_and_is_shown(node: Node, mosquitto: Mosqu
         "qos": 1,
         "retain": False,
         "contentmode": "binary",
-        "expiry": None,
     }

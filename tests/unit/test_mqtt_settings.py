@@ -91,6 +91,5 @@ def test_the_settings_have_the_defaults_of_the_specification() -> None:
         "topicname": "a",
         "qos": 1,
         "retain": False,
-        "cacertificate": None,
         "contentmode": "structured",
     }

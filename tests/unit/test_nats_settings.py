@@ -52,11 +52,7 @@ def test_what_does_not_fit_the_protocol_is_refused(changed: Mapping[str, Any], n
 def test_any_name_without_wildcards_is_a_subject(subject: str) -> None:
     settings = {"subject": subject}
     parsed = parse_subscription({**SUBSCRIPTION, "protocolsettings": settings}, "/subscriptions")
-    assert parsed.protocolsettings == {
-        "subject": subject,
-        "contentmode": "binary",
-        "cacertificate": None,
-    }
+    assert parsed.protocolsettings == {"subject": subject, "contentmode": "binary"}
 
 
 @pytest.mark.parametrize(
