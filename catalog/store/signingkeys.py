@@ -32,11 +32,6 @@ class StoredKey:
 _NAMES = [each.name for each in fields(StoredKey)]
 
 
-async def lock_keys(connection: Connection, subscription: str) -> None:
-    """Let no other transaction change the keys of a subscription."""
-    await connection.execute(_queries.lock, subscription)
-
-
 async def save_key(
     connection: Connection,
     keys: KeyRing,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from datetime import datetime
+from typing import Any
 
 from aiohttp import web
 
@@ -10,7 +12,19 @@ from catalog.http.body import read_body, read_object
 from catalog.model.errors import InvalidAttribute, UnknownAttribute
 from catalog.model.timestamps import parse_time
 
-_LONGEST_TEXT = 256
+LONGEST_TEXT = 256
+
+
+async def read_members(request: web.Request, known: Set[str]) -> dict[str, Any]:
+    """The members of the body of a request; none if there is no body.
+
+    Raises:
+        UnknownAttribute: one of them is none of the known ones.
+    """
+    body = await read_object(request) if await read_body(request) else {}
+    for other in body.keys() - known:
+        raise UnknownAttribute(request.path, name=other[:128])
+    return body
 
 
 async def read_text(request: web.Request, name: str) -> str | None:
@@ -20,14 +34,9 @@ async def read_text(request: web.Request, name: str) -> str | None:
         UnknownAttribute: there is another one.
         InvalidAttribute: it is no text, or a long one.
     """
-    if not await read_body(request):
-        return None
-    body = await read_object(request)
-    for other in body.keys() - {name}:
-        raise UnknownAttribute(request.path, name=other)
-    value = body.get(name)
-    if value is not None and not (isinstance(value, str) and len(value) <= _LONGEST_TEXT):
-        fault = f"it needs to be a text of at most {_LONGEST_TEXT} characters"
+    value = (await read_members(request, {name})).get(name)
+    if value is not None and not (isinstance(value, str) and len(value) <= LONGEST_TEXT):
+        fault = f"it needs to be a text of at most {LONGEST_TEXT} characters"
         raise InvalidAttribute(request.path, name=name, error_detail=fault)
     return value
 

@@ -22,7 +22,7 @@ from catalog.store.subscriptions import (
     pause_later,
 )
 from catalog.subscriptions.addressed import answer_write, lock_addressed, path_of
-from catalog.subscriptions.commandbody import read_text
+from catalog.subscriptions.commandbody import read_members, read_text
 
 _PAUSED = "paused on request"
 _ADVICE = {
@@ -54,7 +54,7 @@ async def resume(request: web.Request) -> web.Response:
     One that waits after a failure tries again at once. One whose sink has yet to consent is
     answered 202, and delivers after the consent.
     """
-    await read_text(request, "")
+    await read_members(request, frozenset())
     async with request.app[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
         _check_course(stored, also="pending")

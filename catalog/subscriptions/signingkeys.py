@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import cast
 
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.http.body import read_body, read_object
 from catalog.http.responses import json_response
 from catalog.model.concorderrors import UnresolvedConflict
-from catalog.model.errors import InvalidAttribute, NotFound, UnknownAttribute
+from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.model.signingkey import SignatureScheme, SigningKey
 from catalog.model.weborigin import origin_of
 from catalog.sinks.signature import make_key, public_key
 from catalog.store.database import Connection
-from catalog.store.signingkeys import end_keys, lock_keys, remove_key, remove_keys, save_key
+from catalog.store.signingkeys import end_keys, remove_key, remove_keys, save_key
 from catalog.store.subscriptioncommands import wake
 from catalog.store.subscriptions import Subscription, SubscriptionDefinition, get
+from catalog.subscriptions.addressed import lock_addressed, read_addressed
+from catalog.subscriptions.commandbody import read_members
 from catalog.subscriptions.shown import show_keys
 
+DEFAULT_OVERLAP_SECONDS = 24 * 3600
+LONGEST_OVERLAP_SECONDS = 30 * 24 * 3600
 _OVERLAP = "overlapseconds"
-_DEFAULT_OVERLAP_SECONDS = 24 * 3600
-_LONGEST_OVERLAP_SECONDS = 30 * 24 * 3600
 _MOST_KEYS = 2
 
 
@@ -60,9 +61,7 @@ async def ensure_keys(
 async def list_keys(request: web.Request) -> web.Response:
     """`GET /subscriptions/{id}/signingkeys`: without secrets."""
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
-        found = await get(connection, request.match_info["id"])
-    if found is None:
-        raise NotFound(request.path)
+        found = await read_addressed(request, connection)
     return json_response(show_keys(found))
 
 
@@ -114,11 +113,7 @@ async def end_key(request: web.Request) -> web.Response:
 
 
 async def _lock_signed(request: web.Request, connection: Connection) -> Subscription:
-    id = request.match_info["id"]
-    await lock_keys(connection, id)
-    found = await get(connection, id)
-    if found is None:
-        raise NotFound(request.path)
+    found = await lock_addressed(request, connection)
     if not found.storedkeys:
         fault = 'its deliveries are not signed; "protocolsettings.signature" asks for that'
         raise UnresolvedConflict(request.path, error_detail=fault)
@@ -139,12 +134,10 @@ def _scheme_of(definition: SubscriptionDefinition) -> SignatureScheme | None:
 
 
 async def _read_overlap(request: web.Request) -> int:
-    body: dict[str, Any] = await read_object(request) if await read_body(request) else {}
-    for other in body.keys() - {_OVERLAP}:
-        raise UnknownAttribute(request.path, name=other[:128])
-    seconds = body.get(_OVERLAP, _DEFAULT_OVERLAP_SECONDS)
+    body = await read_members(request, {_OVERLAP})
+    seconds = body.get(_OVERLAP, DEFAULT_OVERLAP_SECONDS)
     is_whole = isinstance(seconds, int) and not isinstance(seconds, bool)
-    if not is_whole or not 0 <= seconds <= _LONGEST_OVERLAP_SECONDS:
-        fault = f"it needs to be a whole number from 0 to {_LONGEST_OVERLAP_SECONDS}"
+    if not is_whole or not 0 <= seconds <= LONGEST_OVERLAP_SECONDS:
+        fault = f"it needs to be a whole number from 0 to {LONGEST_OVERLAP_SECONDS}"
         raise InvalidAttribute(request.path, name=_OVERLAP, error_detail=fault)
     return int(seconds)

@@ -180,6 +180,22 @@ async def test_an_overlap_that_is_none_is_refused(node: Node, overlap: Any) -> N
     assert_problem(answer)
 
 
+async def test_keys_stay_as_they_are_under_another_tag(node: Node) -> None:
+    async with WebHookSink() as sink:
+        path = path_of(await subscribe(node, sink, "ed25519"))
+        await node.send("POST", f"{path}/signingkeys")
+        before = await node.send("GET", path)
+        old = before.json["signingkeys"][1]["id"]
+        for method, below in (("POST", ""), ("DELETE", f"/{old}")):
+            keys = f"{path}/signingkeys{below}"
+            refused = await node.send(method, keys, If_Match='"0"')
+            assert (refused.status, refused.error) == (412, "precondition_failed")
+        assert (await node.get(path))["signingkeys"] == before.json["signingkeys"]
+        tag = before.headers["ETag"]
+        ended = await node.send("DELETE", f"{path}/signingkeys/{old}", If_Match=tag)
+        assert ended.status == 204
+
+
 async def test_other_members_and_other_subscriptions_are_refused(node: Node) -> None:
     async with WebHookSink() as sink:
         unsigned = await subscribe(node, sink, "none")

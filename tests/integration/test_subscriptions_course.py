@@ -249,6 +249,13 @@ async def test_a_pause_takes_a_short_reason_only(node: Node, body: Any) -> None:
     assert (await stored(node, path)).state == "active"
 
 
+@pytest.mark.parametrize("body", [{"": "x"}, {"reason": "x"}, []])
+async def test_to_resume_takes_nothing(node: Node, body: Any) -> None:
+    path = await subscribed(node)
+    answer = await node.send("POST", f"{path}/resume", body)
+    assert answer.status == 400, answer.body
+
+
 async def test_dead_letters_are_due_while_the_subscription_is_paused(node: Node) -> None:
     """They are delivered when it is resumed."""
     path = await subscribed(node)

@@ -1,7 +1,3 @@
--- name: lock
--- Lock a subscription, and with it its keys.
-SELECT FROM subscriptions WHERE id = $1 FOR UPDATE
-
 -- name: save
 -- Add a key of a subscription, which may be written in the same transaction.
 INSERT INTO signing_keys (subscription, id, scheme, sealed, publickey, createdat)
