@@ -19,7 +19,8 @@ from catalog.api.openapi_operations import (
     refusals,
 )
 from catalog.api.openapi_schemas import Json, map_of, reference
-from catalog.api.openapi_subscriptions import SUBSCRIPTION, subscription_components
+from catalog.api.openapi_subscriptionpaths import operation_on_subscriptions
+from catalog.api.openapi_subscriptions import subscription_components
 from catalog.api.requesttarget import RequestTarget, TargetKind
 from catalog.context import CONTEXT
 from catalog.http.responses import json_response
@@ -30,7 +31,7 @@ from catalog.model.schema import Attribute, GroupType, ResourceType
 from catalog.model.xid import Xid
 
 _PLACEHOLDER = re.compile(r"{(\w+)}")
-_SUBSCRIPTIONS = ("/subscriptions", "/subscriptions/{id}")
+_IN_PATH: Mapping[str, Json] = {"number": {"type": "integer", "minimum": 1}}
 # The targets here represent all paths of a kind.
 _ANY = Xid()
 
@@ -91,13 +92,14 @@ def _fixed_paths(router: web.UrlDispatcher, able: Capabilities) -> Iterator[tupl
 
 def _fixed_operation(path: str, route: web.AbstractRoute) -> Json:
     about = (inspect.getdoc(route.handler) or "").partition("\n")[0]
+    if (operation := operation_on_subscriptions(route.method, path)) is not None:
+        return {"summary": about, **operation}
     done: Json = {"description": "Done."}
     if documents := documents_at(path):
         done["content"] = {**content(JSON_BODY, {"type": "object"}), **documents}
-    operation: Json = {"summary": about, "responses": {"2XX": done, **refusals()}}
+    operation = {"summary": about, "responses": {"2XX": done, **refusals()}}
     if route.method in ("PUT", "PATCH", "POST"):
-        taken = reference(SUBSCRIPTION) if path in _SUBSCRIPTIONS else {}
-        operation["requestBody"] = {"content": content(JSON_BODY, taken)}
+        operation["requestBody"] = {"content": content(JSON_BODY, {})}
     return operation
 
 
@@ -180,5 +182,8 @@ def _methods(target: RequestTarget, able: Capabilities) -> Iterator[str]:
 
 def _path(path: str, operations: Json) -> Json:
     names = _PLACEHOLDER.findall(path)
-    parameters = [{"name": n, "in": "path", "required": True, "schema": schemas.ID} for n in names]
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": _IN_PATH.get(name, schemas.ID)}
+        for name in names
+    ]
     return {**({"parameters": parameters} if parameters else {}), **operations}

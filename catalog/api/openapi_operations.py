@@ -14,6 +14,8 @@ JSON_BODY = "application/json"
 _TEXT: Json = {"type": "string"}
 _TEXTS: Json = {"type": "array", "items": _TEXT}
 _SWITCH: Json = {"type": "string", "enum": [""]}
+LIMIT: Json = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}
+"""The most entities of a page."""
 _FLAGS: Mapping[str, Json] = {
     "binary": _SWITCH,
     "collections": _SWITCH,
@@ -58,7 +60,7 @@ def operation_on(
         "responses": {**_successes(target, method, shown), **refusals()},
     }
     if method == "GET" and target.kind == "collection" and able.pagination:
-        operation["parameters"].append(_query("limit", {"type": "integer", "minimum": 1}))
+        operation["parameters"].append(LIMIT)
     if method in ("PUT", "PATCH", "POST"):
         operation["requestBody"] = {"required": True, "content": taken}
     elif method == "DELETE" and target.kind == "collection":

@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from catalog.api.openapi_schemas import Json, reference
+from catalog.api.openapi_subscriptionanswers import answer_components
 from catalog.sinks.protocol import DeliveryProtocol
 from catalog.sinks.protocols import PROTOCOLS, why_missing
 from catalog.subscriptions.wire import SubscriptionRequest
@@ -16,7 +17,7 @@ _TEMPLATE = "#/components/schemas/subscription.{model}"
 
 
 def subscription_components() -> dict[str, Json]:
-    """The schema of a subscription, those that it refers to, and one for each protocol's settings.
+    """The schemas of a subscription, of what is answered, and of each protocol's settings.
 
     The schema of settings says beside them, as `x-delivery-protocol`, whether the protocol is
     installed on this node, how to install it otherwise, and the schemes of its URLs.
@@ -27,6 +28,7 @@ def subscription_components() -> dict[str, Json]:
     settings_of_each = [reference(_schema_of(name)) for name in PROTOCOLS]
     subscription["properties"]["protocolsettings"] = {"anyOf": settings_of_each}
     made[SUBSCRIPTION] = subscription
+    made |= answer_components({"anyOf": settings_of_each})
     for name, protocol in PROTOCOLS.items():
         settings = _lifted(protocol.settings.model_json_schema(ref_template=_TEMPLATE), made)
         made[_schema_of(name)] = settings | {"x-delivery-protocol": _about(name, protocol)}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 import pytest
 import requests
 import schemathesis
@@ -21,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from catalog.api.documents import DOCUMENTS
+from catalog.store.deadletters import FailedEvent, add
 from replication import routes
 from tests.integration.conftest import Node, start_node
 
@@ -77,10 +80,30 @@ async def test_the_description_names_every_media_type_of_the_registry(node: Node
 # It sends requests to each of a hundred operations.
 @pytest.mark.timeout(360)
 async def test_every_operation_answers_as_it_is_described(whole_node: Node) -> None:
-    await asyncio.to_thread(_try_all_operations, whole_node.url)
+    loop = asyncio.get_running_loop()
+
+    def bury(id: str) -> None:
+        asyncio.run_coroutine_threadsafe(_bury(whole_node, id), loop).result(30)
+
+    await asyncio.to_thread(_try_all_operations, whole_node.url, bury)
 
 
-def _try_all_operations(url: str) -> None:
+async def _bury(node: Node, id: str) -> None:
+    """Add a dead letter to a subscription, the first one."""
+    event = {"specversion": "1.0", "id": "e", "source": "/", "type": "t"}
+    failed = FailedEvent(
+        event=orjson.dumps(event),
+        eventid="e",
+        subject="/",
+        at=datetime.now(UTC),
+        attempts=1,
+        reason="the sink answered 400",
+    )
+    async with node.database.transaction() as connection:
+        await add(connection, id, [failed], most=1)
+
+
+def _try_all_operations(url: str, bury: Callable[[str], None]) -> None:
     """Send generated requests, good and bad ones, and check each answer."""
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
     model = requests.get(f"{url}/model", timeout=30).json()
@@ -90,8 +113,12 @@ def _try_all_operations(url: str) -> None:
             requests.delete(f"{url}/{groups}", timeout=30).raise_for_status()
         seeded = requests.post(url, json=_something(model), timeout=30)
         assert seeded.ok, seeded.text
+        operation = found.ok()
+        known = dict.fromkeys(("id", "key", "number"), KNOWN)
+        if operation.path.startswith("/subscriptions/"):
+            known = _subscription(url, bury)
         try:
-            _try(found.ok())
+            _try(operation, known)
         except (Exception, BaseExceptionGroup) as failure:  # the other operations are tried, too
             failures.append(failure)
     if failures:
@@ -111,7 +138,24 @@ def _resource(kind: Any) -> dict[str, Any]:
     return {"versionid": KNOWN, **({"format": "Text/1.0"} if needs_format else {})}
 
 
-def _try(operation: Any) -> None:
+def _subscription(url: str, bury: Callable[[str], None]) -> dict[str, str]:
+    """What paths below a new subscription can name; its key is an old one."""
+    signed = {"signature": "ed25519"}
+    definition = {"sink": "http://127.0.0.1:9/", "protocol": "HTTP", "protocolsettings": signed}
+    made = requests.post(f"{url}/subscriptions", json=definition, timeout=30).json()
+    one = f"{url}/subscriptions/{made['id']}"
+    added = requests.post(f"{one}/signingkeys", timeout=30)
+    assert added.ok, added.text
+    bury(made["id"])
+    [letter] = requests.get(f"{one}/deadletters", timeout=30).json()
+    return {
+        "id": made["id"],
+        "key": made["signingkeys"][0]["id"],
+        "number": str(letter["number"]),
+    }
+
+
+def _try(operation: Any, known: Mapping[str, str]) -> None:
     @settings(
         max_examples=8,
         derandomize=True,
@@ -123,7 +167,8 @@ def _try(operation: Any) -> None:
     @given(case=operation.as_strategy(), exists=booleans())
     def answers_as_described(case: schemathesis.Case, exists: bool) -> None:
         if exists:
-            case.path_parameters = dict.fromkeys(case.path_parameters, KNOWN)
+            named = {name: known.get(name, KNOWN) for name in case.path_parameters}
+            case.path_parameters = named
         case.call_and_validate(checks=CHECKS)
 
     answers_as_described()
