@@ -11,6 +11,7 @@ import orjson
 import typer
 
 from catalog.commands.console import fail
+from catalog.model.signingkey import SignatureScheme
 
 SECRET_VARIABLE = "CONCORD_SINK_SECRET"
 _LARGEST_CREDENTIAL = 64 * 1024
@@ -33,6 +34,14 @@ ProtocolSettings = Annotated[
         metavar="NAME=VALUE",
     ),
 ]
+Signature = Annotated[
+    SignatureScheme | None,
+    typer.Option(
+        help="Sign every request over HTTP, as Standard Webhooks say, with a key that the node "
+        "makes. It is printed for the receiver, who checks requests with it: the public key for "
+        "ed25519, the shared secret, this once, for hmac-sha256.",
+    ),
+]
 User = Annotated[
     str | None,
     typer.Option(
@@ -52,9 +61,14 @@ CredentialFile = Annotated[
 ]
 
 
-def settings_of(texts: list[str]) -> dict[str, Any]:
-    """The settings that are given as `NAME=VALUE`."""
-    return dict(map(_setting, texts))
+def settings_of(texts: list[str], signature: SignatureScheme | None) -> dict[str, Any]:
+    """The settings that are given as `NAME=VALUE`, and the signature."""
+    given = dict(map(_setting, texts))
+    if signature is None:
+        return given
+    if "signature" in given:
+        fail("--signature and --setting signature=… exclude each other.")
+    return {**given, "signature": signature}
 
 
 def _setting(text: str) -> tuple[str, Any]:

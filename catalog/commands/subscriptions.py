@@ -27,6 +27,7 @@ from catalog.commands.sinkoptions import (
     CredentialFile,
     Protocol,
     ProtocolSettings,
+    Signature,
     User,
     credential_of,
     settings_of,
@@ -83,6 +84,7 @@ def add(
     interval: Interval = None,
     protocol: Protocol = "HTTP",
     settings: ProtocolSettings = None,
+    signature: Signature = None,
     user: User = None,
     credential: CredentialFile = None,
     as_json: AsJson = False,
@@ -92,6 +94,8 @@ def add(
 
     Example: concord subscription add --sink https://example.com/events --structured
 
+    Signed: concord subscription add --sink https://example.com/events --signature ed25519
+
     To a topic of Kafka: concord subscription add --protocol KAFKA --sink kafka://HOST:9092/TOPIC
     """
     definition: dict[str, Any] = {"sink": sink, "protocol": protocol}
@@ -100,7 +104,7 @@ def add(
     if filters:
         definition["filters"] = [_filter(text) for text in filters]
     chosen = {"contentmode": "structured"} if structured else {}
-    if chosen := chosen | settings_of(settings or []):
+    if chosen := chosen | settings_of(settings or [], signature):
         definition["protocolsettings"] = chosen
     if sinkcredential := credential_of(user, credential):
         definition["sinkcredential"] = sinkcredential
@@ -111,7 +115,19 @@ def add(
         print_json(subscription)
     else:
         sent_to = cell(subscription["sink"])
-        out.print(f"Subscription [bold]{cell(subscription['id'])}[/] sends to {sent_to}.")
+        is_pending = subscription.get("status", {}).get("state") == "pending"
+        once = " once this has consented" if is_pending else ""
+        out.print(f"Subscription [bold]{cell(subscription['id'])}[/] sends to {sent_to}{once}.")
+        for key in subscription.get("signingkeys", ()):
+            out.print(_KEY_IS.get(key["signature"], "It signs with this key:"))
+            out.print(cell(key.get("secret", key.get("publickey"))))
+
+
+_KEY_IS = {
+    "ed25519": "It signs what it sends. The receiver checks that with this public key:",
+    "hmac-sha256": "It signs what it sends. The receiver checks that with this secret, "
+    "which is not shown again:",
+}
 
 
 @app.command("list")

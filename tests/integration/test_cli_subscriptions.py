@@ -12,9 +12,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
+from catalog.client import verify
 from catalog.events.dispatcher import run_deliveries
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import execute
+from tests.integration.test_sink_consent import sink_here
 from tests.integration.test_subscriptions_course import subjects, until
 from tests.integration.test_subscriptions_life import (
     AnsweringSink,
@@ -23,6 +25,7 @@ from tests.integration.test_subscriptions_life import (
     sink,
     subscribed,
 )
+from tests.integration.webhooksink import WebHookSink
 
 __all__ = ["sink"]
 
@@ -79,6 +82,48 @@ async def buried(node: Node, sink: AnsweringSink, **changes: Any) -> str:
             await asyncio.sleep(0.02)  # between two looks at the dead letters
     sink.events.clear()
     return path.rpartition("/")[2]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "beginning", "said"),
+    [("ed25519", "whpk_", "public key"), ("hmac-sha256", "whsec_", "not shown again")],
+)
+async def test_a_signed_subscription_tells_the_key_that_verifies_its_deliveries(
+    node: Node, scheme: str, beginning: str, said: str
+) -> None:
+    async with WebHookSink() as sink:
+        given = ("add", "--sink", sink.url, "--type", "io.xregistry.group.created")
+        text = await printed(node, *given, "--signature", scheme)
+        assert said in text
+        [key] = re.findall(rf"{beginning}\S+", text)
+        await node.put(A)
+        await sink.has(lambda sink: sink.events)
+        [event] = sink.events
+    verify(event.headers, event.body, key)
+    [listed] = await json_of(node, "list")
+    assert "secret" not in listed["signingkeys"][0]
+    [told] = (await json_of(node, *given, "--signature", scheme))["signingkeys"]
+    assert told["signature"] == scheme
+    assert told["secret" if beginning == "whsec_" else "publickey"].startswith(beginning)
+
+
+async def test_a_signature_is_asked_for_once_and_over_http(node: Node) -> None:
+    add = ("add", "--sink", "http://127.0.0.1:9/", "--signature")
+    unknown = await concord(node, *add, "rot13")
+    assert (unknown.exit_code, "hmac-sha256" in unknown.stderr) == (2, True)
+    twice = await concord(node, *add, "ed25519", "--setting", "signature=hmac-sha256")
+    assert (twice.exit_code, "exclude each other" in twice.stderr) == (2, True)
+    kafka = ("add", "--protocol", "KAFKA", "--sink", "kafka://127.0.0.1:9/t")
+    other = await concord(node, *kafka, "--signature", "ed25519")
+    assert (other.exit_code, "signature" in other.stderr) == (1, True)
+    assert await json_of(node, "list") == []
+    unsigned = await printed(node, "add", "--sink", "http://127.0.0.1:9/")
+    assert "sign" not in unsigned
+
+
+async def test_a_sink_that_has_to_consent_is_told(node: Node) -> None:
+    async with sink_here() as sink:
+        assert "once this has consented." in await printed(node, "add", "--sink", sink.url)
 
 
 async def test_a_subscription_is_paused_and_resumed(node: Node, sink: AnsweringSink) -> None:
