@@ -45,6 +45,13 @@ async def test_every_block_of_the_page_runs_against_a_node(
     assert "shop 1" in printed
     assert printed[printed.index("1 False") :][:2] == ["1 False", "2 True"]
     assert "404 not_found" in printed[-1]
+    assert any(line.startswith("active whpk_") for line in printed)
+    assert any(line.startswith("refused because the sink ") for line in printed)
+    assert any(line.startswith("dead the sink ") for line in printed)
+    assert "paused since the sink moves" in printed
+    assert "1 {'dead': 0, 'waiting': 0, 'due': 1}" in printed
+    assert "0 removed" in printed
+    assert "active again" in printed
 
 
 async def run(block: str, names: dict[str, Any]) -> None:
