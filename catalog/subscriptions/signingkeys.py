@@ -49,8 +49,9 @@ async def ensure_keys(
     """
     scheme = _scheme_of(definition)
     if former is not None:
-        is_same_sink = origin_of(former.sink) == origin_of(definition.sink)
-        if scheme == _scheme_of(former) and is_same_sink:
+        if scheme == _scheme_of(former) and (
+            scheme is None or origin_of(former.sink) == origin_of(definition.sink)
+        ):
             return ()
         await remove_keys(connection, id)
     if scheme is None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +22,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from catalog.events.filters import compile_filters
+from catalog.http.outboundaddress import split_hosts
 from catalog.model.errors import (
     InvalidAttribute,
     RequiredAttributeMissing,
@@ -209,6 +211,17 @@ class SubscriptionRequest(_Body):
     ) = None
     protocol: str
     protocolsettings: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("sink")
+    @classmethod
+    def _is_a_url(cls, sink: str) -> str:
+        for each in split_hosts(sink):
+            try:
+                urlsplit(each)
+            except ValueError:
+                # Its own message repeats the text.
+                raise ValueError("it is not a URL") from None
+        return sink
 
     @field_validator("filter", "filters")
     @classmethod

@@ -399,7 +399,35 @@ async def test_nothing_is_redelivered_by_a_subscription_that_is_over(node: Node)
     assert (await node.send("POST", f"{path}/deadletters/redeliver")).status == 202
 
 
+@pytest.mark.parametrize(
+    ("protocol", "sink", "settings"),
+    [
+        ("KAFKA", "kafka://127.0.0.1:9092,127.0.0.1:9093/t", {}),
+        ("KAFKA", "kafka://[::1]:9092,[::1]:9093/t", {}),
+        ("NATS", "nats://127.0.0.1", {"subject": "a"}),
+    ],
+)
+async def test_a_subscription_by_any_protocol_is_replaced(
+    node: Node, protocol: str, sink: str, settings: Any
+) -> None:
+    body = {"protocol": protocol, "protocolsettings": settings}
+    path = await subscribed(node, sink, **body)
+    replaced = await node.put(path, definition(sink, **body, types=["x"]))
+    assert (replaced["sink"], replaced["types"]) == (sink, ["x"])
+    # Of its former sink nothing is known, nor kept, where there is another protocol.
+    replaced = await node.put(path, definition())
+    assert replaced["protocol"] == "HTTP"
+
+
 # Hostile values
+
+
+@pytest.mark.parametrize("sink", ["amqp://[::1", "amqp://[", "amqp://a:x/q", "amqp://\u2100.com/q"])
+async def test_a_sink_that_is_no_url_is_refused(node: Node, sink: str) -> None:
+    answer = await node.send("POST", "/subscriptions", {"protocol": "AMQP", "sink": sink})
+    assert (answer.status, answer.error) == (400, "invalid_attribute")
+    assert answer.json["args"]["name"] == "sink"
+
 
 UNKNOWN = ["x", "%00", "%ff", "a" * 300, "..%2f..", "%F0%9F%92%A9"]
 READS = ["", "/attempts", "/deadletters", "/deadletters/1"]
