@@ -9,27 +9,24 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from cloudevents.core.v1.event import CloudEvent
 
+from benchmarks.brokers import running
+from benchmarks.events import event_about
 from benchmarks.figure import Aim, Figure, middle, spread
 from benchmarks.load import connected, send_request
 from benchmarks.messages import document, entities_in
 from benchmarks.process import node
 from benchmarks.size import Size
 from catalog.client import Client
-from catalog.config import Settings
-from catalog.sinks.kafkasettings import KafkaSettings
 from catalog.sinks.kafkasink import KafkaConnections, KafkaSink
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.sink import Delivered
-from catalog.store.changes import Position
-from catalog.store.subscriptions import Subscription, SubscriptionDefinition
 from tests.brokers.kafka import KafkaBroker, running_kafka
+from tests.sinks.opened import OPEN, subscription_to
 
 _MESSAGES = 50
 _LONGEST_SECONDS = 60
@@ -39,7 +36,7 @@ _LOOK_SECONDS = 0.02
 async def run(size: Size, directory: Path) -> list[Figure]:
     """Measure events per second of the sink alone, and of a node that reads them from its log."""
     count = size.import_groups * 200
-    async with _broker(directory) as broker:
+    async with running(running_kafka, directory, "kafka") as broker:
         sent: list[float] = []
         bare: list[float] = []
         for number in range(size.import_rounds + 1):
@@ -68,42 +65,16 @@ async def run(size: Size, directory: Path) -> list[Figure]:
     ]
 
 
-@contextlib.asynccontextmanager
-async def _broker(directory: Path) -> AsyncIterator[KafkaBroker]:
-    data = directory / "kafka"
-    data.mkdir()
-    with contextlib.ExitStack() as stack:
-        # It has an event loop of its own while it starts.
-        yield await asyncio.to_thread(stack.enter_context, running_kafka(data))
-
-
 def _events(count: int) -> list[OutgoingEvent]:
     return [
-        OutgoingEvent(
-            CloudEvent(
-                {
-                    "id": f"8d1c0f6e-{number}.message.updated",
-                    "source": "http://127.0.0.1:8080",
-                    "type": "io.xregistry.resource.updated",
-                    "subject": f"/messagegroups/g{number % 40}/messages/m{number % 500}",
-                    "time": datetime.now(UTC),
-                    "datacontenttype": "application/json",
-                    "xregcorrelationid": f"8d1c0f6e-{number // 10}",
-                    "sequence": f"{number:020}",
-                    "epoch": "7",
-                    "authority": "urn:uuid:7f0c1dbe-8d1c-4f6e-9f7a-1d1a5d2f9c11",
-                    "digest": "00" * 32,
-                },
-                {"changed": ["description", "envelopemetadata"]},
-            )
-        )
+        event_about(f"/messagegroups/g{number % 40}/messages/m{number % 500}", number)
         for number in range(count)
     ]
 
 
 async def _sink(broker: KafkaBroker, count: int) -> float:
-    connections = KafkaConnections(Settings(allow_private_addresses=True))
-    sink = _open(connections, f"kafka://{broker.address}/sink")
+    connections = KafkaConnections(OPEN)
+    sink = connections.open(subscription_to("KAFKA", f"kafka://{broker.address}/sink"))
     events = _events(count)
     await _send(sink, _events(1))
     started = time.perf_counter()
@@ -118,28 +89,6 @@ async def _send(sink: KafkaSink, events: Sequence[OutgoingEvent]) -> None:
     answers = await sink.send(events)
     if not isinstance(answers[-1], Delivered):
         raise RuntimeError(f"the broker did not take an event: {answers[-1]}")
-
-
-def _open(connections: KafkaConnections, sink: str) -> KafkaSink:
-    definition = SubscriptionDefinition(
-        sink=sink, protocol="KAFKA", settings=KafkaSettings().model_dump()
-    )
-    return connections.open(
-        Subscription(
-            id="benchmark",
-            revision=1,
-            definition=definition,
-            credential=None,
-            cursor=Position(0, 0),
-            state="active",
-            failures=0,
-            delivered=0,
-            deliveredat=None,
-            error=None,
-            lostat=None,
-            lag=0,
-        )
-    )
 
 
 async def _bare(broker: KafkaBroker, count: int) -> float:
