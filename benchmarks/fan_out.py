@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,8 +23,10 @@ from benchmarks.figure import Aim, Figure, middle, percentile, spread
 from benchmarks.load import Connection, body_of, connected, get_request, send_request
 from benchmarks.messages import document, message
 from benchmarks.process import node, server
+from benchmarks.sinkcounter import taken
 from benchmarks.sinks import addresses
 from benchmarks.size import Size
+from benchmarks.subscribe import subscribe_all
 
 _SINKS = 1000
 SINKS_COMMAND = (sys.executable, "-m", "benchmarks.sinks", "--count", str(_SINKS))
@@ -33,7 +35,6 @@ _MESSAGES = 20
 _READERS = 4
 _READ_SECONDS = 0.02
 _BURST = 10
-_SUBSCRIBE_AT_ONCE = 8
 _POST_AT_ONCE = 32
 _OF_A_CLIENT = frozenset({"host", "content-length", "user-agent"})
 _ARRIVE_SECONDS = 120
@@ -179,12 +180,6 @@ async def _change(
         noticed.arrivals.append(time.perf_counter() - started)
 
 
-async def taken(counter: Connection, port: int) -> int:
-    """The number of events that the sinks have received."""
-    request = get_request(f"http://127.0.0.1:{port}", "/count")
-    return int(body_of(await counter.request(request)))
-
-
 @contextlib.asynccontextmanager
 async def _reading(url: str, noticed: Noticed) -> AsyncIterator[None]:
     """Read messages while the context is open."""
@@ -204,20 +199,6 @@ async def _read_on(url: str, connection: Connection, noticed: Noticed) -> None:
         await connection.request(get_request(url, path))
         noticed.reads.append(time.perf_counter() - sent)
         await asyncio.sleep(max(0.0, sent + _READ_SECONDS - time.perf_counter()))
-
-
-async def subscribe_all(url: str, sinks: Sequence[str]) -> None:
-    """Have all changes of a node sent to these URLs."""
-    async with connected(url, _SUBSCRIBE_AT_ONCE) as connections:
-
-        async def subscribe(connection: Connection, first: int) -> None:
-            for sink in sinks[first::_SUBSCRIBE_AT_ONCE]:
-                body = orjson.dumps({"sink": sink, "protocol": "HTTP"})
-                await connection.request(send_request("POST", url, "/subscriptions", body))
-
-        async with asyncio.TaskGroup() as group:
-            for first, connection in enumerate(connections):
-                group.create_task(subscribe(connection, first))
 
 
 @contextlib.asynccontextmanager

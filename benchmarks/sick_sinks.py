@@ -9,25 +9,24 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from array import array
 from pathlib import Path
 
 import orjson
 
-from benchmarks.fan_out import subscribe_all, taken
 from benchmarks.figure import Aim, Figure, percentile
-from benchmarks.load import Connection, body_of, connected, get_request, send_request
-from benchmarks.messages import document, message
+from benchmarks.load import Connection, connected, send_request
+from benchmarks.messages import document
 from benchmarks.process import free_port, node, server
+from benchmarks.sinkcounter import change_once
 from benchmarks.sinks import SLOW_SECONDS, addresses
 from benchmarks.size import Size
+from benchmarks.subscribe import subscribe_all
 
 _HEALTHY = 900
 _SLOW = 50
 _DEAD = 25
 _MESSAGES = 20
 _WARM_CHANGES = 5
-_ARRIVE_SECONDS = 60
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
@@ -75,19 +74,9 @@ async def _arrivals(
 ) -> list[float]:
     """The seconds from each change to its arrival at each healthy sink; one change a second."""
     found: list[float] = []
-    request = get_request(f"http://127.0.0.1:{port}", "/arrivals")
-    await counter.request(request)
     for number in range(changes):
-        name = f"m{number % _MESSAGES}"
-        body = orjson.dumps(message(name, f"Changed at {time.perf_counter()}."))
-        before, sent = await taken(counter, port), time.perf_counter()
-        path = f"/messagegroups/g0/messages/{name}"
-        await connection.request(send_request("PUT", url, path, body))
-        while await taken(counter, port) < before + _HEALTHY:
-            if time.perf_counter() > sent + _ARRIVE_SECONDS:
-                raise TimeoutError("a change did not reach every healthy sink")
-            await asyncio.sleep(0.005)
-        arrived = array("d", bytes(body_of(await counter.request(request))))
-        found += (each - sent for each in arrived)
-        await asyncio.sleep(max(0.0, sent + 1 - time.perf_counter()))
+        due = time.perf_counter() + 1
+        xid = f"/messagegroups/g0/messages/m{number % _MESSAGES}"
+        found += await change_once(connection, counter, url, port, xid, sinks=_HEALTHY)
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
     return found
