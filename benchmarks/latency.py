@@ -1,8 +1,8 @@
 """The time until a change arrives at its destination, while changes are made at a fixed rate.
 
-The time runs from the response of the PUT to the arrival; an arrival before the response counts
-as 0. The baseline is a chain of bare servers: each runs its transaction of three inserts and
-forwards the path with one PUT, the last one to the sink.
+In `measure`, the time runs from the response of the PUT to the arrival; an arrival before the
+response counts as 0. The baseline is a chain of bare servers: each runs its transaction of three
+inserts and forwards the path with one PUT, the last one to the sink.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ import orjson
 
 from benchmarks.arrivals import Arrivals
 from benchmarks.figure import Aim, Figure, percentile
-from benchmarks.load import Connection, connected, send_request
+from benchmarks.load import connected, requesting, send_request
 from benchmarks.messages import document, message
 from benchmarks.process import node
 from benchmarks.size import Size
@@ -32,6 +32,8 @@ _ARRIVE_SECONDS = 60
 _WARM = "/messagegroups/warm0/messages/m0"
 
 Way = Callable[[Path, Arrivals], AbstractAsyncContextManager[str]]
+Change = Callable[[str], Awaitable[None]]
+"""Changes the message with an xid, and returns when that is answered."""
 
 
 class NotArrived(Exception):
@@ -40,14 +42,33 @@ class NotArrived(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The times when the PUT of a change was sent, and when its response had arrived."""
+    """The times when a change was requested, and when it was answered."""
 
     sent: float
     at: float
 
 
-def figures(where: str, times: list[float], bare_times: list[float], size: Size) -> list[Figure]:
-    """p50 and p99 in milliseconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """The times when a change was requested and answered, and when it arrived."""
+
+    sent: float
+    answered: float
+    at: float
+
+    @property
+    def after_request(self) -> float:
+        return self.at - self.sent
+
+    @property
+    def after_answer(self) -> float:
+        return max(0.0, self.at - self.answered)
+
+
+def figures(
+    where: str, times: list[float], bare_times: list[float], size: Size, note: str = ""
+) -> list[Figure]:
+    """p50 and p99 in milliseconds; `note` says more about the way of the changes."""
     return [
         Figure(
             name=f"Change to {where}, p{percent}",
@@ -55,7 +76,7 @@ def figures(where: str, times: list[float], bare_times: list[float], size: Size)
             value=percentile(times, percent) * 1000,
             baseline=percentile(bare_times, percent) * 1000,
             aim=Aim(bound=50, is_most=True) if percent == 50 else None,
-            note=f"{len(times):,} changes at {size.changes_per_second}/s; "
+            note=f"{len(times):,} changes at {size.changes_per_second}/s{note}; "
             f"{sum(not t for t in times) / len(times):.0%} arrived before the PUT's response",
         )
         for percent in (50, 99)
@@ -69,61 +90,74 @@ async def measure(way: Way, size: Size, directory: Path, share: float = 1.0) -> 
         NotArrived
     """
     arrivals = Arrivals()
+    async with way(directory, arrivals) as url, changing(url) as change:
+        return [each.after_answer for each in await timed(change, arrivals, size, share)]
+
+
+async def timed(
+    change: Change, arrivals: Arrivals, size: Size, share: float = 1.0
+) -> list[Arrived]:
+    """Make changes at the rate of `size`, and wait until all have arrived.
+
+    Raises:
+        NotArrived
+    """
     count = round(size.changes_per_second * size.latency_seconds * share)
     xids = [f"/messagegroups/g{n % _GROUPS}/messages/m{n // _GROUPS}" for n in range(count)]
-    async with way(directory, arrivals) as url, connected(url, _CONNECTIONS) as connections:
-        await _warm_up(url, connections[0], arrivals)
-        arrivals.clear()
-        answered = await _write(url, connections, xids, 1 / size.changes_per_second)
-        await _all_arrived(arrivals, answered)
-    return [_taken(arrivals.times[xid], change) for xid, change in answered.items()]
+    arrivals.clear()
+    await _warm_up(change, arrivals)
+    arrivals.clear()
+    answered = await _write(change, xids, 1 / size.changes_per_second)
+    await _all_arrived(arrivals, answered)
+    return [_arrived(arrivals.times[xid], each) for xid, each in answered.items()]
 
 
-def _taken(arrived: float, change: Answered) -> float:
-    """The seconds of a change. An arrival before its request is an error: it hides the real one."""
-    if arrived < change.sent:
+@contextlib.asynccontextmanager
+async def changing(url: str) -> AsyncIterator[Change]:
+    """A function that changes a message of the server at a URL with a PUT."""
+    async with requesting(url, _CONNECTIONS) as request:
+
+        async def change(xid: str) -> None:
+            text = f"Changed at {time.perf_counter()}."
+            body = orjson.dumps(message(xid.rpartition("/")[2], text))
+            await request(send_request("PUT", url, xid, body))
+
+        yield change
+
+
+def _arrived(at: float, change: Answered) -> Arrived:
+    """A change that arrived. One that did before its request is an error: it hides the real one."""
+    if at < change.sent:
         raise NotArrived("something arrived about a message before it was changed")
-    return max(0.0, arrived - change.at)
+    return Arrived(sent=change.sent, answered=change.at, at=at)
 
 
-async def _warm_up(url: str, connection: Connection, arrivals: Arrivals) -> None:
+async def _warm_up(change: Change, arrivals: Arrivals) -> None:
     """Make changes until one arrives, so that all connections are open."""
     async with asyncio.timeout(_ARRIVE_SECONDS):
         while _WARM not in arrivals.times:
-            await connection.request(_change(url, _WARM))
+            await change(_WARM)
             await asyncio.sleep(0.1)
 
 
-async def _write(
-    url: str, connections: list[Connection], xids: list[str], interval: float
-) -> dict[str, Answered]:
-    """Change each message once, at a fixed rate; return the times of each PUT.
+async def _write(change: Change, xids: list[str], interval: float) -> dict[str, Answered]:
+    """Change each message once, at a fixed rate; return when.
 
     A slow answer does not delay the changes after it: that would hide its cost.
     """
     answered: dict[str, Answered] = {}
-    idle = asyncio.Queue[Connection]()
-    for connection in connections:
-        idle.put_nowait(connection)
 
-    async def change(xid: str) -> None:
-        connection = await idle.get()
+    async def make(xid: str) -> None:
         sent = time.perf_counter()
-        await connection.request(_change(url, xid))
+        await change(xid)
         answered[xid] = Answered(sent=sent, at=time.perf_counter())
-        idle.put_nowait(connection)
 
     async with asyncio.TaskGroup() as group:
         started = time.perf_counter()
         for number, xid in enumerate(xids):
             await asyncio.sleep(max(0.0, started + number * interval - time.perf_counter()))
-            group.create_task(change(xid))
+            group.create_task(make(xid))
     return answered
-
-
-def _change(url: str, xid: str) -> bytes:
-    text = f"Changed at {time.perf_counter()}."
-    return send_request("PUT", url, xid, orjson.dumps(message(xid.rpartition("/")[2], text)))
 
 
 async def _all_arrived(arrivals: Arrivals, answered: Mapping[str, Answered]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
@@ -113,6 +113,23 @@ async def connected(url: str, count: int) -> AsyncIterator[list[Connection]]:
             connection.close()
 
 
+@contextlib.asynccontextmanager
+async def requesting(url: str, count: int) -> AsyncIterator[Callable[[bytes], Awaitable[bytes]]]:
+    """A function that sends a request over one of `count` connections, once one is free."""
+    idle = asyncio.Queue[Connection]()
+
+    async def request(data: bytes) -> bytes:
+        connection = await idle.get()
+        response = await connection.request(data)
+        idle.put_nowait(connection)
+        return response
+
+    async with connected(url, count) as connections:
+        for connection in connections:
+            idle.put_nowait(connection)
+        yield request
+
+
 async def run_load(url: str, streams: Sequence[Iterator[bytes]], seconds: float) -> Round:
     """Keep one request of each stream in flight for `seconds`.
 
@@ -147,10 +164,10 @@ def get_request(url: str, path: str, headers: str = "") -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n{headers}\r\n".encode()
 
 
-def send_request(method: str, url: str, path: str, body: bytes) -> bytes:
-    """Build a request with a JSON body."""
+def send_request(method: str, url: str, path: str, body: bytes, headers: str = "") -> bytes:
+    """Build a request with a JSON body; each line of `headers` ends with CR LF."""
     head = (
-        f"{method} {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n"
+        f"{method} {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n{headers}"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

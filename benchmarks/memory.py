@@ -7,10 +7,15 @@ from pathlib import Path
 _KIBIBYTE = 1024
 
 
+def memory_of(pid: int) -> int:
+    """The bytes that a process holds now."""
+    return _status(pid, "VmRSS")
+
+
 def restart_peak(pid: int) -> int:
     """Reset the peak of a process; return the bytes that it holds now."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
-    return _status(pid, "VmRSS")
+    return memory_of(pid)
 
 
 def peak_of(pid: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import orjson
@@ -10,11 +9,11 @@ import orjson
 from benchmarks.figure import Aim, Figure
 from benchmarks.load import Connection, connected, send_request
 from benchmarks.process import node_process
+from benchmarks.processor import processor_seconds
 from benchmarks.size import Size
 
 _HUNDRED = 100
 _HUNDREDS = 20
-_MS_PER_TICK = 1000 / os.sysconf("SC_CLK_TCK")
 
 
 async def run(_: Size, directory: Path) -> list[Figure]:
@@ -41,13 +40,7 @@ async def run(_: Size, directory: Path) -> list[Figure]:
 
 async def _create_hundred(connection: Connection, url: str, pid: int) -> float:
     body = orjson.dumps({"sink": "http://127.0.0.1:9/", "protocol": "HTTP"})
-    before = _cpu_of(pid)
+    before = processor_seconds(pid)
     for _ in range(_HUNDRED):
         await connection.request(send_request("POST", url, "/subscriptions", body))
-    return (_cpu_of(pid) - before) / _HUNDRED
-
-
-def _cpu_of(pid: int) -> float:
-    """The milliseconds of CPU time of a process, user and system (proc(5))."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * _MS_PER_TICK
+    return (processor_seconds(pid) - before) * 1000 / _HUNDRED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.figure import Aim, Figure
@@ -26,6 +27,10 @@ def print_figures(console: Console, figures: Sequence[Figure]) -> None:
     for figure in figures:
         if figure.note:
             console.print(f"[dim]{figure.name}: {figure.note}[/]", highlight=False)
+
+
+def print_left_out(name: str, why: str) -> None:
+    Console().print(f"[yellow]{name} is left out:[/] {escape(why)}", highlight=False)
 
 
 def _cells(figure: Figure) -> tuple[str, ...]:
