@@ -18,12 +18,14 @@ from rich.markup import escape
 
 from benchmarks import (
     bootstrap,
+    delivery_latency,
     dialects,
     export,
     fan_out,
     filters,
     find,
     get,
+    idle_subscriptions,
     imports,
     kafka_sink,
     put,
@@ -50,13 +52,15 @@ BENCHMARKS: dict[str, Benchmark] = {
     "filters": filters.run,
     "subscribing": subscribing.run,
     "sink": to_sink.run,
+    "delivery-latency": delivery_latency.run,
     "fan-out": fan_out.run,
     "sick-sinks": sick_sinks.run,
+    "idle-subscriptions": idle_subscriptions.run,
     "kafka": kafka_sink.run,
     "replica": to_replica.run,
 }
 
-_LONGEST_SECONDS = 180
+_LONGEST_SECONDS = 300
 
 
 def main() -> None:
@@ -82,7 +86,7 @@ def main() -> None:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
-    parser.add_argument("--quick", action="store_true", help="measure less, in half a minute")
+    parser.add_argument("--quick", action="store_true", help="measure less, in a few minutes")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the figures to this file, too"
     )

@@ -17,6 +17,8 @@ class Size:
     replica_groups: int
     latency_seconds: float
     changes_per_second: int
+    subscriptions: int
+    idle_seconds: float
 
 
 FULL = Size(
@@ -28,6 +30,8 @@ FULL = Size(
     replica_groups=400,
     latency_seconds=20,
     changes_per_second=100,
+    subscriptions=10_000,
+    idle_seconds=20,
 )
 QUICK = Size(
     rounds=3,
@@ -38,4 +42,6 @@ QUICK = Size(
     replica_groups=40,
     latency_seconds=3,
     changes_per_second=100,
+    subscriptions=1000,
+    idle_seconds=5,
 )
