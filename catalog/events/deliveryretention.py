@@ -19,7 +19,9 @@ from catalog.store.subscriptioncommands import wake
 _log = structlog.get_logger(__name__)
 
 _PAUSE_SECONDS = 30.0
-_BATCH = 100
+_BATCH = 1000
+# Attempts are stored within seconds, or after an outage of the database.
+_RECENT = timedelta(hours=1)
 
 
 async def run_delivery_retention(context: Context) -> None:
@@ -46,7 +48,8 @@ async def trim_once(database: Database, settings: Settings, now: datetime) -> tu
         if not is_alone:
             return 0, 0
         oldest = now - timedelta(days=settings.delivery_attempt_days)
-        attempts = await trim_attempts(connection, oldest, settings.delivery_attempts)
+        most, since = settings.delivery_attempts, now - _RECENT
+        attempts = await trim_attempts(connection, oldest, most, since=since)
         before = now - timedelta(days=settings.dead_letter_days)
         ids = await aged_subscriptions(connection, before, _BATCH)
     return attempts, sum([await _drop_aged(database, id, before) for id in ids])

@@ -199,7 +199,7 @@ async def clear_dead_letters(connection: Connection, subscription: str) -> int:
 
 
 async def aged_subscriptions(connection: Connection, before: datetime, limit: int) -> list[str]:
-    """Up to `limit` subscriptions that have dead letters from before a time."""
+    """The subscriptions of the oldest dead letters, of `limit` from before a time."""
     rows = await connection.fetch(_queries.aged, before, limit)
     return [row["subscription"] for row in rows]
 

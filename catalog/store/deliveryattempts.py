@@ -78,13 +78,18 @@ async def page_attempts(
     return [StoredAttempt(**row) for row in rows]
 
 
-async def trim_attempts(connection: Connection, before: datetime, most: int) -> int:
+async def trim_attempts(
+    connection: Connection, before: datetime, most: int, *, since: datetime
+) -> int:
     """Keep the last `most` attempts of each subscription that are not from before a time.
+
+    Args:
+        since: those of subscriptions that have had none from then on are not counted again.
 
     Returns:
         how many were deleted.
     """
-    return int(await connection.fetchval(_queries.trim, before, most))
+    return int(await connection.fetchval(_queries.trim, before, most, since))
 
 
 def _last(attempts: Sequence[Attempt], most: int) -> list[Attempt]:

@@ -651,11 +651,13 @@ CREATE VIEW subscriptions_shown AS
                FROM ( SELECT
                        FROM changes c
                       WHERE (ROW(c.txid, c.seq) > ROW(s.txid, s.seq))
+                      ORDER BY c.txid, c.seq
                      LIMIT 1000) unread)
             ELSE ( SELECT count(*) AS count
                FROM ( SELECT
                        FROM subscription_events e
                       WHERE (ROW(e.txid, e.seq) > ROW(s.txid, s.seq))
+                      ORDER BY e.txid, e.seq
                      LIMIT 1000) unread)
         END AS lag,
         CASE log
@@ -751,6 +753,10 @@ ALTER TABLE ONLY tombstones
     ADD CONSTRAINT tombstones_pkey PRIMARY KEY (authority, origin);
 
 CREATE INDEX dead_letters_at ON dead_letters USING btree (at);
+
+CREATE INDEX dead_letters_state ON dead_letters USING btree (subscription, state, number);
+
+CREATE INDEX dead_letters_subject ON dead_letters USING btree (subscription, subject, number) WHERE (state = 'dead'::text);
 
 CREATE INDEX delivery_attempts_at ON delivery_attempts USING btree (at);
 

@@ -27,11 +27,10 @@ SELECT coalesce(
 -- Have what waits behind no dead letter of its subject delivered; how many.
 WITH released AS (
     UPDATE dead_letters w SET state = 'due'
-    WHERE w.subscription = $1 AND w.state = 'waiting' AND NOT EXISTS (
-        SELECT FROM dead_letters d
+    WHERE w.subscription = $1 AND w.state = 'waiting' AND w.number < coalesce((
+        SELECT min(d.number) FROM dead_letters d
         WHERE d.subscription = $1 AND d.subject = w.subject AND d.state = 'dead'
-            AND d.number < w.number
-    )
+    ), 9223372036854775807)
     RETURNING w.number
 )
 SELECT count(*) FROM released
@@ -80,8 +79,8 @@ SELECT * FROM dead_letters WHERE subscription = $1 AND number = $2
 -- Have dead letters delivered again: one, those since a time, or all; how many.
 WITH marked AS (
     UPDATE dead_letters SET state = 'due'
-    WHERE subscription = $1 AND state = 'dead' AND ($2::bigint IS NULL OR number = $2)
-        AND ($3::timestamptz IS NULL OR at >= $3)
+    WHERE subscription = $1 AND state = 'dead' AND at >= coalesce($3::timestamptz, '-infinity')
+        AND number BETWEEN coalesce($2::bigint, 0) AND coalesce($2, 9223372036854775807)
     RETURNING number
 )
 SELECT count(*) FROM marked
@@ -94,8 +93,10 @@ WITH gone AS (
 SELECT count(*) FROM gone
 
 -- name: aged
--- Subscriptions with dead letters from before a time.
-SELECT DISTINCT subscription FROM dead_letters WHERE at < $1 ORDER BY subscription LIMIT $2
+-- The subscriptions of the oldest dead letters, of so many from before a time.
+SELECT DISTINCT subscription FROM (
+    SELECT subscription FROM dead_letters WHERE at < $1 ORDER BY at LIMIT $2
+) AS oldest
 
 -- name: drop_aged
 -- Delete the dead letters of a subscription from before a time; how many.

@@ -16,19 +16,19 @@ SELECT * FROM delivery_attempts WHERE subscription = $1 AND number < $2
 ORDER BY number DESC LIMIT $3
 
 -- name: trim
--- Delete the attempts from before a time, and those of each subscription beyond a number; how many.
-WITH oldest AS (
-    SELECT s.id, o.number FROM subscriptions s
-    CROSS JOIN LATERAL (
-        SELECT number FROM delivery_attempts WHERE subscription = s.id
-        ORDER BY number DESC OFFSET $2 LIMIT 1
-    ) AS o
-), gone AS (
-    DELETE FROM delivery_attempts a
-    WHERE a.at < $1
-        OR EXISTS (
-            SELECT FROM oldest o WHERE o.id = a.subscription AND a.number <= o.number
-        )
-    RETURNING a.number
+-- Delete the attempts from before $1, and those beyond the last $2 of each subscription that has had
+-- any since $3; how many.
+WITH busy AS (
+    SELECT DISTINCT subscription FROM delivery_attempts WHERE at >= $3
+), aged AS (
+    DELETE FROM delivery_attempts WHERE at < $1 RETURNING number
+), surplus AS (
+    DELETE FROM delivery_attempts WHERE at >= $1 AND ctid = ANY (ARRAY(
+        SELECT o.ctid FROM busy b CROSS JOIN LATERAL (
+            SELECT ctid FROM delivery_attempts WHERE subscription = b.subscription
+            ORDER BY number DESC OFFSET $2
+        ) AS o
+    ))
+    RETURNING number
 )
-SELECT count(*) FROM gone
+SELECT (SELECT count(*) FROM aged) + (SELECT count(*) FROM surplus)
