@@ -24,6 +24,7 @@ import yarl
 from rich.progress import track
 
 from tests.e2e.nodes import NodeProcess, node_at, running
+from tests.fuzz.nodenames import NodeNames
 from tests.fuzz.requests import FuzzedRequest, RequestGenerator, routes_of
 
 _CLIENTS = 8
@@ -34,9 +35,13 @@ _PROBLEM = {"type", "title"}
 
 @dataclass(slots=True)
 class FuzzResult:
-    """The answers to the requests of one seed, and the requests that were answered wrongly."""
+    """The answers to the requests of one seed, and the requests that were answered wrongly.
+
+    `done` counts the requests of each route that were done.
+    """
 
     statuses: Counter[int] = field(default_factory=Counter)
+    done: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
 
@@ -50,12 +55,12 @@ async def fuzz(node: NodeProcess, numbers: Iterator[int], seed: int) -> FuzzResu
     async with aiohttp.ClientSession(timeout=timeout) as session:
         async with session.get(f"{node.url}/openapi.json") as described:
             routes = routes_of(await described.json())
-        generator = RequestGenerator(routes, seed)
+        generator, names = RequestGenerator(routes, seed), NodeNames()
 
         async def send_some() -> None:
             for number in numbers:
-                request = generator.request(number)
-                fault = await _fault_of(session, node.url, request, result.statuses)
+                request = names.filled(generator.request(number))
+                fault = await _fault_of(session, node.url, request, result, names)
                 if fault:
                     told = f"request {number} of seed {seed}: {fault}\n{request.as_curl(node.url)}"
                     result.failures.append(told)
@@ -65,14 +70,18 @@ async def fuzz(node: NodeProcess, numbers: Iterator[int], seed: int) -> FuzzResu
                 tasks.create_task(send_some())
         for path in ("/export", "/replication/snapshot", "/replication/digests?verify"):
             read = FuzzedRequest(method="GET", path=path)
-            if fault := await _fault_of(session, node.url, read, Counter()):
+            if fault := await _fault_of(session, node.url, read, FuzzResult(), names):
                 result.failures.append(f"GET {path} afterwards: {fault}")
     result.failures += re.findall(r".*request failed.*", node.log.read_text())
     return result
 
 
 async def _fault_of(
-    session: aiohttp.ClientSession, url: str, request: FuzzedRequest, statuses: Counter[int]
+    session: aiohttp.ClientSession,
+    url: str,
+    request: FuzzedRequest,
+    result: FuzzResult,
+    names: NodeNames,
 ) -> str:
     """The fault of the answer to a request; empty if there is none."""
     target = yarl.URL(url + request.path, encoded=True)
@@ -90,7 +99,10 @@ async def _fault_of(
         return ""  # The client itself refuses to send it.
     except (aiohttp.ClientError, TimeoutError) as error:
         return repr(error)
-    statuses[response.status] += 1
+    result.statuses[response.status] += 1
+    if response.status < 300:
+        result.done[f"{request.method} {request.route}"] += 1
+        names.learn(request, response.status, body)
     if response.status < 400 or request.method == "HEAD":
         return "" if response.status < 500 else f"status {response.status}"
     try:

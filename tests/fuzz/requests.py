@@ -2,7 +2,8 @@
 
 Half of them are valid for their route, so that later ones meet entities, links and subscriptions;
 the others are mutated in path, query, headers, method or body. No request depends on an answer, so
-request number N of a seed is the same in every run.
+request number N of a seed is the same in every run, save for the names that only a node can choose
+(`tests/fuzz/nodenames.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ import orjson
 DOCUMENTS = Path(__file__).parents[1] / "documents"
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+# Names that a node has chosen itself stand for these. Some commands ask for one that is not there.
+_SUBSCRIPTIONS = (*(f"~subscription{place}" for place in (0, 0, 1, 2, 3)), "a")
+_NAMED = {"id": _SUBSCRIPTIONS, "key": ("~key", "~key", "a"), "number": ("~number", "~number", "1")}
 _IDS = ("a", "b", "A", "c1", "x~y:z@w", "request", "null", "1", "2", "first")
 _JSON = "application/json"
 _MEDIA_TYPES = (
@@ -31,13 +35,14 @@ _FLAGS = (
     *("inline", "filter", "sort", "limit", "epoch", "doc", "binary", "collections", "ignore"),
     *("setdefaultversionid", "specversion", "prune", "dryrun", "scope", "set", "import", "after"),
     *("wait", "authority", "from", "to", "format", "verify", "name", "uri", "link", "force"),
-    *("page", "count", "event_type", "matches", "pagetoken"),
+    *("page", "count", "event_type", "matches", "pagetoken", "key"),
 )
 _HEADERS = (
     *("If-Match", "If-None-Match", "Accept", "Content-Type", "Content-Encoding", "Origin"),
     *("Accept-Encoding", "Cache-Control", "Prefer", "Range", "X-Forwarded-For", "ce-type"),
     *("ce-specversion", "xRegistry-name", "xRegistry-epoch", "xRegistry-labels.a"),
     *("xRegistry-versionid", "xRegistry-schemaurl", "Registry-name", "WebHook-Request-Origin"),
+    *("WebHook-Allowed-Rate",),
 )
 _TEXTS = (
     *("", "*", "null", "true", "0", "1", "-1", "1e400", "9" * 400, "a" * 5000, "..", "%00", "%FF"),
@@ -62,10 +67,11 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FuzzedRequest:
-    """A request as it is sent. `path` is encoded."""
+    """A request as it is sent. `path` is encoded; `route` is the template that it comes from."""
 
     method: str
     path: str
+    route: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
 
@@ -102,8 +108,11 @@ class RequestGenerator:
     def request(self, number: int) -> FuzzedRequest:
         randomness = random.Random(f"{self._seed}:{number}")
         route = randomness.choice(self._routes)
-        path = _PLACEHOLDER.sub(lambda found: quote(randomness.choice(_IDS)), route.path)
-        valid = FuzzedRequest(method=route.method, path=path)
+        names = _NAMED if route.path.startswith("/subscriptions/") else {}
+        path = _PLACEHOLDER.sub(
+            lambda found: quote(randomness.choice(names.get(found[1], _IDS))), route.path
+        )
+        valid = FuzzedRequest(method=route.method, path=path, route=route.path)
         if route.method in ("PUT", "PATCH", "POST"):
             body = orjson.dumps(self._body(route, randomness))
             valid = replace(valid, body=body, headers={"Content-Type": _JSON})
@@ -168,10 +177,55 @@ _SUBSCRIPTION = {
         "accesstokentype": "Bearer",
     },
 }
+_REFRESHED = {
+    **_SUBSCRIPTION["sinkcredential"],
+    "credentialtype": "REFRESHTOKEN",
+    "refreshtoken": "secret",
+    "refreshtokenendpoint": "http://127.0.0.1:1/token",
+}
+
+
+def _subscription(sink: str = "http://127.0.0.1:1/", **attributes: Any) -> dict[str, Any]:
+    return {"sink": sink, "protocol": "HTTP", **attributes}
+
+
+SUBSCRIPTION_BODIES: tuple[Any, ...] = (
+    _SUBSCRIPTION,
+    _subscription(),
+    # What nobody takes becomes a dead letter at once.
+    _subscription(config={"from": "earliest", "order": "wait", "retry": {"attempts": 1}}),
+    _subscription(
+        config={"initialEvents": True, "retry": {"seconds": 0}, "batch": {"count": 5, "wait": 0.1}},
+        protocolsettings={"contentmode": "batched", "compression": "gzip"},
+    ),
+    _subscription(
+        protocolsettings={"signature": "hmac-sha256", "headers": {"X-B": "b"}},
+        config={"startsAt": "2020-01-01T00:00:00Z", "expiresAt": "2100-01-01T00:00:00Z"},
+    ),
+    _subscription(protocolsettings={"headers": {"X-B": "***"}}),
+    _subscription(protocolsettings={"signature": "ed25519"}, sinkcredential=_REFRESHED),
+    _subscription(
+        filters=[{"sql": "subject LIKE '/messagegroups/%' AND epoch > 1"}],
+        config={"interval": 1, "maxEvents": 1},
+        types=["io.xregistry.group.created", "concord.subscription.failing"],
+    ),
+    _subscription("https://sink.invalid/events?token=secret"),
+    _subscription("kafka://127.0.0.1:1/t", protocol="KAFKA", config={"retry": {"attempts": 1}}),
+    _subscription("nats://127.0.0.1:1", protocol="NATS", protocolsettings={"subject": "a.b"}),
+    _subscription("mqtt://127.0.0.1:1", protocol="MQTT5", protocolsettings={"topicname": "a/b"}),
+    _subscription("mqtt://127.0.0.1:1", protocol="MQTT3", protocolsettings={"topicname": "a/b"}),
+    _subscription("amqp://127.0.0.1:1/queue", protocol="AMQP"),
+)
+_PLACES = ("earliest", "now", "2020-01-01T00:00:00Z", "1.1", "9223372036854775807.0")
 _ORIGINS = {"origins": [{"authority": "urn:x", "origin": "/messagegroups/a"}]}
 # The bodies of paths that the model does not define, by the beginning of the path.
 _BODIES: Mapping[str, Sequence[Any]] = {
-    "/subscriptions": (_SUBSCRIPTION, {"sink": "http://127.0.0.1:1/x", "protocol": "HTTP"}),
+    "/subscriptions/{id}/pause": ({}, {"reason": "a"}),
+    "/subscriptions/{id}/replay": tuple({"from": place} for place in _PLACES),
+    "/subscriptions/{id}/signingkeys": ({}, {"overlapseconds": 0}, {"overlapseconds": 60}),
+    "/subscriptions/{id}/deadletters": ({}, {"since": "2020-01-01T00:00:00Z"}),
+    "/subscriptions/{id}/": ({},),
+    "/subscriptions": SUBSCRIPTION_BODIES,
     "/replication/links": ({"id": "a", "source": "http://127.0.0.1:1", "mode": "pull"},),
     "/replication": (_ORIGINS,),
     "/notifications": (_EVENT,),

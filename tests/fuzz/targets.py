@@ -19,6 +19,7 @@ from multidict import CIMultiDict
 from catalog import cesql
 from catalog.api.metadataheaders import metadata_from
 from catalog.api.requesttarget import parse_path
+from catalog.config import Settings
 from catalog.documents.downgrade import downgrade
 from catalog.documents.editions import EDITIONS
 from catalog.documents.losses import find_losses
@@ -26,6 +27,7 @@ from catalog.documents.migration import migrate, root_of
 from catalog.documents.serialization import NotParsable, parse_json, parse_yaml
 from catalog.events.filters import FilterError, compile_filters
 from catalog.http.headers import decode_header
+from catalog.http.outboundaddress import why_refused
 from catalog.messages.messageparser import read_binary_event, read_json_message
 from catalog.messages.uritemplates import Template
 from catalog.messages.values import media_type_fits
@@ -35,7 +37,11 @@ from catalog.model.filter import parse_filters, parse_sort
 from catalog.model.interaction import Interaction
 from catalog.model.modelsource import default_model, load_model
 from catalog.model.xid import Xid
+from catalog.sinks.protocols import PROTOCOLS
+from catalog.subscriptions.shown import unmasked
+from catalog.subscriptions.wire import parse_subscription
 from replication.feedlines import read_line, write_copy
+from tests.fuzz.requests import SUBSCRIPTION_BODIES
 
 DOCUMENTS = Path(__file__).parents[1] / "documents"
 
@@ -75,6 +81,21 @@ def subscription_filter(data: bytes) -> None:
     except FilterError:
         return
     matches({"type": "t", "source": "s", "subject": "/messagegroups/g", "id": "1"})
+
+
+def subscription_body(data: bytes) -> None:
+    """A subscription as a client proposes it, by any protocol."""
+    try:
+        value = parse_json(data)
+    except NotParsable:
+        return
+    with suppress(XRegistryError):
+        wanted = parse_subscription(value, "/subscriptions")
+        definition = unmasked(wanted.to_definition(), None, "/subscriptions")
+        protocol = PROTOCOLS[definition.protocol]
+        schemes, most = protocol.schemes[definition.protocol], protocol.most_hosts
+        why_refused(definition.sink, _settings(), schemes=schemes, most_hosts=most)
+        wanted.to_credential()
 
 
 def cesql_expression(data: bytes) -> None:
@@ -174,6 +195,7 @@ TARGETS: dict[str, Target] = {
         feed_line,
         query_filter,
         subscription_filter,
+        subscription_body,
         cesql_expression,
         json_document,
         yaml_document,
@@ -210,6 +232,7 @@ def seeds() -> dict[str, list[bytes]]:
             b'[{"exact":{"type":"t"}},{"prefix":{"subject":"/m"}},{"suffix":{"id":"1"}}]',
             b'[{"all":[{"any":[{"not":{"exact":{"source":"s"}}}]}]}]',
         ],
+        "subscription_body": [*map(orjson.dumps, SUBSCRIPTION_BODIES)],
         "json_document": small,
         "yaml_document": [path.read_bytes() for path in sorted(DOCUMENTS.rglob("*.yaml"))],
         "model_source": [
@@ -253,6 +276,11 @@ def seeds() -> dict[str, list[bytes]]:
         "template": [b"/a/{b}/c{+d}\n/a/x/cy", b"application/*+json; a=b\napplication/x+json"],
         "request_path": [b"schemagroups/g/schemas/s/versions/1$details", b"%7e/%C3%A9"],
     }
+
+
+@cache
+def _settings() -> Settings:
+    return Settings()
 
 
 def _text(data: bytes) -> str:
