@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,13 +39,15 @@ _UNWANTED = "/messagegroups/unwanted/messages/m0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bench:
-    """A node with its sinks, a connection to each, and how many seconds a measurement takes."""
+    """A node with its sinks, a connection to these, and how many seconds a measurement takes.
+
+    A node closes connections that are idle for as long as a measurement may take.
+    """
 
     url: str
     pid: int
     database: int
     sinks: int
-    connection: Connection
     counter: Connection
     seconds: float
 
@@ -77,15 +79,17 @@ async def run(size: Size, directory: Path) -> list[Figure]:
     """Measure memory, processor time, and the time from a change to the tenth sink."""
     groups = size.subscriptions // _TEN
     async with _bench(size, directory) as bench:
-        body = orjson.dumps(document("g", groups, 1))
-        await bench.connection.request(send_request("POST", bench.url, "/", body))
+        async with connected(bench.url, 1) as (connection,):
+            body = orjson.dumps(document("g", groups, 1))
+            await connection.request(send_request("POST", bench.url, "/", body))
         without = await _cost(bench)
         await _subscribe(bench, range(1))
-        few = await _latencies(bench, range(1))
+        changes = round(bench.seconds * _WANTED_PER_SECOND)
+        few = await _latencies(bench, [0] * changes)
         started = time.perf_counter()
         await _subscribe(bench, range(1, groups))
         created = time.perf_counter() - started
-        many = await _latencies(bench, range(groups))
+        many = await _latencies(bench, [number * groups // changes for number in range(changes)])
         beside = await _cost(bench)
     return [
         *_cost_figures(size.subscriptions, beside, without, created),
@@ -109,7 +113,6 @@ async def _bench(size: Size, directory: Path) -> AsyncIterator[_Bench]:
     async with (
         node_process(directory, name) as (url, pid),
         server(command, directory, "idle-sinks") as (sinks, port),
-        connected(url, 1) as (connection,),
         connected(sinks, 1) as (counter,),
     ):
         yield _Bench(
@@ -117,7 +120,6 @@ async def _bench(size: Size, directory: Path) -> AsyncIterator[_Bench]:
             pid=pid,
             database=_postmaster(directory / name),
             sinks=port,
-            connection=connection,
             counter=counter,
             seconds=size.idle_seconds,
         )
@@ -143,26 +145,22 @@ async def _subscribe(bench: _Bench, groups: range) -> None:
             for number in range(_TEN)
         ],
     )
-    await _change(bench, groups[-1])
+    await _latencies(bench, groups[-1:])
 
 
-async def _latencies(bench: _Bench, groups: range) -> list[float]:
-    """The seconds from each change to its arrival at the last of the ten sinks that want it."""
+async def _latencies(bench: _Bench, groups: Iterable[int]) -> list[float]:
+    """The seconds from a change of each group to its arrival at the last of its ten sinks."""
     found: list[float] = []
-    count = round(bench.seconds * _WANTED_PER_SECOND)
-    for number in range(count):
-        due = time.perf_counter() + 1 / _WANTED_PER_SECOND
-        found.append(await _change(bench, groups[number * len(groups) // count]))
-        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+    async with connected(bench.url, 1) as (connection,):
+        for group in groups:
+            due = time.perf_counter() + 1 / _WANTED_PER_SECOND
+            xid = f"/messagegroups/g{group}/messages/m0"
+            arrived = await change_once(
+                connection, bench.counter, bench.url, bench.sinks, xid, sinks=_TEN
+            )
+            found.append(max(arrived))
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
     return found
-
-
-async def _change(bench: _Bench, group: int) -> float:
-    xid = f"/messagegroups/g{group}/messages/m0"
-    arrived = await change_once(
-        bench.connection, bench.counter, bench.url, bench.sinks, xid, sinks=_TEN
-    )
-    return max(arrived)
 
 
 async def _cost(bench: _Bench) -> Cost:
@@ -181,9 +179,9 @@ async def _until_saved(bench: _Bench) -> None:
     They are saved together, and of twice ten, some passed the last change without wanting it.
     """
     request = get_request(bench.url, f"/subscriptions?limit={2 * _TEN}")
-    async with asyncio.timeout(_SAVED_SECONDS):
+    async with asyncio.timeout(_SAVED_SECONDS), connected(bench.url, 1) as (connection,):
         while True:
-            found = orjson.loads(body_of(await bench.connection.request(request)))
+            found = orjson.loads(body_of(await connection.request(request)))
             if not any(each["status"]["lag"] for each in found):
                 return
             await asyncio.sleep(_LOOK_SECONDS)
@@ -202,11 +200,12 @@ async def _share(bench: _Bench, meanwhile: Awaitable[None]) -> Share:
 
 async def _change_unwanted(bench: _Bench) -> None:
     started = time.perf_counter()
-    for number in range(round(bench.seconds * _UNWANTED_PER_SECOND)):
-        body = orjson.dumps(message("m0", f"Changed at {time.perf_counter()}."))
-        await bench.connection.request(send_request("PUT", bench.url, _UNWANTED, body))
-        due = started + (number + 1) / _UNWANTED_PER_SECOND
-        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+    async with connected(bench.url, 1) as (connection,):
+        for number in range(round(bench.seconds * _UNWANTED_PER_SECOND)):
+            body = orjson.dumps(message("m0", f"Changed at {time.perf_counter()}."))
+            await connection.request(send_request("PUT", bench.url, _UNWANTED, body))
+            due = started + (number + 1) / _UNWANTED_PER_SECOND
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
 
 
 def _cost_figures(count: int, beside: Cost, without: Cost, created: float) -> Sequence[Figure]:
