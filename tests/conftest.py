@@ -58,10 +58,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True)
-def _logs_as_at_first() -> Iterator[None]:
-    """A command that ran in a test has sent the logs to a stream that ends with that test."""
-    yield
+def _plain_logs() -> None:
+    """A command that ran in a test before has sent the logs to a stream that ended with it.
+
+    Without configuration, tracebacks show all locals, which takes seconds on a busy machine.
+    """
     structlog.reset_defaults()
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[structlog.processors.add_log_level, plain])
 
 
 @pytest.fixture(scope="session")
