@@ -26,7 +26,7 @@ from benchmarks.processor import family_seconds, processor_seconds
 from benchmarks.sinkcounter import change_once
 from benchmarks.sinks import addresses
 from benchmarks.size import Size
-from benchmarks.subscribe import create_all
+from benchmarks.subscribe import ONE_OF_A_CHANGE, create_all
 
 _TEN = 10
 _UNWANTED_PER_SECOND = 20
@@ -139,6 +139,7 @@ async def _subscribe(bench: _Bench, groups: range) -> None:
             {
                 "sink": f"http://{host}:{bench.sinks}/{group}/{number}",
                 "protocol": "HTTP",
+                "types": ONE_OF_A_CHANGE,
                 "filters": [{"prefix": {"subject": f"/messagegroups/g{group}/"}}],
             }
             for group in groups

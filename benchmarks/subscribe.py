@@ -10,12 +10,16 @@ import orjson
 
 from benchmarks.load import Connection, connected, send_request
 
+ONE_OF_A_CHANGE = ("io.xregistry.resource.updated",)
+"""The types of which a change of a message has one event: another one is about its version."""
+
 _AT_ONCE = 8
 
 
 async def subscribe_all(url: str, sinks: Sequence[str]) -> None:
-    """Have all changes of a node sent to these URLs."""
-    await create_all(url, [{"sink": each, "protocol": "HTTP"} for each in sinks])
+    """Have each change of a message sent to these URLs, as one event."""
+    wanted = {"protocol": "HTTP", "types": ONE_OF_A_CHANGE}
+    await create_all(url, [{"sink": each, **wanted} for each in sinks])
 
 
 async def create_all(url: str, definitions: Sequence[Mapping[str, Any]]) -> None:
