@@ -73,6 +73,13 @@ class Limits(BaseSettings):
     long_polls_per_client: PositiveInt = 500
     """Most such requests of one client at a time"""
 
+    read_wait_seconds: PositiveFloat = 30.0
+    """Longest time that a read may wait for a position; the time if it asks for none"""
+    waiting_reads: PositiveInt = 1000
+    """Most reads that wait for a position at a time"""
+    waiting_reads_per_client: PositiveInt = 100
+    """Most of these of one client"""
+
     # Connections
     max_connections: PositiveInt = 4096
     """Most connections of clients; fewer where the process may open few files"""

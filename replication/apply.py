@@ -131,6 +131,8 @@ async def _apply_once(
         has_delayed = batch.link is not None and await is_awaited(connection)
     if changes:
         database.signal.set(changes)
+    elif batch.cursor is not None:
+        database.signal.set_progress()
     return AppliedBatch(findings=decision.findings, changes=len(changes), has_delayed=has_delayed)
 
 

@@ -22,6 +22,7 @@ from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection, Database
+from catalog.store.logcursor import LogCursor
 from replication.feedlines import MEDIA_TYPE, write_copy, write_end
 from replication.feedpages import MOST_CHANGES, CursorGone, FeedPages, read_copies
 from replication.provenance import Copy, CopyFilter
@@ -31,7 +32,6 @@ _HEADERS = {"Content-Type": MEDIA_TYPE}
 _MOST_NAMED = 100
 _LONGEST_WAIT = 30.0
 _DOCUMENTS_AT_ONCE = 16
-_CURSOR = re.compile(r"([0-9a-f]{8})\.([0-9]{1,19}\.[0-9]{1,19})")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 _pages: weakref.WeakKeyDictionary[Database, FeedPages] = weakref.WeakKeyDictionary()
@@ -39,7 +39,7 @@ _pages: weakref.WeakKeyDictionary[Database, FeedPages] = weakref.WeakKeyDictiona
 
 def cursor_at(context: Context, position: Position) -> str:
     """The cursor of a position: opaque to readers, and valid for the log of this instance only."""
-    return f"{context.database.node.instance.hex[:8]}.{position}"
+    return str(LogCursor.at(context.database.node.instance, position))
 
 
 def pages_of(database: Database) -> FeedPages:
@@ -207,14 +207,12 @@ def _read_cursor(request: web.Request, context: Context) -> Position:
             error_detail='"after" is missing',
             detail="Begin with /replication/snapshot, which ends with a cursor.",
         )
-    found = _CURSOR.fullmatch(text)
-    if found is None:
-        raise BadRequest(request.path, error_detail='"after" is not a cursor of this feed')
-    if found[1] != context.database.node.instance.hex[:8]:
-        raise CursorGone(request.path, error_detail="it is from the log of another instance")
     try:
-        return Position.parse(found[2])
+        cursor = LogCursor.parse(text)
     except ValueError as error:
         raise BadRequest(
             request.path, error_detail='"after" is not a cursor of this feed'
         ) from error
+    if not cursor.is_of(context.database.node.instance):
+        raise CursorGone(request.path, error_detail="it is from the log of another instance")
+    return cursor.position

@@ -19,6 +19,8 @@ from catalog.http.bodymemory import BODY_MEMORY, BodyMemory, releasing_middlewar
 from catalog.http.crossorigin import share_with_origins
 from catalog.http.etag import conditional_middleware
 from catalog.http.frameworkerrors import answer_framework_errors
+from catalog.http.linkwaits import LINK_WAITS, LinkWaits
+from catalog.http.positionwait import show_position, waiting_middleware
 from catalog.http.problems import problem_middleware
 from catalog.http.protocoloptions import protocol_options
 from catalog.http.responses import leave_untyped
@@ -40,6 +42,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
             problem_middleware,
             releasing_middleware,
             checking_middleware,
+            waiting_middleware,
             conditional_middleware,
             document_middleware,
         ],
@@ -49,6 +52,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app[CALLBACK_RATES] = CallbackRates()
     app[BODY_MEMORY] = BodyMemory(context.settings)
     add_stream_shares(app, context.settings)
+    app[LINK_WAITS] = LinkWaits(context.database)
     app[ANSWERS] = AnswerCache(
         context.database,
         most_bytes=context.settings.cache_bytes,
@@ -84,6 +88,7 @@ async def _prepare(request: web.Request, response: web.StreamResponse) -> None:
     # core/http.md, "xRegistry Root HTTP Header"
     response.headers.add("Link", f"<{context.base_url(request)}>;rel=xregistry-root")
     leave_untyped(response)
+    show_position(request, response)
     share_with_origins(request, response, context.settings.cors_origins)
     if not request.content.is_eof():
         # The rest of a body that was refused is not read, so that no request can follow it.

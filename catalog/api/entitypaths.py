@@ -11,6 +11,7 @@ from catalog.api.entitywrite import answer_delete, answer_write
 from catalog.api.requesttarget import parse_path
 from catalog.context import CONTEXT
 from catalog.http.deadline import bounded
+from catalog.http.positionwait import WAIT_FOR
 from catalog.model.errors import NotFound, XRegistryError
 from catalog.model.shortpath import key_in
 from catalog.store.entities import find_by_key
@@ -45,8 +46,13 @@ async def _handle(request: web.Request) -> web.StreamResponse:
 
 
 async def _cached(request: web.Request) -> web.Response | None:
-    """A cached answer, unless the client wants a new one."""
+    """A cached answer, unless the client wants a new one.
+
+    One that waited for a position may be newer than those that this process has cached.
+    """
     if hdrs.CACHE_CONTROL in request.headers and _wants_anew(request):
+        return None
+    if WAIT_FOR in request.headers:
         return None
     context = request.app[CONTEXT]
     key = (context.base_url(request), request.raw_path, context.configuration.revision)

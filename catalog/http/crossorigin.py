@@ -17,7 +17,7 @@ from catalog.model.concorderrors import OriginRefused
 
 _EXPOSED = frozenset(
     {"etag", "link", "location", "content-location", "content-disposition"}
-    | {"concord-cursor", "concord-notes"}
+    | {"concord-cursor", "concord-notes", "concord-position"}
 )
 _PREFIX = "xregistry-"
 _REMEMBERED_SECONDS = 600

@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 from catalog.writing.outcome import Outcome
 
 CORRELATION_ID = "xRegistry-xregcorrelationid"
-CURSOR = "Concord-Cursor"
+POSITION = "Concord-Position"
 _NULL = "null"
 _UNSAFE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
 _NOT_IN_URL = re.compile(r"[^\x21-\x7e]")
@@ -18,8 +18,8 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 def interaction_headers(outcome: Outcome) -> dict[str, str]:
-    """The id of the interaction of a write, and its position in the change log."""
-    return {CORRELATION_ID: outcome.interaction, CURSOR: str(outcome.position)}
+    """The id of the interaction of a write, and its position, for which reads may wait."""
+    return {CORRELATION_ID: outcome.interaction, POSITION: str(outcome.cursor)}
 
 
 def encode_header(value: str) -> str:

@@ -43,6 +43,22 @@ class ReadTooSlowly(ServerBusy, name="read_too_slowly", home=CONCORD):
     template = "The stream of <subject> was not read at <rate> bytes per second (<setting>)."
 
 
+class UnknownPosition(RequestError, name="unknown_position", home=CONCORD):
+    """A read asks to wait for a position that this node never reaches."""
+
+    template = "<subject> cannot be read as of <position>: <error_detail>."
+
+
+class PositionNotReached(RequestError, name="position_not_reached", status=503, home=CONCORD):
+    """A read has waited in vain. `reached` is where its link is, if it has copied all once."""
+
+    template = (
+        'The link "<link>" did not bring here what <source> has up to <position> within <seconds> '
+        "seconds; it is <state>."
+    )
+    headers = MappingProxyType({"Retry-After": "1"})
+
+
 class LimitReached(RequestError, name="limit_reached", status=409, home=CONCORD):
     """A node has as much of something as it may have. `setting` is the limit's."""
 

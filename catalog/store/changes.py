@@ -151,6 +151,12 @@ async def read_head(connection: Connection) -> Head:
     )
 
 
+async def read_newest(connection: Connection) -> Position:
+    """The position of the last change of all that the connection sees, or the least one."""
+    row = await connection.fetchrow(_queries.newest)
+    return Position(0, 0) if row is None else Position(row["txid"], row["seq"])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentWrites:
     """A write of one entity."""

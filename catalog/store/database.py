@@ -69,7 +69,7 @@ class Node:
 
 
 class Signal:
-    """Wakes all tasks that wait for the change log to grow.
+    """Wakes all tasks that wait for the change log to grow, or for links to read on.
 
     `unannounced` is set until other processes are notified; `listeners` are called with the
     changes of this process at once.
@@ -77,6 +77,7 @@ class Signal:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._progress = asyncio.Event()
         self.listeners: list[Callable[[Sequence[Change]], None]] = []
         self.unannounced = asyncio.Event()
 
@@ -91,6 +92,20 @@ class Signal:
         """Signal that some process has written."""
         self._event.set()
         self._event = asyncio.Event()
+        self._hear_progress()
+
+    def set_progress(self) -> None:
+        """Signal that a link of this process has read on at its source, and wrote nothing."""
+        self.unannounced.set()
+        self._hear_progress()
+
+    def _hear_progress(self) -> None:
+        self._progress.set()
+        self._progress = asyncio.Event()
+
+    def progress_ticket(self) -> asyncio.Event:
+        """As `ticket`, for the progress of links."""
+        return self._progress
 
     def ticket(self) -> asyncio.Event:
         """The event to wait for. Take it before reading, to miss no change in between."""

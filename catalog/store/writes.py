@@ -14,7 +14,7 @@ from catalog.model.change import Change
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import collection_of
-from catalog.store.changes import Position
+from catalog.store.changes import Position, read_newest
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
@@ -39,7 +39,8 @@ async def write(connection: Connection, *writes: Write) -> Position:
     """Write the rows of some interactions, in their order; the caller commits.
 
     Returns:
-        the position in the change log after their changes.
+        the position of their last change in the log, or where they have none, that of the last
+        change that they may depend on.
     """
     if tombstones := [tombstone for write in writes for tombstone in write.tombstones]:
         await connection.execute(_queries.bury, *_tombstone_columns(tombstones))
@@ -51,7 +52,7 @@ async def write(connection: Connection, *writes: Write) -> Position:
     count = len(entities)
     rows = await aside(count, _entity_rows, entities)
     changes = await aside(count, _change_rows, writes)
-    txid = await connection.fetchval(_queries.write, rows, changes)
+    last = await connection.fetchrow(_queries.write, rows, changes)
     if resources := await aside(count, _relisted, entities, writes):
         await connection.execute(_queries.relist, *_default_columns(resources))
     if documents := {e.xid: e.document for e in entities if e.document is not None}:
@@ -60,7 +61,7 @@ async def write(connection: Connection, *writes: Write) -> Position:
         )
     if dropped := [xid for write in writes for xid in write.dropped_documents]:
         await connection.execute(_queries.drop_documents, dropped)
-    return Position.end_of(txid)
+    return await read_newest(connection) if last is None else Position(last["txid"], last["seq"])
 
 
 def _entity_rows(entities: Sequence[Entity]) -> str:

@@ -143,7 +143,7 @@ class GroupCommit:
         async with self._database.transaction() as connection:
             transaction = WriteTransaction(
                 connection=connection,
-                authority=self._database.node.authority,
+                node=self._database.node,
                 configuration=batch[0].configuration,
                 results=KnownResults(self._checked_requests.begin()),
             )

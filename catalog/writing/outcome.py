@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from catalog.model.change import changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid
-from catalog.store.changes import Position
+from catalog.store.logcursor import LogCursor
 from catalog.store.writes import Write
 from catalog.writing.drafts import Draft, Drafts
 
@@ -21,14 +21,15 @@ class Outcome(Write):
         before: every entity that it touches, as stored.
         after: every entity that it writes or deletes.
         left_alone: the xids of read-only entities that it names and does not write.
-        position: the place in the change log after its changes; a reader that has come this
-            far has seen all of them. `None` until they are written.
+        cursor: the place of its last change in the log: a reader that has come this far has
+            seen all of them. If it changes nothing, that of the last change that it may have
+            seen. `None` until it is written.
     """
 
     before: Mapping[str, Entity]
     after: Mapping[str, Entity | Tombstone]
     left_alone: frozenset[str] = frozenset()
-    position: Position | None = None
+    cursor: LogCursor | None = None
 
     def is_new(self, xid: Xid) -> bool:
         return str(xid) not in self.before and isinstance(self.after.get(str(xid)), Entity)

@@ -13,8 +13,10 @@ from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
-from catalog.store.database import Connection
+from catalog.store.changes import read_newest
+from catalog.store.database import Connection, Node
 from catalog.store.locks import Locked, MustBeginAgain, Touched, lock_and_load
+from catalog.store.logcursor import LogCursor
 from catalog.store.writes import write
 from catalog.writing.content import StoredContent
 from catalog.writing.crossreferences import target_in
@@ -115,7 +117,7 @@ class WriteTransaction:
     """
 
     connection: Connection
-    authority: str
+    node: Node
     configuration: Configuration
     results: KnownResults
     reconfiguration: Reconfiguration | None = None
@@ -177,9 +179,10 @@ class WriteTransaction:
                 interaction=written[0].interaction,
                 now=written[0].at,
             )
+            position = await read_newest(self.connection)
+        cursor = LogCursor.at(self.node.instance, position)
         results = [
-            replace(each, position=position) if isinstance(each, Outcome) else each
-            for each in results
+            replace(each, cursor=cursor) if isinstance(each, Outcome) else each for each in results
         ]
         for composer, each in zip(batch, results, strict=True):
             if isinstance(each, Outcome):
@@ -238,7 +241,7 @@ class WriteTransaction:
         return Decider(
             content=StoredContent(self.connection),
             configuration=(self.reconfiguration or self).configuration,
-            authority=self.authority,
+            authority=self.node.authority,
             checker=self.results,
             is_exclusive=self._locks.catalog_exclusive,
             is_referred=self._locked.is_referred,

@@ -152,7 +152,7 @@ class Writer:
         async with self._database.transaction() as connection:
             transaction = WriteTransaction(
                 connection=connection,
-                authority=self._database.node.authority,
+                node=self._database.node,
                 configuration=configuration,
                 results=results,
                 reconfiguration=reconfiguration,

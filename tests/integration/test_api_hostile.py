@@ -14,6 +14,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from catalog.store.logcursor import LogCursor
 from tests.integration.conftest import HTTP, SPEC, Node, assert_problem, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -478,5 +479,6 @@ async def test_every_write_says_which_interaction_it_was(node: Node) -> None:
         seen.add(id := answer.headers["xRegistry-xregcorrelationid"])
         changes = [change for change in await node.changes() if change.interaction == id]
         assert changes
-        assert str(changes[-1].position) <= answer.headers["Concord-Cursor"]
+        cursor = LogCursor.at(node.database.node.instance, changes[-1].position)
+        assert answer.headers["Concord-Position"] == str(cursor)
     assert len(seen) == 4

@@ -287,7 +287,7 @@ async def test_a_change_of_the_model_is_told_as_one_of_the_registry(node: Node) 
     epoch = (await node.get("/"))["epoch"]
     answer = await node.send("PUT", "/modelsource", source(maxversions=3))
     assert answer.headers["xRegistry-xregcorrelationid"]
-    assert answer.headers["Concord-Cursor"]
+    assert answer.headers["Concord-Position"]
     [entry] = await node.changes()
     assert (entry.change.xid, entry.change.action) == ("/", "updated")
     assert entry.change.changed == ("epoch", "model", "modelsource", "modifiedat")

@@ -132,7 +132,7 @@ async def test_pages_of_allowed_origins_may_use_the_api(database_url: str, allow
             "PUT", SCHEMA, body=b"{}", headers={"Origin": PAGE, "xRegistry-format": "Text/1.0"}
         )
         exposed = put.headers["Access-Control-Expose-Headers"].lower().split(", ")
-        assert {"location", "concord-cursor", "xregistry-xregcorrelationid"} <= {*exposed}
+        assert {"location", "concord-position", "xregistry-xregcorrelationid"} <= {*exposed}
         assert put.headers["Access-Control-Allow-Origin"] == origin
         assert ("Origin" in put.headers.getall("Vary", [])) is (allowed != "*")
 

@@ -59,7 +59,7 @@ async def apply_together(
 
 
 def transactions(outcomes: Sequence[Outcome | XRegistryError]) -> set[int]:
-    return {one.position.txid for one in outcomes if isinstance(one, Outcome)}
+    return {one.cursor.position.txid for one in outcomes if isinstance(one, Outcome)}
 
 
 async def test_those_that_come_together_are_committed_together(node: Node, group: Xid) -> None:

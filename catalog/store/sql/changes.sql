@@ -18,6 +18,10 @@ SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS txid,
     dropped_txid, dropped_seq
 FROM node
 
+-- name: newest
+-- The last change that was committed, whether readers of the log see it already or not.
+SELECT txid, seq FROM changes ORDER BY txid DESC, seq DESC LIMIT 1
+
 -- name: announce
 -- Tell the other processes of this node that the log has grown.
 SELECT pg_notify('changes', '')

@@ -1,5 +1,5 @@
 -- name: write
--- Entities and change rows; the answer is the transaction that the log shows them under.
+-- Entities and change rows; the answer is the place of the last change in the log, if there is one.
 WITH logged AS (
     INSERT INTO changes (
         interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation)
@@ -12,6 +12,7 @@ WITH logged AS (
         interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation,
         position)
     ORDER BY c.position
+    RETURNING txid, seq
 ), kept AS (
     INSERT INTO entities (
         xid, collection, id, kind, authority, origin, epoch, attributes, createdat, modifiedat,
@@ -36,7 +37,7 @@ WITH logged AS (
         digest = excluded.digest, fingerprint = excluded.fingerprint, bucket = excluded.bucket,
         listing = excluded.listing, listing_id = excluded.listing_id
 )
-SELECT pg_current_xact_id()::text::bigint
+SELECT txid, seq FROM logged ORDER BY seq DESC LIMIT 1
 
 -- name: relist
 -- List the default versions of resources that were just written, and no other versions of them.
