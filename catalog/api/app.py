@@ -14,6 +14,7 @@ from catalog.api.requestchecks import checking_middleware
 from catalog.api.routes import routes as native_routes
 from catalog.api.routes import short_path
 from catalog.context import CONTEXT, Context
+from catalog.http.authoritypointer import pointing_middleware
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.bodymemory import BODY_MEMORY, BodyMemory, releasing_middleware
 from catalog.http.crossorigin import share_with_origins
@@ -40,6 +41,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app = web.Application(
         middlewares=[
             problem_middleware,
+            pointing_middleware,
             releasing_middleware,
             checking_middleware,
             waiting_middleware,

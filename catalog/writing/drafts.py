@@ -279,6 +279,7 @@ class Drafts:
             raise Readonly(
                 str(draft.xid),
                 authority=before.authority,
+                origin=before.origin,
                 detail=f"It is a replica; only its authority, {before.authority}, may change it. "
                 "?ignore=readonly leaves such entities out of a request.",
             )
