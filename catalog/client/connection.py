@@ -38,7 +38,9 @@ _CONNECT_SECONDS = 10.0
 _LEAST_RATE = 100
 # Many times as long as the node may be silent, a stream may be slow.
 _PATIENCES = 10
+_POSITION, _WAIT_FOR, _PREFER = "Concord-Position", "Concord-Wait-For", "Prefer"
 _REDIRECTS = frozenset({301, 302, 307, 308})
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 _GUARDS = frozenset({hdrs.IF_MATCH, hdrs.IF_NONE_MATCH})
 
@@ -51,6 +53,11 @@ class Answer:
     headers: CIMultiDictProxy[str]
     body: bytes = b""
     next_page: str = ""
+
+    @property
+    def position(self) -> str:
+        """The position of a write in the node's change log, or of a read that waited."""
+        return self.headers.get(_POSITION, "")
 
     @property
     def is_json(self) -> bool:
@@ -108,6 +115,10 @@ class _Arrival:
 class Connection:
     """Requests to one node. Every method raises `ClientError`.
 
+    `position` is that of the last write of this client which was answered: a read at a catalog
+    that follows the node can wait for it, so that it shows all writes of this client. It is empty
+    before the first one.
+
     Args:
         url: the node's base URL.
         session: sends the requests; the caller closes it.
@@ -130,6 +141,7 @@ class Connection:
         self._retry = retry
         self._timeout = timeout_seconds
         self._largest = largest
+        self.position = ""
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -175,6 +187,8 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         is_repeatable: bool | None = None,
         largest: int | None = None,
+        wait_for: str = "",
+        wait_seconds: int | None = None,
     ) -> Answer:
         """Send one request, and repeat it if it fails for a reason that may pass.
 
@@ -189,20 +203,26 @@ class Connection:
             body: is sent as JSON, unless it is bytes.
             is_repeatable: whether a second execution does no harm, where the caller knows better.
             largest: the most bytes of the answer; the client's own limit unless given.
+            wait_for: the `position` of a write, here or at a catalog that the node follows: a GET
+                or HEAD is answered once the node has it. Several have commas between.
+            wait_seconds: how long it waits; as long as the node lets it unless given.
 
         Raises:
-            Refused: the status is 400 or above.
+            Refused: the status is 400 or above; `position_not_reached`, if it waited in vain.
             Unreachable: there was no answer, or not in time.
             BadAnswer: the answer is a redirect, or too large.
         """
-        call = _Call.of(method, path, params, body, headers or {})
+        headers = {**(headers or {}), **_waiting(wait_for, wait_seconds)}
+        call = _Call.of(method, path, params, body, headers)
         if is_repeatable is None:
             is_repeatable = _does_no_harm(method, body, call.headers)
         try:
             async with asyncio.timeout(self._timeout) as limit:
-                return await self._repeat(
+                answer = await self._repeat(
                     call, is_repeatable, largest or self._largest, limit.when() or 0.0
                 )
+                self._note_position(method, answer.position)
+                return answer
         except TimeoutError as error:
             raise Unreachable(
                 f"{self.url} did not answer in time.",
@@ -254,9 +274,18 @@ class Connection:
                 # A long answer that is always ready must not block the event loop.
                 await asyncio.sleep(0)
 
-    async def get(self, path: str, params: Params = ()) -> JsonObject:
-        """The JSON object at any path of the API."""
-        return await self._json("GET", path, params=params)
+    async def get(
+        self,
+        path: str,
+        params: Params = (),
+        *,
+        wait_for: str = "",
+        wait_seconds: int | None = None,
+    ) -> JsonObject:
+        """The JSON object at any path of the API; see `request` for waiting."""
+        return await self._json(
+            "GET", path, params=params, wait_for=wait_for, wait_seconds=wait_seconds
+        )
 
     async def put(self, path: str, body: Any, params: Params = ()) -> JsonObject:
         """Send JSON to any path of the API; the answer is empty if it has no body."""
@@ -270,14 +299,32 @@ class Connection:
         """As `put`."""
         return await self._json("POST", path, params=params, body=body)
 
-    async def pages(self, path: str, params: Params = ()) -> AsyncIterator[Any]:
-        """The JSON of every page of a collection, in order, as the node links them."""
+    async def pages(
+        self,
+        path: str,
+        params: Params = (),
+        *,
+        wait_for: str = "",
+        wait_seconds: int | None = None,
+    ) -> AsyncIterator[Any]:
+        """The JSON of every page of a collection, in order, as the node links them.
+
+        Each page is as of what `request` waits for.
+        """
+        wait: dict[str, Any] = {"wait_for": wait_for, "wait_seconds": wait_seconds}
         while path:
-            answer = await self.request("GET", path, params=params)
+            answer = await self.request("GET", path, params=params, **wait)
             yield self._decoded(path, answer)
             if answer.next_page == path:
                 raise BadAnswer(self.url, f"a page that is followed by itself, {path}")
             path, params = answer.next_page, ()
+
+    def _note_position(self, method: str, position: str) -> None:
+        """Keep the position of a write; of concurrent ones, the last."""
+        if method in _READS or not position:
+            return
+        is_same_log = position.partition(".")[0] == self.position.partition(".")[0]
+        self.position = max(position, self.position) if is_same_log else position
 
     async def _json(self, method: str, path: str, **sent: Any) -> JsonObject:
         found = self._decoded(path, await self.request(method, path, **sent))
@@ -397,6 +444,13 @@ def _failure(url: str, error: Exception) -> Unreachable:
         is_doubtful=not is_unsent,
         is_retryable=not isinstance(error, aiohttp.InvalidURL),
     )
+
+
+def _waiting(wait_for: str, seconds: int | None) -> dict[str, str]:
+    """The headers of a read that waits for positions."""
+    if not wait_for:
+        return {}
+    return {_WAIT_FOR: wait_for, **({} if seconds is None else {_PREFER: f"wait={seconds}"})}
 
 
 def _does_no_harm(method: str, body: Any, headers: Mapping[str, str]) -> bool:

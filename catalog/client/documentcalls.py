@@ -33,13 +33,20 @@ class Document:
 class DocumentCalls(Connection):
     """The calls for documents. The metadata of a document is an entity."""
 
-    async def document(self, xid: str) -> Document:
+    async def document(
+        self, xid: str, *, wait_for: str = "", wait_seconds: int | None = None
+    ) -> Document:
         """The document of a version, or of a resource's default version.
+
+        Args:
+            wait_for: the position of a write that the answer is to show; see `request`.
+            wait_seconds: how long to wait for it.
 
         Raises:
             Refused: `not_found`, if there is no such entity or it has no document.
         """
-        return _document_of(await self.request("GET", xid))
+        answer = await self.request("GET", xid, wait_for=wait_for, wait_seconds=wait_seconds)
+        return _document_of(answer)
 
     async def put_document(
         self,

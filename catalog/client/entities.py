@@ -22,17 +22,31 @@ class EntityCalls(Connection):
     was carried out the first time: read the entity to find out.
     """
 
-    async def entity(self, xid: str, *, inline: Sequence[str] = ()) -> JsonObject:
+    async def entity(
+        self,
+        xid: str,
+        *,
+        inline: Sequence[str] = (),
+        wait_for: str = "",
+        wait_seconds: int | None = None,
+    ) -> JsonObject:
         """One entity; a resource with the attributes of its default version.
 
         Args:
             xid: the registry's is `/`.
             inline: collections to show in it, `*` for all (core/spec.md, "Inline Flag").
+            wait_for: the position of a write that the answer is to show; see `request`.
+            wait_seconds: how long to wait for it.
 
         Raises:
             Refused: `not_found`, if there is no such entity.
         """
-        return await self.get(metadata_path(xid), _flags(inline=inline))
+        return await self.get(
+            metadata_path(xid),
+            _flags(inline=inline),
+            wait_for=wait_for,
+            wait_seconds=wait_seconds,
+        )
 
     async def items(
         self,
@@ -42,6 +56,8 @@ class EntityCalls(Connection):
         sort: str = "",
         inline: Sequence[str] = (),
         page_size: int | None = None,
+        wait_for: str = "",
+        wait_seconds: int | None = None,
     ) -> AsyncIterator[tuple[str, JsonObject]]:
         """Every entity of a collection with its id, read page by page.
 
@@ -51,11 +67,13 @@ class EntityCalls(Connection):
             sort: an attribute, and `=desc` after it for the other direction.
             inline: as in `entity`.
             page_size: the most entities of one page; the node's own limit unless given.
+            wait_for: as in `entity`, for each page; `wait_seconds`, too.
         """
         params = _flags(inline=inline, filters=filters, sort=sort)
         if page_size is not None:
             params.append(("limit", str(page_size)))
-        async for page in self.pages(collection, params):
+        pages = self.pages(collection, params, wait_for=wait_for, wait_seconds=wait_seconds)
+        async for page in pages:
             for item in page.items():
                 yield item
 

@@ -68,7 +68,8 @@ class Refused(ClientError):
         super().__init__(problem.title, problem.detail)
         self.problem = problem
         self.retry_after = retry_after
-        self.is_retryable = problem.status in _LATER
+        # A read that has waited long enough is not to wait again.
+        self.is_retryable = problem.status in _LATER and problem.name != "position_not_reached"
         self.is_doubtful = problem.status in _LATER - {_TOO_MANY_REQUESTS}
 
 
@@ -140,7 +141,13 @@ class Problem(Violation):
             if isinstance(item, dict)
         ]
         violations = tuple(listed) or (Violation.parse(source),)
-        return cls(**_texts(source), status=status, violations=violations)
+        args = source.get("args")
+        return cls(
+            **_texts(source),
+            args=args if isinstance(args, dict) else {},
+            status=status,
+            violations=violations,
+        )
 
 
 def _texts(source: Mapping[str, Any]) -> dict[str, Any]:

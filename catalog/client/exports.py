@@ -89,7 +89,9 @@ class ExportPart:
 class ExportCalls(EntityCalls):
     """Documents that `import_groups` and `concord import` take."""
 
-    async def export(self, *paths: str, own: bool = False) -> JsonObject:
+    async def export(
+        self, *paths: str, own: bool = False, wait_for: str = "", wait_seconds: int | None = None
+    ) -> JsonObject:
         """A catalog, or parts of it within their ancestors, in document view.
 
         The whole catalog is read in one snapshot, and so are parts as far as their names fit into
@@ -100,6 +102,8 @@ class ExportCalls(EntityCalls):
                 whole catalog if there is none.
             own: leave out the groups of other authorities. Such a group has no resource of this
                 node, since only its authority can create resources in it.
+            wait_for: the position of a write that the answer is to show; see `request`.
+            wait_seconds: how long to wait for it.
 
         Raises:
             Refused: there is no entity at one of the paths.
@@ -107,6 +111,8 @@ class ExportCalls(EntityCalls):
         """
         parts = list(_uncovered(ExportPart.parse(path) for path in paths or ["/"]))
         is_whole = not parts[0].names
+        if wait_for:
+            await self.get("/", wait_for=wait_for, wait_seconds=wait_seconds)
         if is_whole and not own:
             return await self._unbounded("/export")
         model = await self.get("/model")

@@ -47,6 +47,9 @@ async def use_entities(url: str) -> str:
         found = client.items("/messagegroups", filters=["name=n"], sort="name", page_size=10)
         names: dict[str, Any] = {id: group.get("name") async for id, group in found}
         group: JsonObject = await client.entity("/messagegroups/g", inline=["messages"])
+        group = await client.entity("/", wait_for=client.position, wait_seconds=3)
+        position: str = (await client.request("PATCH", "/", body={})).position
+        await client.export(wait_for=position)
         await client.delete("/messagegroups/g", epoch=group["epoch"])
         return f"{names} {meta} {is_replica(group)}"
 
