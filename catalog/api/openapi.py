@@ -18,6 +18,11 @@ from catalog.api.openapi_operations import (
     operation_on,
     refusals,
 )
+from catalog.api.openapi_positions import (
+    position_components,
+    position_headers,
+    wait_parameters,
+)
 from catalog.api.openapi_schemas import Json, map_of, reference
 from catalog.api.openapi_subscriptionpaths import operation_on_subscriptions
 from catalog.api.openapi_subscriptions import subscription_components
@@ -72,6 +77,7 @@ def describe(configuration: Configuration, router: web.UrlDispatcher, base: str)
                     "content": content(JSON_BODY, reference("Problem")),
                 }
             },
+            **position_components(),
         },
     }
 
@@ -92,12 +98,16 @@ def _fixed_paths(router: web.UrlDispatcher, able: Capabilities) -> Iterator[tupl
 
 def _fixed_operation(path: str, route: web.AbstractRoute) -> Json:
     about = (inspect.getdoc(route.handler) or "").partition("\n")[0]
+    parameters = wait_parameters(route.method)
     if (operation := operation_on_subscriptions(route.method, path)) is not None:
-        return {"summary": about, **operation}
-    done: Json = {"description": "Done."}
+        known = operation.get("parameters", [])
+        return {"summary": about, **operation, "parameters": [*known, *parameters]}
+    done: Json = {"description": "Done.", **position_headers(route.method, path)}
     if documents := documents_at(path):
         done["content"] = {**content(JSON_BODY, {"type": "object"}), **documents}
     operation = {"summary": about, "responses": {"2XX": done, **refusals()}}
+    if parameters:
+        operation["parameters"] = parameters
     if route.method in ("PUT", "PATCH", "POST"):
         operation["requestBody"] = {"content": content(JSON_BODY, {})}
     return operation

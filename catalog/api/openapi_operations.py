@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from catalog.api.documents import DOCUMENTS, PATHS
+from catalog.api.openapi_positions import position_headers, wait_parameters
 from catalog.api.openapi_schemas import Json
 from catalog.api.requesttarget import RequestTarget
 from catalog.model.capabilities import Capabilities
@@ -56,7 +57,10 @@ def operation_on(
     flags = [name for name in _flags_for(target, method) if name in able.flags]
     operation: Json = {
         "summary": f"{VERBS[method]} the {target.plural or target.kind}.",
-        "parameters": [_query(name, _FLAGS[name]) for name in flags],
+        "parameters": [
+            *(_query(name, _FLAGS[name]) for name in flags),
+            *wait_parameters(method),
+        ],
         "responses": {**_successes(target, method, shown), **refusals()},
     }
     if method == "GET" and target.kind == "collection" and able.pagination:
@@ -87,14 +91,15 @@ def _flags_for(target: RequestTarget, method: str) -> Iterator[str]:
 
 
 def _successes(target: RequestTarget, method: str, shown: Json) -> Json:
-    done: Json = {"description": "Done.", **({"content": shown} if shown else {})}
+    headers = position_headers(method)
+    done: Json = {"description": "Done.", **headers, **({"content": shown} if shown else {})}
     match method:
         case "GET":
             return {"200": done, "304": {"description": "Nothing is new since its ETag."}}
         case "HEAD":
             return {"200": {"description": "Done."}, "304": {"description": "Nothing is new."}}
         case "DELETE":
-            return {"204": {"description": "Done."}}
+            return {"204": {"description": "Done.", **headers}}
         case "POST" if target.kind != "resource":
             return {"200": done}
         case _:

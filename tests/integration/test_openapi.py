@@ -41,7 +41,7 @@ CHECKS = [
 @pytest.fixture
 async def whole_node(database_url: str) -> AsyncIterator[Node]:
     """A node with all of its routes."""
-    async with start_node(database_url, routes=routes.routes) as running:
+    async with start_node(database_url, routes=routes.routes, read_wait_seconds=0.1) as running:
         yield running
 
 
@@ -56,6 +56,20 @@ async def test_the_description_has_every_type_of_the_model(node: Node) -> None:
             assert {*kind["attributes"]} - {"*"} <= {*schema["properties"]}
             path = f"{one}/{resources}/{{{kind['singular']}id}}"
             assert (f"{path}$details" in described["paths"]) is kind["hasdocument"]
+
+
+async def test_the_description_has_the_headers_by_which_reads_wait_for_writes(node: Node) -> None:
+    described = await node.get("/openapi.json")
+    wait = {"$ref": "#/components/parameters/WaitFor"}
+    assert described["components"]["parameters"]["WaitFor"]["name"] == "Concord-Wait-For"
+    for path in ("/", "/messagegroups/{messagegroupid}", "/export", "/services"):
+        operations = described["paths"][path]
+        assert wait in operations["get"]["parameters"]
+        for method, operation in operations.items():
+            if method in ("put", "patch", "post", "delete"):
+                assert wait not in operation.get("parameters", [])
+                [done, *_] = (r for s, r in operation["responses"].items() if s[0] == "2")
+                assert "Concord-Position" in done["headers"]
 
 
 async def test_the_description_names_every_media_type_of_the_registry(node: Node) -> None:
