@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from catalog.commands.authorities import Follow, client_at
 from catalog.commands.console import (
     DEFAULT_URL,
     NO,
@@ -89,6 +90,7 @@ def delete(
         typer.Option(help="The epoch that the one XID must have.", metavar="N", min=0),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    follow: Follow = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -96,8 +98,8 @@ def delete(
 
     All of them are read first, and shown with their epochs (a resource's is that of its meta) and
     the entities that are deleted with them. Then the deletion is confirmed; without a terminal,
-    --yes is needed. The first refusal ends the command, which lists the entities that were
-    deleted until then.
+    --yes is needed. A replica is deleted at its authority, with --follow only. The first refusal
+    ends the command, which lists the entities that were deleted until then.
 
     Example: concord delete /messagegroups/weather
 
@@ -109,7 +111,10 @@ def delete(
     targets = _parse_all(xids, epoch)
     if not yes and not sys.stdin.isatty():
         fail("There is no terminal to ask at; nothing was deleted.", "Add --yes.")
-    on_node(url, lambda client: _delete_all(client, targets, is_agreed=yes, as_json=as_json))
+    on_node(
+        url,
+        lambda client: _delete_all(client, targets, is_agreed=yes, follows=follow, as_json=as_json),
+    )
 
 
 def _parse_all(texts: Sequence[str], epoch: int | None) -> list[DeletionTarget]:
@@ -138,7 +143,12 @@ def _parse(text: str) -> DeletionTarget:
 
 
 async def _delete_all(
-    client: Client, targets: Sequence[DeletionTarget], *, is_agreed: bool, as_json: bool
+    client: Client,
+    targets: Sequence[DeletionTarget],
+    *,
+    is_agreed: bool,
+    follows: bool,
+    as_json: bool,
 ) -> None:
     found = [await _find(client, target) for target in targets]
     if not is_agreed:
@@ -150,7 +160,7 @@ async def _delete_all(
     deleted: list[FoundTarget] = []
     try:
         for each in found:
-            await _delete(client, each)
+            await _delete(client, each, follows=follows)
             deleted.append(each)
             if not as_json:
                 out.print(f"Deleted {cell(str(each))}.")
@@ -182,7 +192,7 @@ async def _find(client: Client, target: DeletionTarget) -> FoundTarget:
     )
 
 
-async def _delete(client: Client, found: FoundTarget) -> None:
+async def _delete(client: Client, found: FoundTarget, *, follows: bool) -> None:
     from catalog.client import Refused
 
     try:
@@ -190,7 +200,17 @@ async def _delete(client: Client, found: FoundTarget) -> None:
     except Refused as refused:
         if refused.problem.name != "readonly" or not found.authority:
             raise
+        there = str(refused.problem.args.get("url", ""))
+        if follows and there.endswith(found.origin):
+            await _delete_at(there.removesuffix(found.origin), found)
+            return
         url = await client.url_of(found.authority)
         command = f": concord delete {found.origin} --url {url}" if url else "."
         hint = f"{found.authority} is its authority. Delete it there{command}"
         fail(refused.message, hint, code=NO)
+
+
+async def _delete_at(url: str, found: FoundTarget) -> None:
+    """Delete a replica's original."""
+    async with client_at(url) as authority:
+        await authority.delete(found.origin, epoch=found.target.epoch)

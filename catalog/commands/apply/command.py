@@ -12,6 +12,7 @@ from catalog.commands.apply.report import (
     refuse_losses,
     show_result,
 )
+from catalog.commands.authorities import Follow, authority_of
 from catalog.commands.console import (
     CANNOT,
     DEFAULT_URL,
@@ -78,6 +79,7 @@ def apply(
     migrate: Migrate = False,
     keep_unknown: KeepUnknown = False,
     check_epochs: CheckEpochs = False,
+    follow: Follow = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors only.")] = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
@@ -87,8 +89,8 @@ def apply(
 
     All documents together are one desired state; two that contradict each other are an error.
     An entity that is equal already is not written: it keeps its epoch, and no event is sent.
-    Replicas are left alone. The epochs in the documents are ignored, unless --check-epochs is
-    given.
+    Replicas are left alone; with --follow, documents whose groups are all replicas of one catalog
+    are applied there. The epochs in the documents are ignored, unless --check-epochs is given.
 
     With --prune, entities that the documents own and no longer contain are deleted. The documents
     own the resources of the groups that they contain, and the versions of the resources whose
@@ -128,6 +130,11 @@ def apply(
             paths, migrate=migrate, keep_unknown=keep_unknown, allow_empty=allow_empty
         )
         refuse_losses(documents)
+        groups = [document.groups for document in documents] if follow else []
+        async with authority_of(client, groups) as there:
+            return await applied_at(there, documents)
+
+    async def applied_at(client: Client, documents: Sequence[DocumentFile]) -> ApplyResult:
         requests = await _requests(client, documents, options)
         if dry_run or (prune and not yes):
             preview = await _send(client, requests, dry_run=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from catalog.commands.authorities import Follow, authority_of
 from catalog.commands.console import (
     CANNOT,
     DEFAULT_URL,
@@ -51,6 +52,7 @@ def import_(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Report only documents with errors.")
     ] = False,
+    follow: Follow = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -59,7 +61,8 @@ def import_(
     Files have names in .xreg.json, .xreg.yaml, .cereg, .cereg.yaml or .cereg.yml, and up to 64
     MiB. Each is imported as a whole or not at all, and all rules that it breaks are reported. The
     groups of a document are sent; its own name and description are not, as the catalog has its
-    own. An entity that is a replica in the document and in the catalog is left alone.
+    own. An entity that is a replica in the document and in the catalog is left alone. With
+    --follow, documents whose groups are all replicas of one catalog are imported there.
 
     A document is refused if the node refuses it, or if a part of it would be lost, such as
     attributes beside the versions of a schema. Names of the older editions 0.4 to 1.0-rc3 that
@@ -84,13 +87,15 @@ def import_(
 
         # All are read first, so that nothing is sent if a file is no document.
         documents = read_documents(paths, migrate=migrate, keep_unknown=keep_unknown)
-        return await import_all(
-            client,
-            documents,
-            keep_going=keep_going,
-            overwrite=overwrite,
-            report=None if as_json else report,
-        )
+        groups = [document.groups for document in documents] if follow else []
+        async with authority_of(client, groups) as there:
+            return await import_all(
+                there,
+                documents,
+                keep_going=keep_going,
+                overwrite=overwrite,
+                report=None if as_json else report,
+            )
 
     results, error = on_node(url, imported)
     if as_json:

@@ -1,0 +1,99 @@
+"""Finds the authority of what a command would write, for commands that are asked to follow it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote, urlsplit
+
+import typer
+
+from catalog.commands.console import CommandError, cell, err
+from catalog.commands.nodesettings import read_settings
+
+if TYPE_CHECKING:
+    from catalog.client import Client
+
+Follow = Annotated[
+    bool,
+    typer.Option(
+        "--follow",
+        help="Write replicas where their authority is: the node tells its URL. Addresses that a "
+        "node would not connect to are refused (CONCORD_ALLOW_PRIVATE_ADDRESSES).",
+    ),
+]
+_TIMEOUT_SECONDS = 120.0
+
+
+@contextlib.asynccontextmanager
+async def client_at(url: str) -> AsyncIterator[Client]:
+    """A client of a catalog that another one names.
+
+    It sends nothing that was meant for the other one, and connects only to addresses that a node
+    with these settings would connect to.
+
+    Raises:
+        CommandError: it is no URL of a catalog.
+    """
+    from catalog.client import Client, Retry
+    from catalog.http.outbound import open_session
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise CommandError(f"The authority has no URL that can be followed: {url!r}.")
+    err.print(f"The authority is at {cell(url)}: writing there.")
+    async with open_session(read_settings({})) as session:
+        yield Client(url, session, retry=Retry(), timeout_seconds=_TIMEOUT_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def authority_of(
+    client: Client, documents: Iterable[Mapping[str, Any]]
+) -> AsyncIterator[Client]:
+    """A client of the catalog that may change the groups of documents: the node, or another one.
+
+    Args:
+        documents: groups, by the plural of their type and their id.
+
+    Raises:
+        CommandError: they are of several catalogs, or of one that cannot be found.
+    """
+    paths = {
+        f"/{plural}/{quote(id, safe='')}"
+        for groups in documents
+        for plural, members in groups.items()
+        if isinstance(members, dict)
+        for id in members
+    }
+    found = {await _authority_at(client, path) for path in sorted(paths)} or {""}
+    if len(found) > 1:
+        raise CommandError(
+            "The documents have groups of several catalogs; nothing was sent.",
+            "Write those of each catalog by a command of their own.",
+        )
+    [authority] = found
+    if not authority:
+        yield client
+        return
+    url = await client.url_of(authority)
+    if not url:
+        raise CommandError(
+            f"The groups are replicas, and no link leads to {authority}; nothing was sent.",
+            "Name that catalog with --url.",
+        )
+    async with client_at(url) as there:
+        yield there
+
+
+async def _authority_at(client: Client, path: str) -> str:
+    """The authority of a replica; empty for an entity of the node, and where there is none."""
+    from catalog.client import Refused, is_replica
+
+    try:
+        shown = await client.get(path)
+    except Refused as refused:
+        if refused.problem.status != 404:
+            raise
+        return ""
+    return str(shown["authority"]) if is_replica(shown) else ""
