@@ -61,7 +61,7 @@ class Node:
     """The identity of this node, from its database.
 
     `instance` changes when the log may not continue the one that peers have read: the database
-    was dumped, and restored on another server.
+    was restored from a backup, on this server or another one.
     """
 
     instance: uuid.UUID
@@ -296,6 +296,7 @@ async def _identify(
         if await connection.fetchval(_queries.is_log_from_elsewhere):
             await connection.execute(_queries.forget_log)
             await connection.execute(_queries.renew_instance, uuid.uuid4())
+        await connection.execute(_queries.move, uuid.uuid4())
     row = await connection.fetchrow(_queries.read)
     return Node(instance=row["instance"], authority=row["authority"])
 

@@ -404,6 +404,7 @@ CREATE TABLE migrations (
 CREATE TABLE node (
     singleton boolean DEFAULT true NOT NULL,
     instance uuid NOT NULL,
+    home text,
     authority text NOT NULL,
     modelsource json NOT NULL,
     dropped_txid bigint DEFAULT 0 NOT NULL,

@@ -6,10 +6,11 @@
 -- As json, the members of a model keep the order in which they were given. `resolved` is the
 -- source with its includes resolved; it is null if the source has none. `capabilities` are null
 -- until a client has chosen some: all that the server offers are enabled until then. Every
--- change of the configuration raises `revision`.
+-- change of the configuration raises `revision`. `home` is the database that the node was in last.
 CREATE TABLE node (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
     instance uuid NOT NULL,
+    home text,
     authority text NOT NULL,
     modelsource json NOT NULL,
     -- The change log begins after this position: earlier rows were dropped.

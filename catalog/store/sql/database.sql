@@ -25,6 +25,20 @@ DELETE FROM changes
 UPDATE node SET instance = $1, dropped_txid = 0, dropped_seq = 0,
     dropped_subscription_txid = 0, dropped_subscription_seq = 0
 
+-- name: move
+-- Store in which database, of which server and timeline, this node is. If it was in another one, it
+-- was restored from a backup there: peers drop their cursors by its other instance id.
+UPDATE node SET
+    instance = CASE WHEN node.home IS NULL THEN instance ELSE $1 END,
+    home = here.home
+FROM (
+    SELECT concat_ws('/',
+        (SELECT system_identifier FROM pg_control_system()),
+        left(pg_walfile_name(pg_current_wal_lsn()), 8),
+        (SELECT oid FROM pg_database WHERE datname = current_database())) AS home
+) AS here
+WHERE node.home IS DISTINCT FROM here.home
+
 -- name: rollback
 -- End the transaction of a user that was cancelled.
 ROLLBACK
