@@ -4,6 +4,7 @@ PYTHON ?= python3
 UV ?= uv
 PYTEST_ARGS ?=
 SEED ?= 1
+MINUTES ?= 60
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -14,7 +15,7 @@ PIN := --universal --generate-hashes --no-header --quiet
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test fuzz bench lint format schema lock clean
+.PHONY: help install demo serve test soak fuzz bench lint format schema lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +33,10 @@ serve: $(INSTALLED) ## Run one node on http://127.0.0.1:8080
 # at most, and the tests of one folder that start processes stay on one worker (tests/conftest.py).
 test: $(INSTALLED) ## Run all tests; PYTEST_ARGS='-m "not slow"' leaves the slow ones out
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+soak: $(INSTALLED) ## Hold federations under faults to their promises, MINUTES=60 long; SEED=7 replays one
+	@$(BIN)/python -m tests.faults.soak $(if $(filter command environment,$(firstword $(origin SEED))),\
+		--seed $(SEED),--minutes $(MINUTES))
 
 fuzz: $(INSTALLED) ## Look for errors of the server with 100,000 requests and odd bytes (half an hour); also SEED=2
 	@$(BIN)/python -m tests.fuzz.nodefuzz --seed $(SEED)

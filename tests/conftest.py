@@ -23,7 +23,7 @@ import structlog
 DATABASE_VARIABLE = "CONCORD_TEST_DATABASE_URL"
 KEY_VARIABLE = "CONCORD_ENCRYPTION_KEY"
 CONTAINER_IMAGE = "postgres:18"
-SLOW = {"e2e", "hostile", "sinks", "spark"}
+SLOW = {"e2e", "faults", "hostile", "sinks", "spark"}
 
 _FORGETFUL = ("fsync", "synchronous_commit", "full_page_writes")
 _numbers = itertools.count()

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import os
 import random
-import sys
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from catalog.cli import main
 from catalog.client.subscriptions import open_sink
+from tests.e2e.forkednodes import kill_forked, start_forked
 from tests.e2e.nodes import node_at, until
 from tests.integration.conftest import Node, start_node
 
@@ -23,10 +20,6 @@ KILLS = 100
 SUBJECTS = 5
 CHANGES_BETWEEN_KILLS = 12
 LONGEST_LIFE_SECONDS = 0.15
-
-# A process that has imported everything is copied for each start, which saves most of its time.
-_processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["catalog.cli", "catalog.node", "catalog.sinks.httpsink"])
 
 
 @pytest.mark.timeout(900)
@@ -46,12 +39,12 @@ async def test_a_hundred_kills_lose_nothing_and_keep_the_order(
         answer = await writer.send("POST", "/subscriptions", asked)
         assert answer.status == 201, answer.body
         for _ in range(KILLS):
-            node = _start(environment, tmp_path)
+            node = start_forked(environment, tmp_path / "node.log")
             await _kill_while_it_delivers(node, writer, chance, received)
-        node = _start(environment, tmp_path)
+        node = start_forked(environment, tmp_path / "node.log")
         path = f"/subscriptions/{answer.json['id']}"
         await until(lambda: _is_done(writer, path), seconds=90, what="the last delivery")
-        await asyncio.to_thread(_kill, node)
+        await asyncio.to_thread(kill_forked, node)
         logged = [each for each in await writer.changes() if each.change.kind == "group"]
     assert len(logged) == KILLS * CHANGES_BETWEEN_KILLS
     for xid in {each.change.xid for each in logged}:
@@ -70,29 +63,7 @@ async def _kill_while_it_delivers(
         await writer.put(path, {"description": str(chance.random())})
     await until(lambda: len(received) > before, seconds=60, what="a delivery")
     await asyncio.sleep(life)
-    await asyncio.to_thread(_kill, node)
-
-
-def _start(environment: dict[str, str], directory: Path) -> BaseProcess:
-    process = _processes.Process(target=_serve, args=(environment, directory / "node.log"))
-    process.start()
-    return process
-
-
-def _serve(environment: dict[str, str], log: Path) -> None:
-    """Run `concord serve` in a process of its own."""
-    with log.open("ab") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    os.environ.clear()
-    os.environ.update(environment)
-    sys.argv = ["concord", "serve"]
-    main()
-
-
-def _kill(process: BaseProcess) -> None:
-    process.kill()
-    process.join(20)
+    await asyncio.to_thread(kill_forked, node)
 
 
 async def _is_done(writer: Node, path: str) -> bool:

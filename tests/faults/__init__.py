@@ -1,0 +1,1 @@
+"""Federations of real nodes under faults, and the promises that they keep nevertheless."""

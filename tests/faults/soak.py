@@ -1,0 +1,100 @@
+"""Runs plans of new seeds for a while: `python -m tests.faults.soak [--minutes 60] [--seed N]`.
+
+Each seed is printed before its run begins, and replayed with `--seed`. The files of a run that
+broke a promise are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tests.faults.checker import Violation, violations
+from tests.faults.databases import RunDatabases
+from tests.faults.evidence import Evidence
+from tests.faults.faultplan import FaultPlan
+from tests.faults.faultynode import FAKETIME
+from tests.faults.run import Run
+
+RUN_SECONDS = 15.0
+
+
+async def run_seed(
+    seed: int, databases: RunDatabases, directory: Path, *, is_verbose: bool = False
+) -> list[Violation]:
+    """Carry out the plan of a seed; say what happened; keep its files if a promise was broken."""
+    plan = FaultPlan.of(seed, RUN_SECONDS)
+    print(f"SEED={seed}: {plan}", flush=True)
+    files = directory / f"seed{seed}"
+    files.mkdir()
+    evidence = await Run(
+        plan=plan,
+        databases=databases,
+        directory=files,
+        tell=print if is_verbose else lambda _: None,
+    ).carry_out()
+    found = violations(evidence)
+    print(f"  {summary(evidence)}", flush=True)
+    if found:
+        print(report(plan, evidence, found), flush=True)
+        (files / "history.txt").write_text("\n".join(map(str, evidence.history.records)))
+        print(f"  its history and the logs of its nodes are in {files}", flush=True)
+    else:
+        shutil.rmtree(files)
+    return found
+
+
+def summary(evidence: Evidence) -> str:
+    history = evidence.history
+    counts = ", ".join(
+        f"{history.count(outcome)} {outcome}" for outcome in ("acknowledged", "refused", "in doubt")
+    )
+    return f"{len(history.records)} writes ({counts}); {evidence.timeline[-1].strip()}"
+
+
+def report(plan: FaultPlan, evidence: Evidence, found: list[Violation]) -> str:
+    """The seed, the timeline of faults, and each violated promise with its evidence."""
+    return "\n".join(
+        (
+            f"seed {plan.seed}: {plan}",
+            *(f"  {line}" for line in evidence.timeline),
+            *(f"  BROKEN: {violation}" for violation in found),
+        )
+    )
+
+
+async def soak(minutes: float, seed: int | None) -> int:
+    """Run seeds one after the other; return how many broke a promise."""
+    if FAKETIME is None:
+        print("Clocks are right: the package faketime is not installed.")
+    directory = Path(tempfile.mkdtemp(prefix="concord-soak-"))
+    ends, broken, number = time.monotonic() + 60 * minutes, 0, 0
+    async with RunDatabases.start(directory / "postgresql") as databases:
+        if seed is not None:
+            return bool(await run_seed(seed, databases, directory, is_verbose=True))
+        while time.monotonic() < ends:
+            broken += bool(await run_seed(secrets.randbelow(2**31), databases, directory))
+            number += 1
+    print(f"{number} runs, of which {broken} broke a promise.")
+    if not broken:
+        shutil.rmtree(directory, ignore_errors=True)
+    return broken
+
+
+def main(
+    minutes: Annotated[float, typer.Option(help="How long to run.")] = 60,
+    seed: Annotated[int | None, typer.Option(help="Run this one alone.")] = None,
+) -> None:
+    """Run federations under faults, and hold them to what replication promises."""
+    raise typer.Exit(1 if asyncio.run(soak(minutes, seed)) else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,42 @@
+"""Federations of every topology keep what replication promises, whatever happens to them.
+
+`make soak` runs on with other seeds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.checker import violations
+from tests.faults.databases import RunDatabases
+from tests.faults.faultplan import FaultPlan
+from tests.faults.run import Run
+from tests.faults.soak import report
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+SECONDS = 10.0
+RUNS = [
+    # seed, topology, whether a node is restored from a backup
+    (1, "peers", False),
+    (2, "hub", False),
+    (3, "star", False),
+    (4, "chain", False),
+    (5, "ring", False),
+    (6, "mesh", False),
+    (7, "hub", True),
+]
+
+
+@pytest.mark.parametrize(("seed", "topology", "restores"), RUNS)
+async def test_a_federation_under_faults_keeps_every_promise(
+    databases: RunDatabases, tmp_path: Path, seed: int, topology: str, restores: bool
+) -> None:
+    plan = FaultPlan.of(seed, SECONDS, topology=topology, restores=restores)
+    run = Run(plan=plan, databases=databases, directory=tmp_path, tell=lambda _: None)
+    evidence = await run.carry_out()
+    found = violations(evidence)
+    assert not found, report(plan, evidence, found)
+    acknowledged = evidence.history.count("acknowledged")
+    assert acknowledged > 5 * SECONDS * plan.topology.nodes, "the writers hardly wrote"
