@@ -98,10 +98,10 @@ def _consent() -> Json:
     return _operation({200: done}, (400, 404, 429), parameters=(_CONSENT_KEY, _RATE))
 
 
-def _command(taken: Json, *, is_needed: bool = False) -> Json:
+def _command(done: Mapping[int, Json], taken: Json, *, is_needed: bool = False) -> Json:
     """A command that changes the course of a delivery."""
     return _operation(
-        _SHOWN_NOW,
+        done,
         (400, 404, 409, 412),
         parameters=(_IF_MATCH,),
         taken=taken,
@@ -111,6 +111,7 @@ def _command(taken: Json, *, is_needed: bool = False) -> Json:
 
 _SHOWN_NOW = {200: _done(_SHOWN, headers=_TAG)}
 _PENDING = _done(_SHOWN, "Done; the sink has yet to consent before it gets events.", headers=_TAG)
+_NOW_OR_LATER = {**_SHOWN_NOW, 202: _PENDING}
 _ACCEPTED = _done(reference(answers.REDELIVERED), "They are due; the delivery follows.")
 _REASON: Json = {"type": ["string", "null"], "maxLength": LONGEST_TEXT}
 _SINCE: Json = {"type": ["string", "null"], "format": "date-time"}
@@ -140,7 +141,7 @@ _OPERATIONS: Mapping[tuple[str, str], Json] = {
     ),
     ("GET", _ONE): _operation(_SHOWN_NOW, (404,)),
     ("PUT", _ONE): _operation(
-        {**_SHOWN_NOW, 202: _PENDING},
+        _NOW_OR_LATER,
         (400, 404, 412, 413),
         parameters=(_IF_MATCH,),
         taken=_WANTED,
@@ -163,10 +164,10 @@ _OPERATIONS: Mapping[tuple[str, str], Json] = {
     ("DELETE", f"{_KEYS}/{{key}}"): _operation(
         {204: {"description": "Done."}}, (404, 409, 412), parameters=(_IF_MATCH,)
     ),
-    ("POST", f"{_ONE}/pause"): _command(_body(reason=_REASON)),
-    ("POST", f"{_ONE}/resume"): _command(_body()),
+    ("POST", f"{_ONE}/pause"): _command(_NOW_OR_LATER, _body(reason=_REASON)),
+    ("POST", f"{_ONE}/resume"): _command(_NOW_OR_LATER, _body()),
     ("POST", f"{_ONE}/replay"): _command(
-        {**_body(**{"from": _FROM}), "required": ["from"]}, is_needed=True
+        _SHOWN_NOW, {**_body(**{"from": _FROM}), "required": ["from"]}, is_needed=True
     ),
     ("POST", f"{_ONE}/test"): _operation(
         {200: _done(reference(answers.SINK_ANSWER), "The sink's answer.")}, (404, 409, 429)

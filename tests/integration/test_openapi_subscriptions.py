@@ -254,6 +254,8 @@ async def dead_letters(api: DescribedApi, id: str, sink: WebHookSink) -> None:
     async with asyncio.timeout(30):
         while len(letters := await api.done("GET", DEAD, id=id)) < 4:
             await asyncio.sleep(0.02)  # between two looks at the dead letters
+        while not await api.done("GET", f"{ONE}/attempts", id=id):
+            await asyncio.sleep(0.02)  # they are saved a little later
     await api.done("POST", f"{ONE}/pause", id=id)
     number, waiting = letters[0]["number"], letters[2]["number"]
     assert letters[2]["state"] == "waiting"
@@ -292,6 +294,8 @@ async def consents(api: DescribedApi, sink: WebHookSink) -> None:
         id = answer.json["id"]
         again = await api.send("PUT", ONE, {**definition, "types": ["x"]}, id=id)
         assert again.status == 202
+        for name in ("pause", "resume"):
+            assert (await api.send("POST", f"{ONE}/{name}", {}, id=id)).status == 202
         await sink.has(lambda sink, before=before: len(sink.asked) > before)
         query = "?" + URL(sink.asked[-1].headers["WebHook-Request-Callback"]).raw_query_string
         rate = {"WebHook-Allowed-Rate": "many"}
