@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 from catalog.model.concorderrors import DatabaseUnavailable
-from catalog.store.connections import Connection, DatabaseFailure, give_up
+from catalog.store.connections import Connection, DatabaseFailure, cut, give_up
 from catalog.store.database import wait_for
 from catalog.store.queries import Queries
 
@@ -21,9 +21,16 @@ _LEAVING_SECONDS = 1.0
 async def take_over(connection: Connection, role: str) -> AsyncIterator[bool]:
     """Yield whether this connection's process now has a role of the node.
 
-    It has the role until it leaves the context or the connection ends.
+    It has the role until it leaves the context or the connection ends. A connection that may
+    have got the role in vain is closed.
     """
-    if not await connection.fetchval(_queries.take_over, role):
+    try:
+        is_leader = await connection.fetchval(_queries.take_over, role)
+    except BaseException:
+        # The server may have given the role, and the pool must not get the connection with it.
+        cut(connection)
+        raise
+    if not is_leader:
         yield False
         return
     try:
