@@ -205,3 +205,22 @@ async def test_a_client_that_stores_another_credential_may_have_it_refreshed(
 )
 def test_a_broker_tells_that_it_refused_the_credential(answer: Any, is_unauthorized: bool) -> None:
     assert answer.is_unauthorized == is_unauthorized
+
+
+async def test_a_dead_letter_waits_for_the_refresh_and_is_delivered(
+    node: Node, server: TokenServer, url: str, clock: Clock
+) -> None:
+    server.refuses_all, server.lifetime = True, 10**6
+    path = await subscribed(node, url)
+    await node.put("/messagegroups/a")
+    await until_status(node, path, "failed", 1)
+    server.refuses_all = False
+    await node.put("/messagegroups/b")
+    await until_status(node, path, "delivered", 1)
+    clock.ahead += timedelta(seconds=61)
+    server.tokens.append("another-s3cret")
+    answer = await node.send("POST", f"{path}/deadletters/redeliver")
+    assert answer.status == 202, answer.body
+    await until_status(node, path, "deadletters", {"dead": 0, "waiting": 0, "due": 0})
+    assert server.subjects == ["/messagegroups/b", "/messagegroups/a"]
+    assert len(server.grants) == 2
