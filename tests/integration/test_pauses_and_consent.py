@@ -121,26 +121,24 @@ async def test_one_that_waits_for_consent_can_be_paused_and_resumed(idle: Node) 
 
 async def test_a_pause_ends_with_its_subscription(database_url: str) -> None:
     """Whoever replaces one that ended for lack of consent begins anew."""
-    async with (
-        open_node(database_url, consent_hours=0.5 / 3600) as node,
-        sink_here() as sink,
-        delivering(node),
-    ):
+    async with open_node(database_url, consent_hours=0.5 / 3600) as node, sink_here() as sink:
         path = await subscribe(node, sink)
         await command(node, path, "pause", 202)
-        await until(node, path, "ended")
-        sink.on_options = consenting()
-        await move(node, path, sink)
-        await until(node, path, "active")
+        async with delivering(node):
+            await until(node, path, "ended")
+            sink.on_options = consenting()
+            await move(node, path, sink)
+            await until(node, path, "active")
 
 
 async def test_one_that_expires_while_it_waits_begins_anew_when_it_is_replaced(idle: Node) -> None:
-    async with sink_here(consenting()) as sink:
+    async with sink_here() as sink:
         path = await subscribe(idle, sink)
         await command(idle, path, "pause", 202)
         await execute(idle, "UPDATE subscriptions SET expiresat = now() - interval '1 second'")
         async with delivering(idle):
             await until(idle, path, "expired")
+            sink.on_options = consenting()
             await move(idle, path, sink)
             await until(idle, path, "active")
 
