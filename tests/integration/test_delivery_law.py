@@ -237,7 +237,7 @@ async def check(url: str, script: Script) -> None:
                 assert delivered == sorted(delivered), subject
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=scripts)
 async def test_each_subject_is_delivered_in_order_or_kept(url: str, script: Script) -> None:
     await check(url, script)

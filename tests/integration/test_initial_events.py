@@ -115,7 +115,7 @@ async def test_only_what_changes_before_its_turn_is_told_again(node: Node) -> No
 
 
 @pytest.mark.usefixtures("_small_pages")
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(existing=BEGINS, steps=STEPS, statuses=STATUSES)
 async def test_nothing_is_missed_and_the_last_event_of_a_subject_tells_its_last_epoch(
     here: Here, existing: set[int], steps: list[tuple[Step, int]], statuses: list[int]
