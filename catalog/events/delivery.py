@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import cached_property
 from typing import assert_never
 
 import structlog
 
-from catalog.events.batches import DueEvent, next_batch
+from catalog.events.batches import BatchSizes, DueEvent
 from catalog.events.deliveryrecord import DeliveryRecord
 from catalog.events.deliveryslots import DeliverySlots
 from catalog.events.eventdialects import Tails
@@ -19,6 +18,7 @@ from catalog.events.filterindex import required_of
 from catalog.events.filters import Predicate, compile_filters
 from catalog.events.logtail import LogEntry, Waiter
 from catalog.events.progress import ProgressWriter
+from catalog.events.retrypolicy import RetryPolicy
 from catalog.events.sinkcalls import SinkCalls
 from catalog.events.subscriptionevents import subscription_subject
 from catalog.events.supervisor import LoopTiming
@@ -87,8 +87,10 @@ class Delivery:
             timing=resources.timing,
             timeout_seconds=resources.timeout_seconds,
         )
-        # How many events are sent one by one, since a batch of them was refused for good.
-        self._singly = 0
+        self._retries = RetryPolicy(
+            subscription, self.record, backoff=resources.backoff, timing=resources.timing
+        )
+        self._sizes = BatchSizes(self._config, self.record, most_events=self._calls.most_events)
         self._pause = 0.0
         self._has_ended = False
 
@@ -173,7 +175,7 @@ class Delivery:
             due = due[await self._settle_next(due) :]
             if await self._is_over():
                 break
-            if self._is_short(due):
+            if self._sizes.is_short(due):
                 return 1
         if not due:
             self.record.pass_entry(last)
@@ -208,13 +210,16 @@ class Delivery:
         Returns:
             the events, and the last entry that was read.
         """
-        limit = 1 if self.record.failures else max(_BATCH, self._most)
+        limit = 1 if self.record.failures else max(_BATCH, self._sizes.most)
         entries = await self._read(limit)
         if not entries:
             return [], None
         due, last = self._due(entries), entries[-1]
-        until = self._waits_until(due)
-        while self._is_short(due) and (left := (until - self._timing.now()).total_seconds()) > 0:
+        until = self._sizes.waits_until(due, self._timing.now())
+        while self._sizes.is_short(due):
+            left = (until - self._timing.now()).total_seconds()
+            if left <= 0:
+                break
             if more := await self.tail.after(last.position, limit):
                 due += self._due(more, last)
                 last = more[-1]
@@ -222,21 +227,6 @@ class Delivery:
             elif not await self._grows_within(left, last):
                 break
         return due, last
-
-    def _is_short(self, due: Sequence[DueEvent]) -> bool:
-        """Whether these are fewer events than a batch takes that is to wait for more."""
-        most, batch = self._most, self._config.batch
-        if batch is None or not batch.wait or self.record.initial is not None:
-            return False
-        return 0 < len(due) < most and len(next_batch(due, most, batch.bytes)) == len(due)
-
-    def _waits_until(self, due: Sequence[DueEvent]) -> datetime:
-        """The time until which a batch of these may wait for more events."""
-        now, batch = self._timing.now(), self._config.batch
-        if batch is None or not due:
-            return now
-        # What was logged before the clock was set back waits no longer than what is logged now.
-        return min(due[0].entry.at, now) + timedelta(seconds=batch.wait)
 
     async def _read(self, limit: int) -> Sequence[LogEntry]:
         record = self.record
@@ -323,23 +313,6 @@ class Delivery:
 
     # One step: a batch is sent, or kept behind dead letters
 
-    @property
-    def _most(self) -> int:
-        """The most events that are sent at a time now."""
-        if self.record.failures or self._singly:
-            return 1
-        config, most = self._config, self._calls.most_events
-        if config.batch is not None:
-            most = min(most, config.batch.count)
-        if config.maxevents is not None:
-            most = min(most, config.maxevents - self.record.delivered)
-        return max(most, 1)
-
-    @property
-    def _most_bytes(self) -> int | None:
-        """The most bytes that they have together."""
-        return None if self._config.batch is None else self._config.batch.bytes
-
     async def _settle_next(self, due: Sequence[DueEvent]) -> int:
         """Send the first of the events that are due, or keep them if they have to wait.
 
@@ -352,9 +325,8 @@ class Delivery:
             count += 1
         if is_blocked:
             settled = await self._keep_waiting(due[:count])
-            self._singly = max(0, self._singly - settled)
         else:
-            settled = await self._deliver(next_batch(due[:count], self._most, self._most_bytes))
+            settled = await self._deliver(self._sizes.next(due[:count]))
         await self._save()
         return settled
 
@@ -363,7 +335,7 @@ class Delivery:
         kept = await self._undelivered.keep_waiting(events, at=self._timing.now())
         if kept:
             self.record.gave_up(kept)
-            self._move_to(due[kept - 1])
+            self._settled(due[:kept])
         if kept < len(due):
             self._wait_for_room()
         return kept
@@ -372,8 +344,7 @@ class Delivery:
         accepted, answer = await self._calls.send([each.event for each in due])
         if accepted:
             self.record.accepted(accepted, self._timing.now())
-            self._singly = max(0, self._singly - accepted)
-            self._move_to(due[accepted - 1])
+            self._settled(due[:accepted])
         match answer:
             case Delivered():
                 return accepted
@@ -387,27 +358,16 @@ class Delivery:
 
     async def _refused(self, due: Sequence[DueEvent], answer: SinkRefused) -> int:
         """Decide what becomes of the first event after a refusal; whether that is settled."""
-        now, tried = self._timing.now(), self.record.tried + 1
-        if answer.is_final:
-            self.record.attempt_failed(answer.reason, now)
-            if len(due) > 1:
-                self._singly = len(due)
-                return 0
-            return await self._give_up(due[0], tried, answer.reason)
-        self._note_refusal(answer, now)
-        # Of several, each may be the one that the sink does not take.
-        if answer.is_withheld or len(due) > 1 or not self._is_exhausted(now):
+        attempts = self.record.tried + 1
+        self._pause = self._retries.pause_after(answer)
+        if len(due) > 1:
+            # Each may be the one that the sink does not take.
+            if answer.is_final:
+                self._sizes.refused(len(due))
             return 0
-        return await self._give_up(due[0], tried, answer.reason)
-
-    def _is_exhausted(self, now: datetime) -> bool:
-        """Whether the event that is next was tried as often, or as long, as is wanted."""
-        retry, since = self._config.retry, self.record.triedsince
-        if retry is None or since is None:
-            return False
-        if retry.attempts is not None and self.record.tried >= retry.attempts:
-            return True
-        return retry.seconds is not None and now - since >= timedelta(seconds=retry.seconds)
+        if not self._retries.gives_up(answer):
+            return 0
+        return await self._give_up(due[0], attempts, answer.reason)
 
     async def _give_up(self, due: DueEvent, attempts: int, reason: str) -> int:
         """Keep an event as a dead letter; whether there was room for it."""
@@ -417,24 +377,25 @@ class Delivery:
             self._wait_for_room()
             return 0
         self.record.gave_up(1)
-        self._singly = max(0, self._singly - 1)
-        self._move_to(due)
+        self._settled([due])
         return 1
 
-    def _move_to(self, due: DueEvent) -> None:
-        """Move the cursor to an event that needs no more delivery."""
-        if due.is_last:
-            self.record.pass_entry(due.entry)
+    def _settled(self, due: Sequence[DueEvent]) -> None:
+        """Move the cursor to the last of some events that need no more delivery."""
+        self._sizes.settled(len(due))
+        last = due[-1]
+        if last.is_last:
+            self.record.pass_entry(last.entry)
             return
-        if due.before is not None:
-            self.record.pass_entry(due.before)
-        self.record.settled = due.number + 1
+        if last.before is not None:
+            self.record.pass_entry(last.before)
+        self.record.settled = last.number + 1
 
     # Dead letters that are to be delivered again
 
     async def _redeliver(self) -> int:
         """Send the first of them; return how many were seen."""
-        letters = await self._undelivered.next_due(self._most, self._most_bytes)
+        letters = await self._undelivered.next_due(self._sizes.most, self._sizes.most_bytes)
         if not letters:
             return 0
         accepted, answer = await self._calls.send([*letters.values()])
@@ -447,39 +408,14 @@ class Delivery:
                 pass
             case SinkGone():
                 self._end(answer)
-            case SinkRefused(is_final=True):
-                self.record.attempt_failed(answer.reason, now)
             case SinkRefused():
-                self._note_refusal(answer, now, is_next=False)
+                self._pause = self._retries.pause_after(answer, is_next=False)
             case _:
                 assert_never(answer)
         await self._save()
         return len(letters)
 
-    # What an answer means for the subscription
-
-    def _note_refusal(self, answer: SinkRefused, now: datetime, *, is_next: bool = True) -> None:
-        if not self.record.failures:
-            _log.warning(
-                "subscriber blocked", subscription=self.id, reason=answer.reason, cause=answer.cause
-            )
-        if answer.is_withheld:
-            self.record.waits(answer.reason, now)
-        else:
-            self.record.refused(answer.reason, now, is_next=is_next)
-        self._back_off(answer.retry_after)
-
-    def _back_off(self, at_least: float = 0.0) -> None:
-        """Pause after a failure, and no longer than the event that is next is tried."""
-        now, retry = self._timing.now(), self._config.retry
-        pause = self._resources.backoff.delay(
-            self.record.failures, self._timing.random, at_least=at_least
-        )
-        if retry is not None and retry.seconds is not None and self.record.triedsince is not None:
-            left = retry.seconds - (now - self.record.triedsince).total_seconds()
-            pause = min(pause, left) if left > 0 else pause
-        self._pause = pause
-        self.record.nextattemptat = now + timedelta(seconds=pause)
+    # What lets the subscription wait or end
 
     def _wait_for_room(self) -> None:
         most = self._resources.most_dead_letters
@@ -487,8 +423,7 @@ class Delivery:
 
     def _wait_after(self, reason: str) -> None:
         """Pause for a reason that is not a sink's answer."""
-        self.record.waits(reason, self._timing.now())
-        self._back_off()
+        self._pause = self._retries.pause_because(reason)
 
     def _end(self, answer: SinkGone) -> None:
         _log.info("subscription ended", subscription=self.id, reason=answer.reason)
