@@ -101,10 +101,14 @@ async def _deliver(
             dispatcher.announce(id)
             validation.wake()
 
-        async with listening(connection, SUBSCRIPTION_CHANNEL, announce):
+        # The leases use the connection, so they end before it listens no longer.
+        async with (
+            listening(connection, SUBSCRIPTION_CHANNEL, announce),
+            asyncio.TaskGroup() as sharing,
+        ):
             compare_all = partial(dispatcher.announce, "")
-            group.create_task(leases.run(connection, compare_all, dispatcher.shards_in_use))
-            await dispatcher.run()
+            sharing.create_task(leases.run(connection, compare_all, dispatcher.shards_in_use))
+            sharing.create_task(dispatcher.run())
 
 
 async def _run_expiry(database: Database, timing: LoopTiming) -> None:

@@ -57,9 +57,8 @@ class ShardLeases:
             async with asyncio.timeout(_RENEWING_SECONDS):
                 leased, share = await renew_leases(connection, self._process, _LEASE)
                 # Deliveries of what was to be left at the last time have stopped and are saved.
-                left = self._leaving.difference(in_use()) & {*leased[share:]}
-                if left:
-                    await release_leases(connection, self._process, left)
+                if left := self._leaving & {*leased[share:]}:
+                    await release_leases(connection, self._process, left.difference(in_use()))
             self._leaving = frozenset(leased[share:])
             held = frozenset(leased[:share])
             if held != self.held:

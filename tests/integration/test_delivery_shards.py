@@ -6,11 +6,16 @@ import asyncio
 import uuid
 from collections import Counter
 from datetime import timedelta
+from functools import partial
 
 from catalog.context import Context
 from catalog.store.database import Connection
 from catalog.store.deliveryleases import SHARDS, end_leases, release_leases, renew_leases, shard_of
+from catalog.store.deliveryprogress import Progress, save_progress
+from catalog.store.subscriptioncommands import lock_subscription
+from catalog.store.subscriptions import SubscriptionConfig, expire
 from tests.integration.test_dispatcher import (
+    AT,
     Sink,
     context,
     delivering,
@@ -101,6 +106,37 @@ async def test_a_process_that_was_not_heard_of_in_time_has_lost_its_shards(
         assert await renew_leases(first, frozen, LEASE) == (leased[share:], share)
         for each in (frozen, other):
             await end_leases(first, each)
+
+
+async def test_rows_are_locked_in_the_order_of_their_ids(context: Context, sink: Sink) -> None:
+    """Two processes that save or expire the same subscriptions do not wait for each other."""
+    over = SubscriptionConfig(expiresat=AT)
+    found = [await subscribe(context, sink.url, config=over) for _ in range(3)]
+    first, *others = sorted(found, key=lambda each: each.id)
+    later_first = [
+        Progress(id=each.id, revision=each.revision, course=0, cursor=each.cursor)
+        for each in (*reversed(others), first)
+    ]
+    pool = context.database.pool
+    for change in (partial(save_progress, progress=later_first), partial(expire, now=AT)):
+        async with pool.acquire() as holding, pool.acquire() as waiting, pool.acquire() as other:
+            async with holding.transaction():
+                assert await lock_subscription(holding, first.id)
+                task = asyncio.create_task(change(waiting))
+                await _waits(other, waiting)
+                async with asyncio.timeout(10), other.transaction():
+                    for each in others:
+                        assert await lock_subscription(other, each.id)
+            await task
+
+
+async def _waits(connection: Connection, blocked: Connection) -> None:
+    """Wait until another connection waits for a lock."""
+    async with asyncio.timeout(10):
+        while not await connection.fetchval(
+            "SELECT cardinality(pg_blocking_pids($1))", blocked.get_server_pid()
+        ):
+            await asyncio.sleep(0.02)  # between two looks
 
 
 async def _leases_all(connection: Connection, process: uuid.UUID) -> None:

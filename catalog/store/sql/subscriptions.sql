@@ -76,14 +76,22 @@ WITH expired AS (
     UPDATE subscriptions SET
         state = 'expired', reason = 'its time is over', pausereason = NULL,
         revision = nextval('subscriptions_revision')
-    WHERE expiresat <= $1 AND state IN ('pending', 'active', 'paused')
+    WHERE id IN (
+        SELECT id FROM subscriptions
+        WHERE expiresat <= $1 AND state IN ('pending', 'active', 'paused')
+        ORDER BY id FOR NO KEY UPDATE
+    )
     RETURNING id
 )
 SELECT pg_notify('subscriptions', id) FROM expired
 
 -- name: save_progress
 -- Store the progress of subscriptions: cursors only where the course is the same, and states only
--- where the revision is.
+-- where the revision is. Rows are locked in the order of their ids, so that no two processes wait
+-- for each other.
+WITH locked AS MATERIALIZED (
+    SELECT id FROM subscriptions WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE
+)
 UPDATE subscriptions s SET
     txid = CASE WHEN s.course = p.course AND (p.txid, p.seq) > (s.txid, s.seq)
         THEN p.txid ELSE s.txid END,
@@ -117,6 +125,7 @@ FROM unnest(
     delivered, deliveredat, failed, failedattempts, failedat,
     failedcause, state, reason, failures, failingsince, error,
     nextattemptat, tried, triedsince, lostat)
+JOIN locked USING (id)
 WHERE s.id = p.id
 
 -- name: pull_back
