@@ -72,10 +72,11 @@ def decide(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
     held = local.held
     if incoming.authority == policy.own and not policy.is_recovering:
         return Verdict.OWN
-    if not may_bring(incoming, policy):
-        return Verdict.REFUSED
+    # First, since whose copy it is may be what was spoilt on its way.
     if isinstance(incoming, Entity) and incoming.digest != incoming.content_digest():
         return Verdict.INVALID
+    if not may_bring(incoming, policy):
+        return Verdict.REFUSED
     if is_leap(held, incoming, policy):
         return Verdict.LEAPT
     if isinstance(incoming, Tombstone):

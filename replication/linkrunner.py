@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +15,7 @@ import structlog
 from catalog.client import Client, ClientError, CursorExpired
 from catalog.context import Context
 from catalog.events.supervisor import LoopTiming, backoff_from
+from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
 from catalog.store import links
 from catalog.store.copies import count_replicas
@@ -101,6 +102,8 @@ class LinkRunner:
         self._retried_at = -resources.context.settings.pull_interval_seconds
         # How often conflicts were to be retried, and how often of these they were.
         self._requested = self._retried = 0
+        # How often in a row copies came spoilt, and when everything may be copied for that again.
+        self._spoilt, self._whole_after = 0, 0.0
         self._is_awake = self._has_dropped = False
         # Changes since the replicas were counted; they are counted first of all.
         self._unmeasured = resources.context.settings.link_copies
@@ -283,10 +286,26 @@ class LinkRunner:
         if requested == self._retried and now - self._retried_at < interval:
             return
         self._retried_at = now
-        number = await retry_conflicts(flow)
+        retried = await retry_conflicts(flow)
         is_requested, self._retried = requested != self._retried, requested
-        if is_requested and number >= MOST_CONFLICTS:
+        if is_requested and retried.number >= MOST_CONFLICTS:
             raise _SnapshotNeeded("More was refused than is recorded.")
+        await self._replace_strays(retried.strays, now)
+
+    async def _replace_strays(self, strays: Sequence[Origin], now: float) -> None:
+        """Copy everything again if some copies came spoilt, and nobody knows what they were of.
+
+        A source that sends such copies again and again is asked less and less often.
+        """
+        if not strays:
+            self._spoilt = 0
+        elif now >= self._whole_after:
+            self._spoilt += 1
+            pause = self._backoff.delay(self._spoilt, self._resources.timing.random)
+            self._whole_after = now + pause
+            async with self._database.transaction() as connection:
+                await links.drop_conflicts(connection, self.id, strays)
+            raise _SnapshotNeeded("Copies came spoilt, and what they were of is not known.")
 
     async def _stop(self, error: TooMuchSent) -> None:
         """Do nothing more until the link is replaced or the node restarts with other limits.

@@ -150,11 +150,14 @@ async def list_conflicts(request: web.Request) -> web.Response:
     """`GET /replication/links/{id}/conflicts`: the copies that were not applied, in pages."""
     context, id = request.app[CONTEXT], request.match_info["id"]
     _, limit = read_page(request)
-    authority, _, xid = request.query.get("after", "").partition("\n")
+    after = None
+    if "after" in request.query:
+        authority, _, xid = request.query["after"].partition("\n")
+        after = Origin(authority, xid)
     async with context.database.pool.acquire(timeout=30) as connection:
         if await links.get(connection, id) is None:
             raise NotFound(request.path)
-        found = await links.load_conflicts(connection, id, Origin(authority, xid), limit + 1)
+        found = await links.load_conflicts(connection, id, after, limit + 1)
     headers = {}
     if len(found) > limit:
         last = found[limit - 1].origin

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from catalog.client import Client, ClientError, Unreachable
@@ -14,6 +14,7 @@ from catalog.store import links
 from catalog.store.links import Link
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import Incoming
+from replication.decide import Verdict
 from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
 from replication.linkbounds import Allowance, LinkGate
@@ -111,21 +112,50 @@ async def _bring(
     return brought
 
 
-async def retry_conflicts(flow: Flow) -> int:
-    """Fetch all conflicts of a link again and apply them; return how many there were."""
-    number = 0
-    batch = [Origin("", "")]
-    while batch:
+@dataclass(slots=True, kw_only=True)
+class RetriedConflicts:
+    """The number of conflicts that were fetched again, and those that could not be.
+
+    Of `strays`, the source has no entity: what is known of a spoilt copy may not be true.
+    """
+
+    number: int = 0
+    strays: list[Origin] = field(default_factory=list)
+
+
+async def retry_conflicts(flow: Flow) -> RetriedConflicts:
+    """Fetch all conflicts of a link again and apply them."""
+    retried = RetriedConflicts()
+    after: Origin | None = None
+    while True:
         async with flow.context.database.pool.acquire(timeout=30) as connection:
-            found = await links.load_conflicts(connection, flow.link.id, batch[-1], MOST_ORIGINS)
-        batch = [conflict.origin for conflict in found]
-        number += len(batch)
-        wanted = [o for o in batch if o.authority and is_scope(o.xid) and flow.policy.admits(o)]
-        if wanted:
-            lines = flow.peer.fetch_lines(wanted)
-            allowance = Allowance.of(flow.context.settings, COPIES_OF_ONE * len(wanted))
-            await apply_lines(lines, lambda copies, _: apply_by(flow, copies), allowance)
-    return number
+            found = await links.load_conflicts(connection, flow.link.id, after, MOST_ORIGINS)
+        if not found:
+            return retried
+        after = found[-1].origin
+        retried.number += len(found)
+        brought = await _fetch_again(flow, [conflict.origin for conflict in found])
+        invalid = [c.origin for c in found if c.verdict == Verdict.INVALID]
+        if brought is not None:
+            retried.strays += [origin for origin in invalid if origin not in brought]
+
+
+async def _fetch_again(flow: Flow, origins: Sequence[Origin]) -> set[Origin] | None:
+    """Fetch origins and apply them; return those that came, or `None` if the answer broke off."""
+    wanted = [o for o in origins if o.authority and is_scope(o.xid) and flow.policy.admits(o)]
+    brought: set[Origin] = set()
+
+    async def apply(copies: list[Incoming], _: str | None) -> AppliedBatch:
+        applied = await apply_by(flow, copies)
+        brought.update(finding.origin for finding in applied.findings)
+        return applied
+
+    if wanted:
+        lines = flow.peer.fetch_lines(wanted)
+        allowance = Allowance.of(flow.context.settings, COPIES_OF_ONE * len(wanted))
+        if await apply_lines(lines, apply, allowance) is None:
+            return None
+    return brought
 
 
 async def apply_by(

@@ -315,11 +315,17 @@ async def settle_conflicts(connection: Connection, origins: Sequence[Origin]) ->
     await connection.execute(_queries.settle_conflicts, *columns_of(origins))
 
 
+async def drop_conflicts(connection: Connection, link: str, origins: Sequence[Origin]) -> None:
+    """Delete the conflicts of origins that one link has."""
+    await connection.execute(_queries.drop_conflicts, link, *columns_of(origins))
+
+
 async def load_conflicts(
-    connection: Connection, link: str, after: Origin, limit: int
+    connection: Connection, link: str, after: Origin | None, limit: int
 ) -> list[LinkConflict]:
-    """Read up to `limit` conflicts of a link that come after an origin."""
-    rows = await connection.fetch(_queries.conflicts, link, after.authority, after.xid, limit)
+    """Read up to `limit` conflicts of a link that come after an origin; `None` begins with all."""
+    authority, origin = (None, None) if after is None else (after.authority, after.xid)
+    rows = await connection.fetch(_queries.conflicts, link, authority, origin, limit)
     return [
         LinkConflict(
             origin=Origin(row["authority"], row["origin"]),

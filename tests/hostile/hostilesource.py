@@ -33,7 +33,8 @@ class HostileSource:
     """A source at `url` that claims an authority, and has `copies`, the oldest first.
 
     Its cursors are positions in `copies`. Its answers break off if it `breaks_off`; it has
-    forgotten the beginning of its log if it `forgets`.
+    forgotten the beginning of its log if it `forgets`. On the way, what it `spoils` becomes
+    something else.
     """
 
     authority: str
@@ -42,6 +43,7 @@ class HostileSource:
     url: str = ""
     breaks_off: bool = False
     forgets: bool = False
+    spoils: tuple[bytes, bytes] | None = None
 
     async def shake_hands(self, _: web.Request) -> web.Response:
         said = {"instance": str(self.instance), "authority": self.authority}
@@ -65,6 +67,8 @@ class HostileSource:
     def _answer(self, copies: list[Copy]) -> web.Response:
         end = b"" if self.breaks_off else write_end(str(len(self.copies)))
         body = b"".join(map(write_copy, copies)) + end
+        if self.spoils is not None:
+            body = body.replace(*self.spoils)
         return web.Response(body=body, content_type=MEDIA_TYPE)
 
 

@@ -131,9 +131,9 @@ def oracle(place: LocalState, incoming: Copy, policy: Policy) -> str:
     parent = place.parent
     table: list[tuple[bool, str]] = [
         (incoming.authority == OURS and not policy.is_recovering, "own"),
+        (incoming.digest == b"\0" * 32, "invalid"),
         (not wanted or not near, "refused"),
         (spoken_for and not itself, "refused"),
-        (incoming.digest == b"\0" * 32, "invalid"),
         (leaps, "leapt"),
         (ends and m < n, "applied"),
         (ends and dead and n == m, "current"),

@@ -169,9 +169,15 @@ WHERE (conflicts.epoch, conflicts.verdict, conflicts.detail)
 DELETE FROM conflicts c USING unnest($1::text[], $2::text[]) AS o (authority, origin)
 WHERE c.authority = o.authority AND c.origin = o.origin
 
+-- name: drop_conflicts
+-- Delete the conflicts of origins that one link has.
+DELETE FROM conflicts c USING unnest($2::text[], $3::text[]) AS o (authority, origin)
+WHERE c.link = $1 AND c.authority = o.authority AND c.origin = o.origin
+
 -- name: conflicts
--- One page of the conflicts of a link, in the order of origins.
-SELECT * FROM conflicts WHERE link = $1 AND (authority, origin) > ($2, $3)
+-- One page of the conflicts of a link, in the order of origins, after one or from the beginning:
+-- of a copy that could not be read, the origin is empty.
+SELECT * FROM conflicts WHERE link = $1 AND ($2::text IS NULL OR (authority, origin) > ($2, $3))
 ORDER BY authority, origin LIMIT $4
 
 -- name: announce
