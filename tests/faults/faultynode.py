@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from catalog.client import Client
+from catalog.client import Client, Retry
 from tests.e2e.forkednodes import kill_forked, start_forked
 from tests.faults.proxy import Line
 from tests.faults.writers import careful_client
@@ -76,7 +76,7 @@ class FaultyNode:
 
     def client(self) -> Client:
         """A client whose way to the node has no faults, as an async context."""
-        return Client.open(self.url)
+        return Client.open(self.url, retry=Retry(attempts=10))
 
     def _spawn(self) -> Process:
         if not self.skew:

@@ -11,6 +11,7 @@ import secrets
 import shutil
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -34,12 +35,18 @@ async def run_seed(
     print(f"SEED={seed}: {plan}", flush=True)
     files = directory / f"seed{seed}"
     files.mkdir()
-    evidence = await Run(
+    run = Run(
         plan=plan,
         databases=databases,
         directory=files,
         tell=print if is_verbose else lambda _: None,
-    ).carry_out()
+    )
+    try:
+        evidence = await run.carry_out()
+    # The other seeds go on.
+    except Exception:
+        print("\n".join(run.timeline), traceback.format_exc(), sep="\n", flush=True)
+        return [Violation("a run comes to its end", f"its files are in {files}")]
     found = violations(evidence)
     print(f"  {summary(evidence)}", flush=True)
     if found:

@@ -5,9 +5,12 @@ The numbers are those of the promises that every link makes (docs/faults.md).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
-from hypothesis import settings
+import pytest
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -15,9 +18,13 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
 
-from catalog.model.entity import Origin
+from catalog.model.entity import Origin, Tombstone
+from replication import batch
+from replication.decide import LocalState, Verdict, decide
+from replication.provenance import Copy, Policy
 from tests.unit.federationmodel import NODES, TOPOLOGIES, Federation, Node
 
 PLACES = (
@@ -130,5 +137,40 @@ def _epochs(node: Node) -> dict[Origin, int]:
     return {Origin(each.authority, each.origin): each.epoch for each in held}
 
 
-ReplicationMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
+UNSHRUNK = settings(
+    max_examples=80,
+    stateful_step_count=40,
+    phases=[Phase.generate],
+    report_multiple_bugs=False,
+    database=None,
+)
+ReplicationMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestReplication = ReplicationMachine.TestCase
+
+
+def take_everything(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
+    """A decision that lets a later copy be replaced by an earlier one."""
+    verdict = decide(local, incoming, policy)
+    return Verdict.APPLY if verdict is Verdict.STALE else verdict
+
+
+def forget_deletions(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
+    """A decision that lets what was deleted come back."""
+    if isinstance(local.held, Tombstone):
+        local = replace(local, held=None)
+    return decide(local, incoming, policy)
+
+
+def write_again(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
+    """A decision that applies what is here already."""
+    verdict = decide(local, incoming, policy)
+    return Verdict.APPLY if verdict is Verdict.CURRENT else verdict
+
+
+@pytest.mark.parametrize("wrong", [take_everything, forget_deletions, write_again])
+def test_a_wrong_decision_is_found(
+    monkeypatch: pytest.MonkeyPatch, wrong: Callable[[LocalState, Copy, Policy], Verdict]
+) -> None:
+    monkeypatch.setattr(batch, "decide", wrong)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(ReplicationMachine, settings=UNSHRUNK)
