@@ -5,7 +5,7 @@ docs/security.md says what each of them holds, and by which test.
 
 from __future__ import annotations
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -140,5 +140,9 @@ class Limits(BaseSettings):
     """Most entities that a link's source may send at once, or have here"""
     link_bytes: PositiveInt = 4 * 1024**3
     """Most bytes that a link's source may send at once"""
+    link_delete_share: float = Field(0.1, ge=0, le=1)
+    """Largest share of what a link brought that it deletes without asking"""
+    link_delete_count: NonNegativeInt = 20
+    """Entities that a link deletes without asking, whatever share they are"""
     link_busy_share: float = Field(0.5, gt=0, le=1)
     """Largest share of the time that links may keep other writes waiting"""

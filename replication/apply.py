@@ -17,7 +17,7 @@ from catalog.model.xid import Xid
 from catalog.store import copies as stored_copies
 from catalog.store import doubtedcopies, links
 from catalog.store import entities as store
-from catalog.store.database import Connection, Database
+from catalog.store.database import Connection
 from catalog.store.links import Link, LinkConflict
 from catalog.store.locks import (
     ConfigurationChanged,
@@ -37,6 +37,7 @@ from replication.batch import (
 )
 from replication.copychecks import Incoming, MalformedCopy, check_copies
 from replication.decide import SETTLED, Verdict
+from replication.deletionlimit import TooManyDeletions, ask, count_deletions
 from replication.pinning import policy_within
 from replication.provenance import Copy, Policy
 
@@ -85,36 +86,40 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
 
     Raises:
         LinkReplaced: nothing was written; the link was replaced or removed.
+        TooManyDeletions: nothing was written; the link waits to be allowed.
         ServerBusy: nothing was written; the database did not answer in time, or the
             configuration keeps changing.
     """
     for _ in range(_MOST_ATTEMPTS):
         try:
-            return await _apply_under(context.configuration, context.database, batch)
+            return await _apply_under(context, context.configuration, batch)
         except ConfigurationChanged:
             await context.reload()
+        except TooManyDeletions as error:
+            await ask(context, error)
+            raise
     raise ServerBusy("/")
 
 
 async def _apply_under(
-    configuration: Configuration, database: Database, batch: Batch
+    context: Context, configuration: Configuration, batch: Batch
 ) -> AppliedBatch:
     model = configuration.model
     batch = replace(batch, copies=check_copies(batch.copies, model))
     valid = [copy for copy in batch.copies if not isinstance(copy, MalformedCopy)]
     touched = replace(_touched_by(valid, batch), revision=configuration.revision)
     try:
-        return await _apply_once(database, model, batch, valid, touched)
+        return await _apply_once(context, model, batch, valid, touched)
     except MustBeginAgain:
         return await _apply_once(
-            database, model, batch, valid, replace(touched, registry_exclusive=True)
+            context, model, batch, valid, replace(touched, registry_exclusive=True)
         )
 
 
 async def _apply_once(
-    database: Database, model: Model, batch: Batch, valid: Sequence[Copy], touched: Touched
+    context: Context, model: Model, batch: Batch, valid: Sequence[Copy], touched: Touched
 ) -> AppliedBatch:
-    now = datetime.now(UTC)
+    database, now = context.database, datetime.now(UTC)
     async with database.transaction() as connection:
         locked = (await lock_and_load(connection, touched)).entities
         entities, tombstones = await _load(connection, valid)
@@ -122,6 +127,8 @@ async def _apply_once(
             entities = await _blank_damaged(connection, entities)
         policy = await _policy_under_locks(connection, batch, valid)
         decision = decide_batch(batch.copies, entities, tombstones, policy)
+        if batch.link is not None:
+            await count_deletions(context, connection, batch.link, batch.policy, decision.deletions)
         changes: Sequence[Change] = ()
         if not decision.is_empty:
             if "/" in locked:

@@ -100,6 +100,11 @@ class BatchDecision:
         return not (self.written or self.deleted or self.remembered)
 
     @property
+    def deletions(self) -> int:
+        """The number of entities that go."""
+        return len(self.deleted) + len(self.dropped)
+
+    @property
     def verdicts(self) -> Counter[Verdict]:
         return Counter(finding.verdict for finding in self.findings)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import AsyncGenerator
 from functools import partial
 
@@ -18,22 +19,40 @@ from catalog.model.errors import BadRequest
 from catalog.store import digests
 from catalog.store.changes import read_head
 from catalog.store.database import Connection
-from replication.feed import cursor_at, read_number
+from catalog.store.digests import DigestSelection
+from replication.feed import MOST_NAMED, cursor_at, read_filter, read_number
 
+MOST_BITS = 16
+"""The bits of the number of a bucket."""
+MOST_RANGES = 250
+"""Ranges of buckets in one request."""
+_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
+_NARROWING = {"ranges", "authority", "scope"}
 _COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
 
 
 @bounded
 async def get_digests(request: web.Request) -> web.StreamResponse:
-    """`GET /replication/digests`: all buckets' fingerprints, or rows with `format=csv`."""
+    """`GET /replication/digests`: all buckets' fingerprints, or rows with `format=csv`.
+
+    With `bits`, fingerprints are those of buckets merged by their first bits, and count tombstones,
+    too. With `ranges`, merged buckets and rows are those of some buckets, and may be restricted to
+    an `authority` or a `scope` as the feed is; the last line of such rows is the cursor, so that a
+    reader knows that it has all of them. `format=authorities` names the authorities.
+    """
     context = request.app[CONTEXT]
     match request.query.get("format", "json"):
+        case "json" if "bits" in request.query:
+            return await _send_merged(request, context)
         case "json":
             return await _send_buckets(request, context)
         case "csv":
             return await _send_rows(request, context)
+        case "authorities":
+            return await _send_authorities(request, context)
         case _:
-            raise BadRequest(request.path, error_detail='"format" needs to be json or csv')
+            detail = '"format" needs to be json, csv or authorities'
+            raise BadRequest(request.path, error_detail=detail)
 
 
 async def _send_buckets(request: web.Request, context: Context) -> web.Response:
@@ -50,7 +69,52 @@ async def _send_buckets(request: web.Request, context: Context) -> web.Response:
     )
 
 
+async def _send_merged(request: web.Request, context: Context) -> web.Response:
+    bits = read_number(request, "bits", MOST_BITS)
+    if bits > MOST_BITS:
+        raise BadRequest(request.path, error_detail=f'"bits" must not exceed {MOST_BITS}')
+    selection, database = _read_selection(request), context.database
+    async with stream_share(request), database.snapshot(database.pools.streams) as connection:
+        head = await read_head(connection)
+        buckets = await digests.read_merged(connection, selection, bits)
+    return json_response(
+        {
+            "digestversion": DIGEST_VERSION,
+            "bits": bits,
+            "buckets": [[b.number, b.count, b.fingerprint] for b in buckets],
+        },
+        headers={"Concord-Cursor": cursor_at(context, head.now)},
+    )
+
+
+async def _send_authorities(request: web.Request, context: Context) -> web.Response:
+    """Send the authorities of entities and tombstones, one more than a filter may name at most."""
+    async with context.database.snapshot(context.database.pools.feed) as connection:
+        head = await read_head(connection)
+        found = await digests.read_authorities(connection, MOST_NAMED + 1)
+    headers = {"Concord-Cursor": cursor_at(context, head.now)}
+    return json_response({"authorities": found}, headers=headers)
+
+
+def _read_selection(request: web.Request) -> DigestSelection:
+    """The parameters `ranges`, as `0-256,512-768`, `authority` and `scope`."""
+    wanted = read_filter(request)
+    text = request.query.get("ranges", f"0-{BUCKETS}")
+    parts = [_RANGE.fullmatch(part) for part in text.split(",", MOST_RANGES)]
+    ranges = [(int(part[1]), int(part[2])) for part in parts if part is not None]
+    bounds = [bound for each in ranges for bound in each]
+    is_read = len(ranges) == len(parts) <= MOST_RANGES
+    if not is_read or bounds != sorted(bounds) or bounds[-1] > BUCKETS:
+        detail = (
+            f'"ranges" needs to be up to {MOST_RANGES} ranges of buckets in order, as 0-256,512-768'
+        )
+        raise BadRequest(request.path, error_detail=detail)
+    authorities = None if wanted.authorities is None else sorted(wanted.authorities)
+    return DigestSelection(ranges=ranges, authorities=authorities, scope=wanted.scope)
+
+
 async def _send_rows(request: web.Request, context: Context) -> web.StreamResponse:
+    selection = _read_selection(request) if _NARROWING & request.query.keys() else None
     start = read_number(request, "from", 0)
     stop = read_number(request, "to", BUCKETS)
     if not start <= stop <= BUCKETS:
@@ -60,6 +124,8 @@ async def _send_rows(request: web.Request, context: Context) -> web.StreamRespon
     verify = request.query.get("verify", "false")
     if verify not in ("true", "false"):
         raise BadRequest(request.path, error_detail='"verify" needs to be true or false')
+    if selection is not None and verify == "true":
+        raise BadRequest(request.path, error_detail='"verify" takes "from" and "to" only')
     database = context.database
     async with stream_share(request), database.snapshot(database.pools.streams) as connection:
         head = await read_head(connection)
@@ -77,6 +143,9 @@ async def _send_rows(request: web.Request, context: Context) -> web.StreamRespon
         if verify == "true":
             async for piece in in_pieces(_computed_lines(connection, start, stop)):
                 await write(piece)
+        elif selection is not None:
+            await digests.copy_rows_within(connection, selection, write)
+            await write(cursor_at(context, head.now).encode() + b"\n")
         else:
             await digests.copy_rows(connection, start, stop, write)
         await response.write_eof()

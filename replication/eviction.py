@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from catalog.client import ClientError
 from catalog.context import Context
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
@@ -25,16 +24,13 @@ from catalog.store.links import RELAY, Link
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.writes import Write, write
 from replication.batch import BatchDecision, changes_of, raised_registry
+from replication.deletionlimit import asking, check_deletions, count_deletions
 from replication.pinning import policy_of, policy_within
 from replication.provenance import Policy, may_bring
 from replication.pull import Flow
 
 _GROUPS_AT_ONCE = 50
 _ORIGINS_AT_ONCE = 1000
-# A source that lacks more than this share of what is here, and more than a few, is not believed
-# without being asked for.
-_LARGEST_SHARE = 0.1
-_FEW = 10
 
 
 async def evict(context: Context, link: Link) -> int:
@@ -62,39 +58,40 @@ async def doubt_copies(flow: Flow) -> None:
     """
     link, policy = flow.link, flow.policy
     is_brought = policy.authorities is None or policy.sender in policy.authorities
-    database = flow.context.database
-    async with database.transaction() as connection:
-        # Batches of relays that were decided before the link was pinned end before this.
-        await lock_and_load(connection, Touched(catalog_exclusive=True))
-    async with database.transaction() as connection:
+    await await_earlier_batches(flow)
+    async with flow.context.database.transaction() as connection:
         await doubtedcopies.doubt(
             connection, link, policy.sender if is_brought else None, policy.scope
         )
 
 
-async def drop_doubted(context: Context, link: Link, authority: str) -> int:
-    """Drop the copies of an authority that it does not have itself, as its complete copy says.
+async def await_earlier_batches(flow: Flow) -> None:
+    """Wait until the batches of relays end that were decided before the link was pinned."""
+    async with flow.context.database.transaction() as connection:
+        await lock_and_load(connection, Touched(catalog_exclusive=True))
+
+
+async def drop_doubted(flow: Flow) -> int:
+    """Drop the copies of the source's authority that it does not have itself, as it has said.
 
     Returns:
         the number of entities that were dropped.
 
     Raises:
-        ClientError: they are so many that the authority may have lost its data.
+        TooManyDeletions: nothing was dropped; the authority may have lost its data.
     """
+    context, link, authority = flow.context, flow.link, flow.source.authority
     async with context.database.pool.acquire(timeout=30) as connection:
         left = await doubtedcopies.count_left(connection, link.id, authority)
     if not left.doubted:
         return 0
-    if left.droppable > max(_FEW, _LARGEST_SHARE * left.held):
-        raise ClientError(
-            f"The source does not have {left.droppable} of the {left.held} entities of "
-            f"{authority} that are here: it has lost them, or they are forged.",
-            f"If they are forged, run `concord link reset {link.id} --drop`.",
-        )
-    return await _drop_doubted(context, link, authority)
+    await check_deletions(context, link, flow.policy, left.droppable)
+    async with asking(context, link):
+        return await _drop_doubted(flow)
 
 
-async def _drop_doubted(context: Context, link: Link, authority: str) -> int:
+async def _drop_doubted(flow: Flow) -> int:
+    context, link, authority = flow.context, flow.link, flow.source.authority
     number = 0
     while True:
         async with context.database.transaction() as connection:
@@ -105,6 +102,8 @@ async def _drop_doubted(context: Context, link: Link, authority: str) -> int:
             origins = [copy.origin for copy in left]
             roots = [copy.origin for copy in left if copy.is_live]
             before = await _load(connection, roots, locked.entities)
+            gone = _within(before, roots)
+            await count_deletions(context, connection, link, flow.policy, len(gone))
             changes = await _drop(connection, roots, before, context.configuration.model)
             await doubtedcopies.forget_deletions(connection, link.id, authority, origins)
             await doubtedcopies.settle(connection, link.id, origins)
@@ -159,8 +158,7 @@ async def _load(
 async def _drop(
     connection: Connection, roots: Sequence[str], before: Mapping[str, Entity], model: Model
 ) -> Sequence[Change]:
-    now, dropped = datetime.now(UTC), frozenset(roots)
-    gone = [entity for entity in before.values() if _is_within(entity.xid, dropped)]
+    now, gone = datetime.now(UTC), _within(before, roots)
     if not gone:
         return []
     decision = BatchDecision(findings=[], deleted=[_end_of(entity, now) for entity in gone])
@@ -180,6 +178,12 @@ async def _drop(
         ),
     )
     return changes
+
+
+def _within(entities: Mapping[str, Entity], roots: Sequence[str]) -> list[Entity]:
+    """The entities at and below these paths."""
+    dropped = frozenset(roots)
+    return [entity for entity in entities.values() if _is_within(entity.xid, dropped)]
 
 
 def _is_within(xid: str, roots: frozenset[str]) -> bool:

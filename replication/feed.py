@@ -28,8 +28,9 @@ from replication.feedpages import MOST_CHANGES, CursorGone, FeedPages, read_copi
 from replication.provenance import Copy, CopyFilter
 from replication.wire import OriginsBody, is_scope, read_request
 
+MOST_NAMED = 100
+"""Authorities, and paths of a scope, that a filter may name."""
 _HEADERS = {"Content-Type": MEDIA_TYPE}
-_MOST_NAMED = 100
 _LONGEST_WAIT = 30.0
 _DOCUMENTS_AT_ONCE = 16
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -175,10 +176,8 @@ def read_filter(request: web.Request) -> CopyFilter:
     """The parameters `authority` and `scope`, both of which may be repeated."""
     authorities = request.query.getall("authority", [])
     scope = request.query.getall("scope", [])
-    if len(authorities) > _MOST_NAMED or len(scope) > _MOST_NAMED:
-        raise BadRequest(
-            request.path, error_detail=f"More than {_MOST_NAMED} authorities or scopes"
-        )
+    if len(authorities) > MOST_NAMED or len(scope) > MOST_NAMED:
+        raise BadRequest(request.path, error_detail=f"More than {MOST_NAMED} authorities or scopes")
     if any(not 0 < len(a) <= 1024 or "\0" in a for a in authorities):
         raise BadRequest(request.path, error_detail='"authority" needs to be a URI')
     for path in scope:

@@ -1,4 +1,4 @@
-"""Handlers that change the course of a link: pause, resume, run."""
+"""Handlers that change the course of a link: pause, resume, run, allow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from aiohttp import web
 
 from catalog.context import CONTEXT
 from catalog.model.concorderrors import UnresolvedConflict
+from catalog.model.errors import BadRequest
+from catalog.store import linkdeletions, links
 from catalog.store.linkcommands import pause, resume, run_now
+from catalog.store.links import Link
 from replication.links import answer_link, existing_link
 from replication.wire import PauseBody, read_request
 
@@ -38,10 +41,29 @@ async def run_link(request: web.Request) -> web.Response:
     """
     async with request.app[CONTEXT].database.transaction() as connection:
         link = await existing_link(connection, request)
-        if link.paused is not None:
-            raise UnresolvedConflict(
-                request.path,
-                error_detail=f"the link is paused ({link.paused})",
-                detail="Resume it instead.",
-            )
+        _check_course(link, request.path)
         return answer_link(request, await run_now(connection, link))
+
+
+async def allow_link(request: web.Request) -> web.Response:
+    """`POST /replication/links/{id}/allow`: it deletes what it waits to be allowed, once."""
+    async with request.app[CONTEXT].database.transaction() as connection:
+        link = await existing_link(connection, request)
+        _check_course(link, request.path)
+        if link.brake is None:
+            detail = "The link does not wait to be allowed to delete anything"
+            raise BadRequest(request.path, error_detail=detail)
+        await linkdeletions.allow(connection, link)
+        allowed = link.brake["deletions"]
+        return answer_link(request, await links.get(connection, link.id), allowed=allowed)
+
+
+def _check_course(link: Link, subject: str) -> None:
+    """Refuse to let a paused link do anything.
+
+    Raises:
+        UnresolvedConflict
+    """
+    if link.paused is not None:
+        fault = f"the link is paused ({link.paused})"
+        raise UnresolvedConflict(subject, error_detail=fault, detail="Resume it first.")

@@ -17,10 +17,11 @@ from catalog.context import Context
 from catalog.events.supervisor import LoopTiming, backoff_from
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
-from catalog.store import links
+from catalog.store import linkdeletions, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for
 from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
+from replication.deletionlimit import TooManyDeletions, ask_for_all
 from replication.eviction import doubt_copies, drop_doubted, evict
 from replication.handshake import (
     cause_of,
@@ -34,6 +35,7 @@ from replication.linkbounds import LinkGate, TooMuchSent, too_many_copies
 from replication.notifications import HINT_SECONDS, ensure_subscription
 from replication.pinning import meet_claim
 from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
+from replication.resync import count_deletions_ahead, resynchronise
 
 _log = structlog.get_logger(__name__)
 
@@ -136,6 +138,7 @@ class LinkRunner:
 
     async def _follow(self) -> None:
         await self._drop_replicas()
+        await self._await_permission()
         flow, cursor = await self._shake_hands()
         try:
             if cursor is None:
@@ -148,6 +151,21 @@ class LinkRunner:
                 await links.forget_cursor(connection, self.link)
             await self._remember("resynchronise", describe(error, self._peer.url))
             await self._resources.timing.sleep(self._delay(1))
+        except TooManyDeletions as error:
+            error = await ask_for_all(flow.context, error, await count_deletions_ahead(flow))
+            await self._remember("braked", error.question)
+
+    async def _await_permission(self) -> None:
+        """Wait until an operator allows the deletions that the link asks about, if it does."""
+        while True:
+            self.wakeup.clear()
+            async with self._database.pool.acquire(timeout=30) as connection:
+                link = await links.get(connection, self.id)
+            if link is None or link.revision != self.revision:
+                raise LinkReplaced(self.id)
+            if link.brake is None:
+                return
+            await wait_for(self.wakeup, self._resources.context.settings.pull_interval_seconds)
 
     async def _drop_replicas(self) -> None:
         """Drop what an operator asked to be dropped, whether the source answers or not."""
@@ -165,12 +183,21 @@ class LinkRunner:
         await self._remember("dropped", f"{number} replicas")
 
     async def _copy(self, flow: Flow) -> str:
-        """Copy everything once; return the cursor to go on from.
+        """Bring what differs, or everything once; return the cursor to go on from.
 
         What is here of the source's authority is doubted first, if an operator has set up the
         link since the last copy: a source that lost data by itself does not delete it here, too.
         """
         await self._report("copying")
+        found = None if flow.link.copiesall else await resynchronise(flow)
+        if found is not None:
+            brought = found.brought
+            detail = (
+                f"{found.differing} of {found.rows} origins differ: "
+                f"{brought.copies} copies, {brought.changes} changes"
+            )
+            await self._remember("compared", detail)
+            return brought.cursor
         if flow.link.doubts:
             await doubt_copies(flow)
         brought = await bootstrap(flow)
@@ -178,7 +205,7 @@ class LinkRunner:
         return brought.cursor
 
     async def _drop_doubted(self, flow: Flow) -> None:
-        number = await drop_doubted(flow.context, flow.link, flow.source.authority)
+        number = await drop_doubted(flow)
         if number:
             await self._remember("dropped", f"{number} replicas that their authority does not have")
 
@@ -355,6 +382,8 @@ class LinkRunner:
                 currentat=currentat,
                 nextattemptat=nextattemptat,
             )
+            if state == "current":
+                await linkdeletions.forget_earlier(connection, self.link)
 
     async def _remember(self, event: str, detail: str) -> None:
         _log.info("link", link=self.id, event_=event, detail=detail)

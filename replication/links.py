@@ -1,4 +1,4 @@
-"""Handlers for links: define, show, pin, reset and delete them, list conflicts, repair origins."""
+"""Handlers for links: define, show, pin, reset, allow and delete them; conflicts and repairs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def get_link(request: web.Request) -> web.Response:
 
 
 async def replace_link(request: web.Request) -> web.Response:
-    """`PUT /replication/links/{id}`: unless its mode alone differs, a link copies all again.
+    """`PUT /replication/links/{id}`: unless its mode alone differs, a link begins anew.
 
     It stays pinned to its authority unless the body names another one.
     """
@@ -112,7 +112,7 @@ async def pin_link(request: web.Request) -> web.Response:
 
 
 async def reset_link(request: web.Request) -> web.Response:
-    """`POST /replication/links/{id}/reset`: copy everything again.
+    """`POST /replication/links/{id}/reset`: bring what differs or, with `full`, everything again.
 
     With `drop`, the replicas of the authorities that the link may bring are dropped first, or those
     of some of them.
@@ -125,7 +125,12 @@ async def reset_link(request: web.Request) -> web.Response:
         before = await existing_link(connection, request)
         drops = _droppable(before, body.authorities, request.path) if body.drop else before.drops
         reset = await links.restart(
-            connection, before, authority=before.authority, drops=drops, ends=before.ends
+            connection,
+            before,
+            authority=before.authority,
+            drops=drops,
+            ends=before.ends,
+            copiesall=body.full,
         )
         return answer_link(request, reset)
 
@@ -257,10 +262,12 @@ def _next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
     return {"Link": f"<{url}?limit={limit}&after={quote(after, safe='')}>;rel=next"}
 
 
-def answer_link(request: web.Request, link: Link | None, *, status: int = 200) -> web.Response:
+def answer_link(
+    request: web.Request, link: Link | None, *, status: int = 200, **more: Any
+) -> web.Response:
     if link is None:
         raise NotFound(request.path)
-    return json_response(_show(link), status=status)
+    return json_response({**_show(link), **more}, status=status)
 
 
 def _show(link: Link) -> dict[str, Any]:
@@ -291,6 +298,7 @@ def _show(link: Link) -> dict[str, Any]:
         "failures": link.failures,
         "error": link.error,
         "nextattemptat": link.nextattemptat and format_time(link.nextattemptat),
+        "brake": link.brake,
         "subscription": link.subscription,
         "history": link.history,
     }

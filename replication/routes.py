@@ -24,6 +24,7 @@ routes: list[web.RouteDef] = [
     web.post("/replication/links/{id}/pause", bounded(linkcourse.pause_link)),
     web.post("/replication/links/{id}/resume", bounded(linkcourse.resume_link)),
     web.post("/replication/links/{id}/run", bounded(linkcourse.run_link)),
+    web.post("/replication/links/{id}/allow", bounded(linkcourse.allow_link)),
     web.get("/replication/links/{id}/conflicts", bounded(links.list_conflicts)),
     web.post("/notifications", bounded(notifications.post_notification)),
     web.options("/notifications", notifications.grant_notifications),

@@ -116,6 +116,7 @@ class ResetBody(_ClosedBody):
     """`POST /replication/links/{id}/reset`."""
 
     drop: bool = False
+    full: bool = False
     authorities: list[_Text] = Field(default_factory=list, max_length=_MOST_NAMED)
 
 

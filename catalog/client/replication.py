@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from catalog.client.connection import Connection, JsonObject
+from catalog.client.connection import Answer, Connection, JsonObject
 from catalog.client.errors import BadAnswer, ClientError
 from catalog.model.entity import Origin
 
@@ -64,15 +64,21 @@ class ReplicationCalls(Connection):
         return await self.post(f"/replication/links/{id}/pin", {"authority": authority})
 
     async def reset_link(
-        self, id: str, *, drop: bool = False, authorities: Sequence[str] = ()
+        self,
+        id: str,
+        *,
+        drop: bool = False,
+        authorities: Sequence[str] = (),
+        full: bool = False,
     ) -> JsonObject:
-        """Let a link copy everything again.
+        """Let a link compare all that it brings with its source, and bring again what differs.
 
         Args:
             drop: drop the replicas of all authorities that the link may bring first.
             authorities: drop only the replicas of these.
+            full: copy everything again, without comparing.
         """
-        body = {"drop": drop, "authorities": list(authorities)}
+        body = {"drop": drop, "authorities": list(authorities), "full": full}
         return await self.post(f"/replication/links/{id}/reset", body)
 
     async def pause_link(self, id: str, reason: str | None = None) -> JsonObject:
@@ -87,6 +93,10 @@ class ReplicationCalls(Connection):
     async def run_link(self, id: str) -> JsonObject:
         """Have a link read its source now, even if it waits after a failure or has stopped."""
         return await self.post(f"/replication/links/{id}/run", {})
+
+    async def allow_link(self, id: str) -> JsonObject:
+        """Allow the deletions that a link waits to be allowed, once."""
+        return await self.post(f"/replication/links/{id}/allow", {})
 
     async def remove_link(self, id: str, *, drop: bool = False) -> None:
         """Delete a link; `drop` drops its replicas first, which takes its time."""
@@ -180,6 +190,21 @@ class ReplicationCalls(Connection):
             )
             for row in csv.DictReader(answer.body.decode().splitlines())
         ]
+
+    async def merged_digests(self, params: Iterable[tuple[str, str]]) -> Answer:
+        """The fingerprints of merged buckets, with the cursor of their time in `Concord-Cursor`.
+
+        Args:
+            params: `bits`, `ranges`, and the filters of `change_lines`.
+        """
+        return await self.request("GET", "/replication/digests", params=params)
+
+    def digest_lines(
+        self, ranges: str, filters: Iterable[tuple[str, str]] = ()
+    ) -> AsyncGenerator[bytes]:
+        """The lines of CSV with the state of each origin in ranges of buckets; see `lines`."""
+        wanted = [("format", "csv"), ("ranges", ranges), *filters]
+        return self.lines("GET", "/replication/digests", params=wanted, is_bounded=False)
 
     async def is_ready(self) -> bool:
         """Whether the node answers within two seconds."""

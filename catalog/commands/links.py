@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from catalog.commands import linkpause
+from catalog.commands import linkcontrol
 from catalog.commands.console import (
     DEFAULT_URL,
     EXIT_CODES,
@@ -19,14 +19,14 @@ from catalog.commands.console import (
     print_json,
     table,
 )
-from catalog.commands.linkpause import LinkId
+from catalog.commands.linkcontrol import LinkId
 
 app = typer.Typer(
     no_args_is_help=True,
     help=f"Follow other catalogs: their entities become read-only replicas. {EXIT_CODES}",
 )
 
-app.add_typer(linkpause.app)
+app.add_typer(linkcontrol.app)
 
 
 class LinkMode(StrEnum):
@@ -179,9 +179,12 @@ def reset(
         list[str] | None,
         typer.Option(help="Drop only the replicas of this authority. Repeatable.", metavar="URI"),
     ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Copy everything again, without comparing first.")
+    ] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Copy everything from the source again.
+    """Compare all that a link brings with its source, and bring again what differs.
 
     What the source says about its own entities replaces all that is here of its authority, whatever
     the epochs. Dropping also removes what a relay brought. Other catalogs that follow this node
@@ -189,9 +192,12 @@ def reset(
 
     Example: concord link reset hub --drop
     """
-    on_node(url, lambda client: client.reset_link(id, drop=drop, authorities=authority or ()))
+    on_node(
+        url, lambda client: client.reset_link(id, drop=drop, authorities=authority or (), full=full)
+    )
     first = "drops its replicas and " if drop else ""
-    out.print(f"Link [bold]{cell(id)}[/] {first}copies everything again.")
+    then = "copies everything" if full or drop else "brings what differs"
+    out.print(f"Link [bold]{cell(id)}[/] {first}{then} again.")
 
 
 @app.command()

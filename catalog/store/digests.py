@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from catalog.model.digest import BUCKETS
 from catalog.store.database import Connection
 from catalog.store.entities import entity_from, tombstone_from
 from catalog.store.queries import Queries
@@ -37,6 +38,28 @@ class StoredDigest:
     bucket: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestSelection:
+    """The part of a catalog whose digests are compared.
+
+    Args:
+        ranges: of buckets, each from its first one up to and excluding its second one.
+        authorities: `None` stands for all.
+        scope: xids at their authorities; with all below and above them. None stands for all.
+    """
+
+    ranges: Sequence[tuple[int, int]] = ((0, BUCKETS),)
+    authorities: Sequence[str] | None = None
+    scope: Sequence[str] = ()
+
+    @property
+    def arguments(self) -> tuple[list[int], list[int], list[str] | None, list[str]]:
+        """The arguments of the statements that read it."""
+        starts, stops = [start for start, _ in self.ranges], [stop for _, stop in self.ranges]
+        authorities = None if self.authorities is None else list(self.authorities)
+        return starts, stops, authorities, list(self.scope)
+
+
 async def read_buckets(connection: Connection) -> list[Bucket]:
     """Read every bucket that is not empty. The registry does not count."""
     rows = await connection.fetch(_queries.buckets)
@@ -49,6 +72,46 @@ async def read_buckets(connection: Connection) -> list[Bucket]:
         if count:
             buckets.append(Bucket(number=number, count=count, fingerprint=fingerprint))
     return buckets
+
+
+async def read_merged(
+    connection: Connection, selection: DigestSelection, bits: int
+) -> list[Bucket]:
+    """Read what the selected buckets hold, tombstones too, merged by the first `bits` bits.
+
+    The number of a merged bucket is that of its buckets without their last bits.
+    """
+    rows = await connection.fetch(_queries.merged, bits, *selection.arguments)
+    return [
+        Bucket(number=row["bucket"], count=row["count"], fingerprint=row["fingerprint"])
+        for row in rows
+    ]
+
+
+async def copy_rows_within(
+    connection: Connection,
+    selection: DigestSelection,
+    write: Callable[[bytes], Awaitable[None]],
+) -> None:
+    """Write the stored digests of a selection as CSV, as `copy_rows`."""
+    await connection.copy_from_query(
+        _queries.rows_within, *selection.arguments, output=write, format="csv", timeout=3600
+    )
+
+
+async def load_rows_within(
+    connection: Connection, selection: DigestSelection
+) -> list[StoredDigest]:
+    """Read the stored digests of a selection."""
+    return [
+        _row(row, deleted=row["deleted"] == "true", digest=bytes.fromhex(row["digest"]))
+        for row in await connection.fetch(_queries.rows_within, *selection.arguments)
+    ]
+
+
+async def read_authorities(connection: Connection, limit: int) -> list[str]:
+    """Read up to `limit` authorities of entities and tombstones, in order."""
+    return [row["authority"] for row in await connection.fetch(_queries.authorities, limit)]
 
 
 async def copy_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from catalog.store.database import Connection
@@ -22,11 +22,10 @@ class DoubtedCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtedCount:
-    """The numbers of doubted copies, of their entities, and of all entities of the authority."""
+    """The numbers of doubted copies, and of the entities among them."""
 
     doubted: int
     droppable: int
-    held: int
 
 
 async def doubt(
@@ -43,6 +42,26 @@ async def doubt(
     )
     if found is None:
         raise LinkReplaced(link.id)
+
+
+async def doubt_only(connection: Connection, link: Link, digests: Mapping[str, bytes]) -> None:
+    """Doubt the copies of these origins, which have these digests, and no others.
+
+    Raises:
+        LinkReplaced: there is no link of this revision.
+    """
+    await connection.execute(_queries.clear, link.id)
+    found = await connection.fetchval(
+        _queries.doubt_only, link.id, link.revision, list(digests), list(digests.values())
+    )
+    if found is None:
+        raise LinkReplaced(link.id)
+
+
+async def keep_among(connection: Connection, link: str, origins: Collection[str]) -> bool:
+    """Forget doubted copies of other origins; return whether any are left."""
+    await connection.execute(_queries.keep_among, link, list(origins))
+    return bool(await connection.fetchval(_queries.any, link))
 
 
 async def digests_among(
@@ -62,7 +81,7 @@ async def count_left(connection: Connection, link: str, authority: str) -> Doubt
     """Count the copies that a link still doubts."""
     row = await connection.fetchrow(_queries.count_left, link, authority)
     assert row is not None
-    return DoubtedCount(doubted=row["doubted"], droppable=row["droppable"], held=row["held"])
+    return DoubtedCount(doubted=row["doubted"], droppable=row["droppable"])
 
 
 async def read_left(

@@ -17,7 +17,7 @@ from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
 
 Mode = Literal["pull", "events"]
-State = Literal["new", "copying", "behind", "current", "waiting", "refused", "paused"]
+State = Literal["new", "copying", "behind", "current", "waiting", "refused", "braked", "paused"]
 
 RELAY = ("*",)
 LINK_CHANNEL = "links"
@@ -52,11 +52,12 @@ class Link:
     """A link with the identity of its source, its state and its progress.
 
     `authority` is the one that the source is pinned to, `None` before the first contact. The next
-    complete copy drops the replicas of `drops` first, and if the link `doubts`, it replaces the
-    copies of `authority` here whatever their epochs. A link that `ends` is deleted once they are
-    dropped. `cursor` is `None` until a complete copy was applied. `currentat` is when the link last
-    had applied everything that its source had. `history` has the newest event first. `paused` is
-    the reason if it is paused, and `nextattemptat` the time of the next attempt after a failure.
+    copy drops the replicas of `drops` first, and if the link `doubts`, it replaces the copies of
+    `authority` here whatever their epochs; it compares digests first unless the link `copiesall`. A
+    link that `ends` is deleted once they are dropped. `cursor` is `None` until a copy was applied.
+    `currentat` is when the link last had applied everything that its source had. `history` has the
+    newest event first. `paused` is the reason if it is paused, `nextattemptat` the time of the next
+    attempt after a failure. `brake` tells the deletions that the link waits to be allowed.
     """
 
     id: str
@@ -79,6 +80,8 @@ class Link:
     doubts: bool
     drops: tuple[str, ...]
     ends: bool
+    copiesall: bool
+    brake: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +127,7 @@ async def replace(
 ) -> Link | None:
     """Replace the definition of a link and its pin; `None` if there is no such link.
 
-    Unless its mode alone differs, the link begins with a complete copy again.
+    Unless its mode alone differs, the link begins anew.
     """
     leads_elsewhere = _flow(before.definition) != _flow(definition) or before.authority != authority
     row = await connection.fetchrow(
@@ -141,15 +144,19 @@ async def restart(
     authority: str | None,
     drops: Sequence[str] = (),
     ends: bool = False,
+    copiesall: bool = False,
 ) -> Link | None:
-    """Let a link begin with a complete copy again; `None` if there is no such link.
+    """Let a link begin anew; `None` if there is no such link.
 
     Args:
         authority: the one that its source is pinned to.
         drops: the authorities whose replicas are dropped first; `*` stands for all.
         ends: delete the link after that, instead.
+        copiesall: copy everything, without comparing digests first.
     """
-    row = await connection.fetchrow(_queries.restart, before.id, authority, list(drops), ends)
+    row = await connection.fetchrow(
+        _queries.restart, before.id, authority, list(drops), ends, copiesall
+    )
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
 
@@ -370,5 +377,6 @@ def _link_from(row: Mapping[str, Any]) -> Link:
             "definition": _definition_from(row),
             "history": tuple(orjson.loads(row["history"])),
             "drops": tuple(row["drops"]),
+            "brake": None if row["brake"] is None else orjson.loads(row["brake"]),
         }
     )

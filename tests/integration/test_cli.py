@@ -90,7 +90,8 @@ class FakeNode:
     async def change_link(self, request: web.Request) -> web.Response:
         body = await request.json() if request.can_read_body else None
         self.changed_links.append((f"{request.method} {request.path_qs}", body))
-        return web.json_response({"id": "eu", "authority": (body or {}).get("authority")})
+        authority = (body or {}).get("authority")
+        return web.json_response({"id": "eu", "authority": authority, "allowed": 1045})
 
     async def add_subscription(self, request: web.Request) -> web.Response:
         self.subscriptions.append({"id": "s1", **await request.json()})
@@ -480,18 +481,24 @@ def test_a_link_is_paused_resumed_and_run(concord, node) -> None:
 
 
 def test_a_link_is_reset_and_removed_with_its_replicas_or_without(concord, node) -> None:
-    for options in ((), ("--drop",), ("--drop", "--authority", "urn:a")):
+    for options in ((), ("--drop",), ("--drop", "--authority", "urn:a"), ("--full",)):
         assert concord("link", "reset", "eu", *options).exit_code == 0
     for options in ((), ("--drop",)):
         assert concord("link", "remove", "eu", *options).exit_code == 0
     reset, removed = "POST /replication/links/eu/reset", "DELETE /replication/links/eu"
     assert node.changed_links == [
-        (reset, {"drop": False, "authorities": []}),
-        (reset, {"drop": True, "authorities": []}),
-        (reset, {"drop": True, "authorities": ["urn:a"]}),
+        (reset, {"drop": False, "authorities": [], "full": False}),
+        (reset, {"drop": True, "authorities": [], "full": False}),
+        (reset, {"drop": True, "authorities": ["urn:a"], "full": False}),
+        (reset, {"drop": False, "authorities": [], "full": True}),
         (removed, None),
         (f"{removed}?drop=", None),
     ]
+
+
+def test_a_link_is_allowed_what_it_stopped_for(concord, node) -> None:
+    assert "may delete 1,045 entities" in concord("link", "allow", "eu").stdout
+    assert node.changed_links == [("POST /replication/links/eu/allow", {})]
 
 
 def test_links_are_listed_as_json_for_scripts(concord, node) -> None:

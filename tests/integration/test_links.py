@@ -221,7 +221,7 @@ async def test_a_source_that_came_back_as_another_instance_is_noticed(nodes: lis
     await execute(target, "UPDATE links SET instance = $1", third.database.node.instance)
 
     async with running(target):
-        await link_history_is(target, "from", "copied", "another instance", "copied")
+        await link_history_is(target, "from", "compared", "another instance", "copied")
 
 
 async def test_a_link_to_the_node_itself_is_refused(nodes: list[Node]) -> None:

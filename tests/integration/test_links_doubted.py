@@ -82,15 +82,16 @@ async def test_what_its_authority_has_but_this_node_cannot_take_is_not_dropped(
 async def test_a_source_that_lacks_most_of_what_is_here_is_not_believed_at_once(
     member: Node,
 ) -> None:
-    held = [forged(OWNER, f"/messagegroups/g{number}", epoch=1) for number in range(30)]
+    held = [forged(OWNER, f"/messagegroups/g{number}", epoch=1) for number in range(60)]
     await relay(member, *held)
     async with hostile_source(OWNER, *held[:15]) as owner, running(member):
         await follow(member, owner.url)
-        await link_is(member, "owner", "refused")
-        error = (await member.get("/replication/links/owner"))["error"]
-        assert "15 of the 30 entities" in error
-        assert "`concord link reset owner --drop`" in error
-        assert len(await epochs(member)) == 30
+        await link_is(member, "owner", "braked")
+        shown = await member.get("/replication/links/owner")
+        assert shown["brake"] == {"deletions": 45, "of": 60}
+        assert "45 of the 60 entities" in shown["error"]
+        assert "`concord link allow owner`" in shown["error"]
+        assert len(await epochs(member)) == 60
         body = {"drop": True}
         answer = await member.send("POST", "/replication/links/owner/reset", body)
         assert answer.status == 200

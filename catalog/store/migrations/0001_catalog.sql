@@ -645,7 +645,8 @@ CREATE INDEX sink_credentials_refreshat ON sink_credentials (refreshat)
 -- of the URLs that the source gives out. `authority` is the one that the source is pinned to: it
 -- speaks for no other. `doubts` says that the next complete copy begins by doubting the copies of
 -- that authority here; `drops` are the authorities whose replicas are dropped before, `*` all; a
--- link that `ends` is deleted once they are. No revision is used twice, so a link that was removed
+-- link that `ends` is deleted once they are. `copiesall` says that the next copy does not compare
+-- digests first, and `brake` what the link waits to be allowed to delete. No revision is used twice, so a link that was removed
 -- and added again has another one.
 CREATE TABLE links (
     id text PRIMARY KEY,
@@ -656,7 +657,8 @@ CREATE TABLE links (
     cursor text,
     subscription text,
     state text NOT NULL DEFAULT 'new'
-        CHECK (state IN ('new', 'copying', 'behind', 'current', 'waiting', 'refused', 'paused')),
+        CHECK (state IN (
+            'new', 'copying', 'behind', 'current', 'waiting', 'refused', 'braked', 'paused')),
     paused text CHECK ((paused IS NOT NULL) = (state = 'paused')),
     failures integer NOT NULL DEFAULT 0,
     nextattemptat timestamptz,
@@ -668,7 +670,19 @@ CREATE TABLE links (
     base text COLLATE "C",
     doubts boolean NOT NULL DEFAULT true,
     drops text[] NOT NULL DEFAULT '{}',
-    ends boolean NOT NULL DEFAULT false
+    ends boolean NOT NULL DEFAULT false,
+    copiesall boolean NOT NULL DEFAULT false,
+    brake jsonb
+);
+
+-- The entities that a link has deleted since a time, which count together. An operator has
+-- `allowed` so many of them to the `revision` of the link, once.
+CREATE TABLE link_deletions (
+    link text PRIMARY KEY REFERENCES links (id) ON DELETE CASCADE,
+    since timestamptz NOT NULL,
+    deleted bigint NOT NULL,
+    allowed bigint NOT NULL DEFAULT 0,
+    revision bigint NOT NULL
 );
 
 -- The copies of an authority that were here when a link began to copy everything from the

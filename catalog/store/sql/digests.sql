@@ -28,3 +28,69 @@ SELECT * FROM tombstones WHERE bucket >= $1 AND bucket < $2
 -- name: count
 -- The number of entities without the registry.
 SELECT count(*) FROM entities WHERE kind <> 'registry'
+
+-- name: merged
+-- The count and the fingerprint of what the buckets in ranges hold, tombstones too, merged by
+-- their first $1 bits: of authorities (null stands for all) and at, below and above paths (none
+-- stands for everywhere).
+SELECT held.bucket >> (16 - $1) AS bucket, count(*) AS count,
+    bit_xor(held.fingerprint) AS fingerprint
+FROM unnest($2::integer[], $3::integer[]) AS range (start, stop)
+CROSS JOIN LATERAL (
+    SELECT e.authority, e.origin, e.bucket, e.fingerprint FROM entities e
+    WHERE e.bucket >= range.start AND e.bucket < range.stop AND e.kind <> 'registry'
+    UNION ALL
+    SELECT t.authority, t.origin, t.bucket,
+        ('x' || encode(substring(t.digest FOR 8), 'hex'))::bit(64)::bigint
+    FROM tombstones t
+    WHERE t.bucket >= range.start AND t.bucket < range.stop
+) AS held
+WHERE ($4::text[] IS NULL OR held.authority = ANY ($4))
+    AND (cardinality($5::text[]) = 0 OR EXISTS (
+        SELECT FROM unnest($5::text[]) AS path
+        WHERE held.origin = path OR starts_with(held.origin, path || '/')
+            OR starts_with(path, held.origin || '/')))
+GROUP BY 1 ORDER BY 1
+
+-- name: rows_within
+-- The stored digest of every entity and tombstone that `merged` counts.
+SELECT held.*
+FROM unnest($1::integer[], $2::integer[]) AS range (start, stop)
+CROSS JOIN LATERAL (
+    SELECT e.authority, e.origin, e.xid, e.epoch, 'false' AS deleted,
+        encode(e.digest, 'hex') AS digest, e.bucket
+    FROM entities e
+    WHERE e.bucket >= range.start AND e.bucket < range.stop AND e.kind <> 'registry'
+    UNION ALL
+    SELECT t.authority, t.origin, t.xid, t.epoch, 'true', encode(t.digest, 'hex'), t.bucket
+    FROM tombstones t
+    WHERE t.bucket >= range.start AND t.bucket < range.stop
+) AS held
+WHERE ($3::text[] IS NULL OR held.authority = ANY ($3))
+    AND (cardinality($4::text[]) = 0 OR EXISTS (
+        SELECT FROM unnest($4::text[]) AS path
+        WHERE held.origin = path OR starts_with(held.origin, path || '/')
+            OR starts_with(path, held.origin || '/')))
+
+-- name: authorities
+-- Up to $1 authorities of entities and tombstones, each found by one look into an index.
+WITH RECURSIVE live AS (
+    (SELECT authority, 1 AS number FROM entities ORDER BY authority LIMIT 1)
+    UNION ALL
+    SELECT following.authority, live.number + 1
+    FROM live CROSS JOIN LATERAL (
+        SELECT authority FROM entities e WHERE e.authority > live.authority
+        ORDER BY authority LIMIT 1
+    ) AS following
+    WHERE live.number < $1
+), deleted AS (
+    (SELECT authority, 1 AS number FROM tombstones ORDER BY authority LIMIT 1)
+    UNION ALL
+    SELECT following.authority, deleted.number + 1
+    FROM deleted CROSS JOIN LATERAL (
+        SELECT authority FROM tombstones t WHERE t.authority > deleted.authority
+        ORDER BY authority LIMIT 1
+    ) AS following
+    WHERE deleted.number < $1
+)
+SELECT authority FROM live UNION SELECT authority FROM deleted ORDER BY authority LIMIT $1

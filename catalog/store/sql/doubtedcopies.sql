@@ -20,6 +20,25 @@ SELECT id FROM link
 -- Forget the copies that a link doubted.
 DELETE FROM doubted_copies WHERE link = $1
 
+-- name: doubt_only
+-- The copies of these origins, with their digests; none of an earlier beginning of the link.
+WITH link AS (
+    UPDATE links SET doubts = false WHERE id = $1 AND revision = $2 RETURNING id
+), doubted AS (
+    INSERT INTO doubted_copies
+    SELECT link.id, held.origin, held.digest
+    FROM link, unnest($3::text[], $4::bytea[]) AS held (origin, digest)
+)
+SELECT id FROM link
+
+-- name: keep_among
+-- Forget the copies that a link doubted but for these origins.
+DELETE FROM doubted_copies WHERE link = $1 AND origin <> ALL ($2::text[])
+
+-- name: any
+-- Whether a link doubts any copies.
+SELECT EXISTS (SELECT FROM doubted_copies WHERE link = $1)
+
 -- name: among
 -- The digests of the doubted copies among origins.
 SELECT digest FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[])
@@ -29,10 +48,8 @@ SELECT digest FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[])
 DELETE FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[])
 
 -- name: count_left
--- The number of doubted copies, of entities among them that are still as they were, and of all
--- entities of the authority.
-SELECT count(d.*) AS doubted, count(e.xid) AS droppable,
-    (SELECT count(*) FROM entities WHERE authority = $2) AS held
+-- The number of doubted copies, and of entities among them that are still as they were.
+SELECT count(d.*) AS doubted, count(e.xid) AS droppable
 FROM doubted_copies d
 LEFT JOIN entities e ON e.authority = $2 AND e.origin = d.origin AND e.digest = d.digest
 WHERE d.link = $1

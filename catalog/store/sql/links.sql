@@ -5,7 +5,7 @@ ON CONFLICT DO NOTHING
 RETURNING *, 0 AS conflicts
 
 -- name: replace
--- Replace the definition of a link; if $3, the link begins with a complete copy again.
+-- Replace the definition of a link; if $3, the link begins anew.
 UPDATE links SET
     definition = $2::jsonb,
     revision = nextval(pg_get_serial_sequence('links', 'revision')),
@@ -20,18 +20,20 @@ UPDATE links SET
         WHEN $3 OR cursor IS NULL THEN 'new' ELSE 'behind' END,
     failures = 0,
     nextattemptat = NULL,
-    error = NULL
+    error = NULL,
+    brake = NULL
 WHERE id = $1
 RETURNING *, 0 AS conflicts
 
 -- name: restart
--- Let a link begin with a complete copy again, after it dropped the replicas of authorities.
+-- Let a link compare or, if $5, copy all again, after it dropped the replicas of authorities.
 WITH forgotten AS (DELETE FROM conflicts WHERE link = $1)
 UPDATE links SET
     revision = nextval(pg_get_serial_sequence('links', 'revision')),
     authority = $2,
     drops = $3,
     ends = $4,
+    copiesall = $5,
     doubts = true,
     instance = NULL,
     base = NULL,
@@ -42,7 +44,8 @@ UPDATE links SET
     paused = CASE WHEN NOT $4 THEN paused END,
     failures = 0,
     nextattemptat = NULL,
-    error = NULL
+    error = NULL,
+    brake = NULL
 WHERE id = $1
 RETURNING *, 0 AS conflicts
 
@@ -127,6 +130,7 @@ UPDATE links SET subscription = $3 WHERE id = $1 AND revision = $2
 -- Store how far a link has come, in the transaction that writes the entities it brought.
 UPDATE links SET
     cursor = coalesce($3, cursor),
+    copiesall = copiesall AND $3 IS NULL,
     applied = applied + $4,
     state = CASE WHEN state = 'current' THEN 'behind' ELSE state END,
     appliedat = CASE WHEN $4 > 0 THEN $5 ELSE appliedat END

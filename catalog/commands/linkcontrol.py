@@ -1,4 +1,4 @@
-"""The commands `link pause`, `resume` and `run`."""
+"""The commands `link pause`, `resume`, `run` and `allow`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pause(
 ) -> None:
     """Bring nothing until the link is resumed. It keeps its place, and its replicas stay.
 
-    One that is paused for longer than its source keeps its log copies everything again afterwards.
+    One that is paused for longer than its source keeps its log compares digests afterwards.
 
     Example: concord link pause eu --reason "the source is being moved"
     """
@@ -51,3 +51,16 @@ def run(id: LinkId, url: Url = DEFAULT_URL) -> None:
     """
     on_node(url, lambda client: client.run_link(id))
     out.print(f"Link [bold]{cell(id)}[/] reads its source.")
+
+
+@app.command()
+def allow(id: LinkId, url: Url = DEFAULT_URL) -> None:
+    """Allow the deletions that a link has stopped for, once.
+
+    A link that is about to delete more than a few entities, and more than a share of what it
+    brought, stops before that and is "braked"; `concord link show` tells how many it would delete.
+
+    Example: concord link allow eu
+    """
+    link = on_node(url, lambda client: client.allow_link(id))
+    out.print(f"Link [bold]{cell(id)}[/] may delete {link['allowed']:,} entities.")

@@ -1,0 +1,301 @@
+"""Compares what a link may bring with its source, by digests: from merged buckets to origins."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import orjson
+
+from catalog.client import Answer, BadAnswer, ClientError, JsonObject, Unreachable
+from catalog.model.digest import BUCKETS, DIGEST_VERSION
+from catalog.model.entity import Origin
+from catalog.store import digests
+from catalog.store.digests import DigestSelection
+from replication.bucketcomparison import (
+    EVERYWHERE,
+    LEVELS,
+    BucketDifference,
+    BucketRanges,
+    Buckets,
+    as_text,
+    divided,
+    find_difference,
+)
+from replication.digests import MOST_RANGES
+from replication.feed import MOST_NAMED
+from replication.handshake import may_pass
+from replication.linkbounds import Allowance
+from replication.pinning import policy_within
+from replication.provenance import Policy
+from replication.pull import Flow
+from replication.wire import is_scope
+
+_PATH = "/replication/digests"
+_MOST_DIFFERING = 100_000
+# What one answer about merged buckets, and one list of rows, are about.
+_MOST_MERGED = 1 << 14
+_MOST_LISTED = 1 << 11
+_MOST_EPOCH = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class OriginState:
+    """The state of an origin at a catalog."""
+
+    epoch: int
+    is_deleted: bool
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingOrigin:
+    """An origin whose states differ; `None` stands for nothing, not even a tombstone."""
+
+    origin: Origin
+    here: OriginState | None
+    there: OriginState | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceComparison:
+    """What differs of what a link may bring, and how many rows the source has in all.
+
+    `cursor` is the end of the source's feed before anything was compared. `policy` is the link's
+    among the others.
+    """
+
+    cursor: str
+    rows: int
+    differing: Sequence[DifferingOrigin]
+    policy: Policy
+
+
+async def compare(flow: Flow) -> SourceComparison | None:
+    """Compare a link's replicas with its source.
+
+    Returns:
+        `None` if only a complete copy helps: nothing is here, the source offers no such digests,
+        or too much differs to be listed.
+
+    Raises:
+        ClientError: the source does not answer now.
+    """
+    try:
+        return await _compare(flow)
+    except ClientError as error:
+        if may_pass(error):
+            raise
+        return None
+
+
+async def _compare(flow: Flow) -> SourceComparison | None:
+    async with flow.context.database.pool.acquire(timeout=30) as connection:
+        policy = await policy_within(connection, flow.policy, flow.policy.authorities)
+    cursor, authorities = await _authorities(flow, policy)
+    if len(authorities) > MOST_NAMED:
+        return None
+    if not authorities:
+        return SourceComparison(cursor=cursor, rows=0, differing=(), policy=policy)
+    wanted = DigestSelection(authorities=authorities, scope=policy.scope)
+    found = await _descend(flow, wanted)
+    if found is None:
+        return None
+    differing = await _list_differing(flow, wanted, found.difference)
+    if differing is None:
+        return None
+    return SourceComparison(
+        cursor=cursor or found.cursor, rows=found.rows, differing=differing, policy=policy
+    )
+
+
+async def _authorities(flow: Flow, policy: Policy) -> tuple[str, list[str]]:
+    """The authorities to compare, and the cursor before they were asked for, if they were."""
+    cursor, named = "", sorted(policy.authorities or ())
+    if policy.authorities is None:
+        answer = await flow.peer.request("GET", _PATH, params={"format": "authorities"})
+        cursor, named = _cursor_of(flow, answer), _read_authorities(flow, answer)
+    direct = {
+        authority
+        for each in policy.direct
+        if not each.scope
+        for authority in each.authorities or ()
+    }
+    excluded = {policy.own, *direct - {policy.sender}}
+    return cursor, [authority for authority in named if authority not in excluded]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Descent:
+    cursor: str
+    rows: int
+    difference: BucketDifference
+
+
+async def _descend(flow: Flow, wanted: DigestSelection) -> _Descent | None:
+    """Find the ranges of buckets that differ; `None` if nothing is here.
+
+    The cursor is of the first answer: whatever changes at the source after it, the feed brings.
+    """
+    cursor, rows, difference = "", 0, BucketDifference(ranges=EVERYWHERE, rows=0)
+    for bits in LEVELS:
+        here = await _merged_here(flow, replace(wanted, ranges=difference.ranges), bits)
+        if bits == LEVELS[0] and not here:
+            return None
+        there, at = await _merged_there(flow, wanted, difference.ranges, bits)
+        if not cursor:
+            cursor, rows = at, sum(count for count, _ in there.values())
+        difference = find_difference(here, there, bits)
+        if difference.is_small:
+            break
+    return _Descent(cursor=cursor, rows=rows, difference=difference)
+
+
+async def _merged_here(flow: Flow, selection: DigestSelection, bits: int) -> Buckets:
+    async with flow.context.database.snapshot() as connection:
+        merged = await digests.read_merged(connection, selection, bits)
+    return {bucket.number: (bucket.count, bucket.fingerprint) for bucket in merged}
+
+
+async def _merged_there(
+    flow: Flow, wanted: DigestSelection, ranges: BucketRanges, bits: int
+) -> tuple[Buckets, str]:
+    """The merged buckets of the source, and the cursor of the first answer about them."""
+    found: dict[int, tuple[int, int]] = {}
+    cursor = ""
+    for part in divided(ranges, MOST_RANGES, _MOST_MERGED * (BUCKETS >> bits)):
+        params = [("bits", str(bits)), ("ranges", as_text(part)), *_filters(wanted)]
+        answer = await flow.peer.merged_digests(params)
+        cursor = cursor or _cursor_of(flow, answer)
+        found |= _read_merged(flow, answer, bits)
+    return found, cursor
+
+
+async def _list_differing(
+    flow: Flow, wanted: DigestSelection, difference: BucketDifference
+) -> list[DifferingOrigin] | None:
+    """The origins that differ in ranges of buckets; `None` if they are too many."""
+    allowance = Allowance.of(flow.context.settings)
+    differing: list[DifferingOrigin] = []
+    most = BUCKETS if difference.is_small else _MOST_LISTED
+    for part in divided(difference.ranges, MOST_RANGES, most):
+        here = await _rows_here(flow, replace(wanted, ranges=part))
+        there = await _rows_there(flow, wanted, part, allowance)
+        differing += [
+            DifferingOrigin(origin, here.get(origin), there.get(origin))
+            for origin in {**here, **there}
+            if here.get(origin) != there.get(origin)
+        ]
+        if len(differing) > _MOST_DIFFERING:
+            return None
+    return differing
+
+
+async def _rows_here(flow: Flow, selection: DigestSelection) -> dict[Origin, OriginState]:
+    async with flow.context.database.snapshot() as connection:
+        rows = await digests.load_rows_within(connection, selection)
+    return {
+        Origin(row.authority, row.origin): OriginState(row.epoch, row.deleted, row.digest)
+        for row in rows
+    }
+
+
+async def _rows_there(
+    flow: Flow, wanted: DigestSelection, ranges: BucketRanges, allowance: Allowance
+) -> dict[Origin, OriginState]:
+    """The rows of the source.
+
+    Raises:
+        Unreachable: the last line is missing, so rows may be missing as well.
+    """
+    found: dict[Origin, OriginState] = {}
+    is_first, is_complete = True, False
+    lines = flow.peer.digest_lines(as_text(ranges), _filters(wanted))
+    async with contextlib.aclosing(lines):
+        async for line in lines:
+            if is_complete:
+                raise ClientError("Something follows the cursor that ends a list of digests.")
+            allowance.take(len(line))
+            fields = _read_fields(flow, line)
+            if len(fields) == 1:
+                is_complete = True
+            elif not is_first:
+                origin, state = _read_row(flow, fields)
+                found[origin] = state
+            is_first = False
+    if not is_complete:
+        raise Unreachable(f"The answer of {flow.peer.url} broke off.", is_doubtful=True)
+    return found
+
+
+def _filters(wanted: DigestSelection) -> list[tuple[str, str]]:
+    named = [("authority", authority) for authority in wanted.authorities or ()]
+    return named + [("scope", path) for path in wanted.scope]
+
+
+def _cursor_of(flow: Flow, answer: Answer) -> str:
+    cursor = answer.headers.get("Concord-Cursor", "")
+    if not cursor:
+        raise _malformed(flow, "no cursor")
+    return cursor
+
+
+def _read_json(flow: Flow, answer: Answer) -> JsonObject:
+    try:
+        found = orjson.loads(answer.body)
+    except orjson.JSONDecodeError as error:
+        raise _malformed(flow, "no JSON") from error
+    if not isinstance(found, dict):
+        raise _malformed(flow, "no digests")
+    return found
+
+
+def _read_authorities(flow: Flow, answer: Answer) -> list[str]:
+    found = _read_json(flow, answer).get("authorities")
+    if not isinstance(found, list) or not all(
+        isinstance(each, str) and 0 < len(each) <= 1024 and "\0" not in each for each in found
+    ):
+        raise _malformed(flow, "no authorities")
+    return found
+
+
+def _read_merged(flow: Flow, answer: Answer, bits: int) -> dict[int, tuple[int, int]]:
+    """Read merged buckets; a source that does not know of them sends others, without `bits`."""
+    found = _read_json(flow, answer)
+    if found.get("bits") != bits or found.get("digestversion") != DIGEST_VERSION:
+        raise _malformed(flow, "no merged digests")
+    try:
+        buckets = {number: (count, print) for number, count, print in found["buckets"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise _malformed(flow, "malformed digests") from error
+    for number, (count, print) in buckets.items():
+        if not {type(number), type(count), type(print)} == {int}:
+            raise _malformed(flow, "malformed digests")
+        if not (0 <= number < 1 << bits and 0 < count <= _MOST_EPOCH):
+            raise _malformed(flow, "malformed digests")
+    return buckets
+
+
+def _read_fields(flow: Flow, line: bytes) -> list[str]:
+    try:
+        [fields] = csv.reader([line.decode()], strict=True)
+    except (ValueError, csv.Error) as error:
+        raise _malformed(flow, "malformed rows") from error
+    return fields
+
+
+def _read_row(flow: Flow, fields: list[str]) -> tuple[Origin, OriginState]:
+    try:
+        authority, path, _, epoch, deleted, digest, _ = fields
+        state = OriginState(int(epoch), deleted in ("true", "t"), bytes.fromhex(digest))
+    except ValueError as error:
+        raise _malformed(flow, "malformed rows") from error
+    if not (0 < len(authority) <= 1024 and is_scope(path) and 0 <= state.epoch <= _MOST_EPOCH):
+        raise _malformed(flow, "malformed rows")
+    return Origin(authority, path), state
+
+
+def _malformed(flow: Flow, content: str) -> BadAnswer:
+    return BadAnswer(f"{flow.peer.url}{_PATH}", content)

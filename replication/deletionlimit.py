@@ -1,0 +1,119 @@
+"""Holds links to their brake: counts what they delete, and has them ask before it is too much."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from catalog.client import ClientError
+from catalog.config import Settings
+from catalog.context import Context
+from catalog.store import linkdeletions
+from catalog.store.database import Connection
+from catalog.store.links import Link
+from replication.brake import BrakeLimits, Deletions, must_stop
+from replication.provenance import Policy
+
+
+class TooManyDeletions(ClientError):
+    """A link is about to delete more than it may without asking: nothing of it was applied.
+
+    `of` are the entities that it brought.
+    """
+
+    def __init__(self, link: Link, deletions: Deletions, of: int) -> None:
+        super().__init__(
+            f"It is about to delete {deletions.total:,} of the {of:,} entities that it brought: "
+            "its source has deleted them, or lost them.",
+            f"If that is right, run `concord link allow {link.id}`.",
+        )
+        self.link, self.deletions, self.of = link, deletions, of
+
+    @property
+    def question(self) -> str:
+        """The words for the operator."""
+        return f"{self.message} {self.hint}"
+
+
+async def count_deletions(
+    context: Context, connection: Connection, link: Link, policy: Policy, about: int
+) -> None:
+    """Count entities that a link deletes in the transaction of `connection`.
+
+    Raises:
+        TooManyDeletions: roll back.
+    """
+    if about:
+        await _check(context, connection, link, policy, about)
+        await linkdeletions.add(connection, link, about)
+
+
+async def check_deletions(context: Context, link: Link, policy: Policy, about: int) -> None:
+    """Check, before a link deletes entities in several batches, that it may delete all of them.
+
+    Raises:
+        TooManyDeletions: the link waits to be allowed.
+    """
+    if about:
+        async with (
+            asking(context, link),
+            context.database.pool.acquire(timeout=30) as connection,
+        ):
+            await _check(context, connection, link, policy, about)
+
+
+@asynccontextmanager
+async def asking(context: Context, link: Link) -> AsyncIterator[None]:
+    """Have a link ask for what it must not delete here without being allowed to."""
+    try:
+        yield
+    except TooManyDeletions as error:
+        await ask(context, error)
+        raise
+
+
+async def ask(context: Context, error: TooManyDeletions) -> None:
+    """Store what a link waits to be allowed to delete; so it waits after a restart, too.
+
+    Raises:
+        LinkReplaced
+    """
+    async with context.database.transaction() as connection:
+        total = error.deletions.total
+        await linkdeletions.ask(connection, error.link, total, error.of, error.question)
+
+
+async def ask_for_all(context: Context, error: TooManyDeletions, ahead: int) -> TooManyDeletions:
+    """Have a link ask for everything that is going to be deleted, if that is more.
+
+    An operator who has allowed the first batches already is asked again later.
+    """
+    found = error.deletions
+    if ahead <= found.about:
+        return error
+    more = TooManyDeletions(error.link, replace(found, about=ahead), error.of)
+    async with context.database.transaction() as connection:
+        total = more.deletions.total
+        await linkdeletions.ask_more(connection, more.link, total, more.of, more.question)
+    return more
+
+
+async def _check(
+    context: Context, connection: Connection, link: Link, policy: Policy, about: int
+) -> None:
+    counted = await linkdeletions.read(connection, link)
+    deletions = Deletions(deleted=counted.deleted, about=about, allowed=counted.allowed)
+    limits = _limits_of(context.settings)
+    # Most batches delete so little that it does not matter how much is here.
+    if not must_stop(deletions, 0, limits):
+        return
+    held = await linkdeletions.count_held(
+        connection, link.id, policy.authorities, policy.scope, own=policy.own
+    )
+    if must_stop(deletions, held, limits):
+        raise TooManyDeletions(link, deletions, held + deletions.deleted)
+
+
+def _limits_of(settings: Settings) -> BrakeLimits:
+    return BrakeLimits(share=settings.link_delete_share, count=settings.link_delete_count)

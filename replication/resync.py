@@ -1,0 +1,154 @@
+"""Resynchronises a link: compares digests with its source, and fetches only what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from catalog.client import ClientError, Unreachable
+from catalog.model.entity import Origin
+from catalog.model.xid import depth
+from catalog.store import doubtedcopies
+from replication.comparison import DifferingOrigin, SourceComparison, compare
+from replication.deletionlimit import check_deletions
+from replication.eviction import await_earlier_batches
+from replication.linkbounds import Allowance
+from replication.provenance import may_bring
+from replication.pull import COPIES_OF_ONE, Brought, Flow, apply_by, apply_lines
+from replication.wire import MOST_ORIGINS
+
+# Where more of the source's rows differ, a snapshot costs less.
+_LARGEST_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resynchronised:
+    """What a comparison found to differ, of so many rows of the source, and what came of it."""
+
+    differing: int
+    rows: int
+    brought: Brought
+
+
+async def resynchronise(flow: Flow) -> Resynchronised | None:
+    """Bring what differs, and save the cursor of the time before the comparison.
+
+    What is here of the source's authority and differs is doubted first if an operator has set up
+    the link since the last copy. So its own word replaces it whatever the epochs, and what the
+    source does not have at all is left to `drop_doubted`.
+
+    Returns:
+        `None` if a complete copy is needed; nothing was done then.
+
+    Raises:
+        TooManyDeletions: nothing was applied.
+        ClientError: the source does not answer now.
+    """
+    if flow.link.doubts:
+        await await_earlier_batches(flow)
+    found = await compare(flow)
+    if found is None:
+        return None
+    wanted = _wanted(found)
+    if len(wanted) > _LARGEST_SHARE * found.rows:
+        return None
+    about = _count_gone(found, doubts=flow.link.doubts)
+    await check_deletions(flow.context, flow.link, flow.policy, about)
+    is_doubting = await _doubt(flow, found)
+    brought = await _fetch(flow, wanted, is_bulk=is_doubting)
+    if is_doubting:
+        await _settle(flow, found)
+    brought.add(await apply_by(flow, [], found.cursor))
+    brought.cursor = found.cursor
+    return Resynchronised(differing=len(found.differing), rows=found.rows, brought=brought)
+
+
+async def count_deletions_ahead(flow: Flow) -> int:
+    """The number of entities here that the source has deleted; 0 if it does not tell."""
+    try:
+        found = await compare(flow)
+    except ClientError:
+        return 0
+    return 0 if found is None else _count_gone(found, doubts=flow.link.doubts)
+
+
+def _wanted(found: SourceComparison) -> list[Origin]:
+    """The origins to fetch: deleted ones first, the deepest first, then parents first."""
+    wanted = [
+        each
+        for each in found.differing
+        if each.there is not None and may_bring(each.origin, found.policy)
+    ]
+    return [each.origin for each in sorted(wanted, key=_order)]
+
+
+def _order(each: DifferingOrigin) -> tuple[bool, int, str]:
+    assert each.there is not None
+    level = depth(each.origin.xid)
+    return not each.there.is_deleted, -level if each.there.is_deleted else level, each.origin.xid
+
+
+def _count_gone(found: SourceComparison, *, doubts: bool) -> int:
+    """The number of live entities that go: with their tombstones, or with what is above them."""
+    live = [each for each in found.differing if each.here and not each.here.is_deleted]
+    gone = {each.origin for each in live if _is_deleted(each, found)}
+    if doubts:
+        gone |= {
+            each.origin
+            for each in live
+            if each.there is None and found.policy.is_own_word(each.origin)
+        }
+    return sum(each.origin in gone or _is_below(each.origin, gone) for each in live)
+
+
+def _is_deleted(each: DifferingOrigin, found: SourceComparison) -> bool:
+    if each.here is None or each.there is None or not each.there.is_deleted:
+        return False
+    is_later = each.there.epoch > each.here.epoch or found.policy.is_own_word(each.origin)
+    return is_later and may_bring(each.origin, found.policy)
+
+
+def _is_below(origin: Origin, gone: Collection[Origin]) -> bool:
+    steps = origin.xid.split("/")
+    above = ("/".join(steps[:end]) for end in range(3, len(steps), 2))
+    return any(Origin(origin.authority, xid) in gone for xid in above)
+
+
+async def _doubt(flow: Flow, found: SourceComparison) -> bool:
+    """Doubt what differs and is the source's own to tell; say whether anything is doubted.
+
+    What an earlier resynchronisation doubted, which broke off, stays doubted where it differs.
+    """
+    doubted = {
+        each.origin.xid: each.here.digest
+        for each in found.differing
+        if each.here is not None and found.policy.is_own_word(each.origin)
+    }
+    async with flow.context.database.transaction() as connection:
+        if flow.link.doubts:
+            await doubtedcopies.doubt_only(connection, flow.link, doubted)
+            return bool(doubted)
+        return await doubtedcopies.keep_among(connection, flow.link.id, list(doubted))
+
+
+async def _settle(flow: Flow, found: SourceComparison) -> None:
+    """Doubt nothing any more that the source has, even if it could not send it."""
+    told = [each.origin.xid for each in found.differing if each.there is not None]
+    async with flow.context.database.transaction() as connection:
+        await doubtedcopies.settle(connection, flow.link.id, told)
+
+
+async def _fetch(flow: Flow, wanted: Sequence[Origin], *, is_bulk: bool) -> Brought:
+    brought = Brought(cursor="")
+    for start in range(0, len(wanted), MOST_ORIGINS):
+        part = wanted[start : start + MOST_ORIGINS]
+        found = await apply_lines(
+            flow.peer.fetch_lines(part),
+            lambda copies, _: apply_by(flow, copies, is_bulk=is_bulk),
+            Allowance.of(flow.context.settings, COPIES_OF_ONE * len(part)),
+        )
+        if found is None:
+            raise Unreachable(f"The answer of {flow.peer.url} broke off.", is_doubtful=True)
+        brought.copies += found.copies
+        brought.changes += found.changes
+    return brought

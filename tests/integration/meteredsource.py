@@ -1,0 +1,77 @@
+"""A way to a node that counts the requests, and the bytes of their answers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from aiohttp import hdrs, web
+from aiohttp.test_utils import TestServer
+
+from tests.integration.conftest import Node
+
+_PASSED_ON = (hdrs.CONTENT_TYPE, "Concord-Cursor")
+
+
+@dataclass(slots=True)
+class MeteredSource:
+    """Requests to `node` by path, and the bytes of all answers.
+
+    `without` are paths that it does not offer. `meanwhile` is called before each answer. It leaves
+    out the last line of lists of digests if it `cuts_lists`.
+    """
+
+    node: Node
+    session: aiohttp.ClientSession
+    url: str = ""
+    requests: Counter[str] = field(default_factory=Counter)
+    bytes: int = 0
+    without: frozenset[str] = frozenset()
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+    cuts_lists: bool = False
+
+    async def forward(self, request: web.Request) -> web.Response:
+        if request.path in self.without:
+            raise web.HTTPNotFound
+        self.requests[request.path] += 1
+        if self.meanwhile is not None:
+            await self.meanwhile()
+        async with self.session.request(
+            request.method,
+            f"{self.node.url}{request.raw_path}",
+            data=await request.read(),
+            headers={hdrs.CONTENT_TYPE: request.content_type},
+        ) as answer:
+            body = await answer.read()
+            if self.cuts_lists and "ranges" in request.query and b"authority," in body:
+                body = b"".join(body.splitlines(keepends=True)[:-1])
+            self.bytes += len(body)
+            kept = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
+            return web.Response(body=body, status=answer.status, headers=kept)
+
+    def forget(self) -> None:
+        """Count from zero again."""
+        self.requests.clear()
+        self.bytes = 0
+
+
+async def follow(target: Node, source: MeteredSource, **definition: Any) -> None:
+    """Let `target` follow a source by the link "from"."""
+    body = {"id": "from", "source": source.url, "mode": "pull", **definition}
+    answer = await target.send("POST", "/replication/links", body)
+    assert answer.status == 201, answer.body
+
+
+@contextlib.asynccontextmanager
+async def metered(node: Node) -> AsyncIterator[MeteredSource]:
+    app = web.Application()
+    async with aiohttp.ClientSession() as session:
+        source = MeteredSource(node, session)
+        app.router.add_route("*", "/{path:.*}", source.forward)
+        async with TestServer(app) as server:
+            source.url = str(server.make_url("")).rstrip("/")
+            yield source
