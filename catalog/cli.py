@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catalog.commands import delete, export, get, keys, links, model, subscriptions, validate
+from catalog.commands import (
+    accept,
+    delete,
+    export,
+    get,
+    keys,
+    links,
+    model,
+    subscriptions,
+    validate,
+)
 from catalog.commands.apply.command import app as apply_app
 from catalog.commands.console import (
     EXIT_CODES,
@@ -55,7 +65,8 @@ app = typer.Typer(
 for single in (import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app):
     app.add_typer(single)
 for name, group, short_help in (
-    ("link", links.app, "Follow other catalogs."),
+    ("link", links.app, "Follow other catalogs, or push to them."),
+    ("accept", accept.app, "Accept what other catalogs push."),
     ("model", model.model_app, "Show and replace a model."),
     ("capabilities", model.capabilities_app, "Show and change what a node can do."),
     ("subscription", subscriptions.app, "Send changes as events."),

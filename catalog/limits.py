@@ -136,6 +136,8 @@ class Limits(BaseSettings):
     """Most links that a node has"""
 
     # Links
+    push_bytes: PositiveInt = 32 * 1024 * 1024
+    """Largest body in which another catalog pushes copies to this one"""
     link_copies: PositiveInt = 2_000_000
     """Most entities that a link's source may send at once, or have here"""
     link_bytes: PositiveInt = 4 * 1024**3

@@ -27,7 +27,6 @@ from replication.batch import BatchDecision, changes_of, raised_registry
 from replication.deletionlimit import asking, check_deletions, count_deletions
 from replication.pinning import policy_of, policy_within
 from replication.provenance import Policy, may_bring
-from replication.pull import Flow
 
 _GROUPS_AT_ONCE = 50
 _ORIGINS_AT_ONCE = 1000
@@ -51,28 +50,27 @@ async def evict(context: Context, link: Link) -> int:
     return number
 
 
-async def doubt_copies(flow: Flow) -> None:
+async def doubt_copies(context: Context, link: Link, policy: Policy) -> None:
     """Doubt the copies here that the source of a link controls, before it is copied completely.
 
     Its own copies replace them whatever their epochs, as relays may have forged them.
     """
-    link, policy = flow.link, flow.policy
     is_brought = policy.authorities is None or policy.sender in policy.authorities
-    await await_earlier_batches(flow)
-    async with flow.context.database.transaction() as connection:
+    await await_earlier_batches(context)
+    async with context.database.transaction() as connection:
         await doubtedcopies.doubt(
             connection, link, policy.sender if is_brought else None, policy.scope
         )
 
 
-async def await_earlier_batches(flow: Flow) -> None:
-    """Wait until the batches of relays end that were decided before the link was pinned."""
-    async with flow.context.database.transaction() as connection:
+async def await_earlier_batches(context: Context) -> None:
+    """Wait until the batches of relays end that were decided before a link was pinned."""
+    async with context.database.transaction() as connection:
         await lock_and_load(connection, Touched(catalog_exclusive=True))
 
 
-async def drop_doubted(flow: Flow) -> int:
-    """Drop the copies of the source's authority that it does not have itself, as it has said.
+async def drop_doubted(context: Context, link: Link, policy: Policy) -> int:
+    """Drop the copies of the sender's authority that it does not have itself, as it has said.
 
     Returns:
         the number of entities that were dropped.
@@ -80,19 +78,17 @@ async def drop_doubted(flow: Flow) -> int:
     Raises:
         TooManyDeletions: nothing was dropped; the authority may have lost its data.
     """
-    context, link, authority = flow.context, flow.link, flow.source.authority
     async with context.database.pool.acquire(timeout=30) as connection:
-        left = await doubtedcopies.count_left(connection, link.id, authority)
+        left = await doubtedcopies.count_left(connection, link.id, policy.sender)
     if not left.doubted:
         return 0
-    await check_deletions(context, link, flow.policy, left.droppable)
+    await check_deletions(context, link, policy, left.droppable)
     async with asking(context, link):
-        return await _drop_doubted(flow)
+        return await _drop_doubted(context, link, policy)
 
 
-async def _drop_doubted(flow: Flow) -> int:
-    context, link, authority = flow.context, flow.link, flow.source.authority
-    number = 0
+async def _drop_doubted(context: Context, link: Link, policy: Policy) -> int:
+    authority, number = policy.sender, 0
     while True:
         async with context.database.transaction() as connection:
             locked = await lock_and_load(connection, Touched(catalog_exclusive=True))
@@ -103,7 +99,7 @@ async def _drop_doubted(flow: Flow) -> int:
             roots = [copy.origin for copy in left if copy.is_live]
             before = await _load(connection, roots, locked.entities)
             gone = _within(before, roots)
-            await count_deletions(context, connection, link, flow.policy, len(gone))
+            await count_deletions(context, connection, link, policy, len(gone))
             changes = await _drop(connection, roots, before, context.configuration.model)
             await doubtedcopies.forget_deletions(connection, link.id, authority, origins)
             await doubtedcopies.settle(connection, link.id, origins)

@@ -32,7 +32,7 @@ MOST_NAMED = 100
 """Authorities, and paths of a scope, that a filter may name."""
 _HEADERS = {"Content-Type": MEDIA_TYPE}
 _LONGEST_WAIT = 30.0
-_DOCUMENTS_AT_ONCE = 16
+DOCUMENTS_AT_ONCE = 16
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 _pages: weakref.WeakKeyDictionary[Database, FeedPages] = weakref.WeakKeyDictionary()
@@ -96,9 +96,9 @@ async def _send_page(
     """
 
     async def lines() -> AsyncGenerator[bytes]:
-        for start in range(0, len(copies), _DOCUMENTS_AT_ONCE):
-            chunk = copies[start : start + _DOCUMENTS_AT_ONCE]
-            for copy in await _read_again(context, chunk):
+        for start in range(0, len(copies), DOCUMENTS_AT_ONCE):
+            chunk = copies[start : start + DOCUMENTS_AT_ONCE]
+            for copy in await read_again(context, chunk):
                 if line := shown_or_none(copy.xid, partial(write_copy, copy)):
                     yield line
         yield write_end(cursor_at(context, position))
@@ -106,7 +106,8 @@ async def _send_page(
     return await send(request, in_pieces(lines()), _HEADERS, takes_share=True)
 
 
-async def _read_again(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
+async def read_again(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
+    """Copies with their documents; entities that are gone are left out."""
     versions = [c.xid for c in chunk if isinstance(c, Entity) and c.document_sha256 is not None]
     if not versions:
         return list(chunk)
@@ -150,7 +151,7 @@ async def _all_copies(connection: Connection, wanted: CopyFilter) -> AsyncIterat
     async for entity in stored_copies.stream_entities(connection, authorities):
         if wanted.admits(entity):
             chunk.append(entity)
-        if len(chunk) == _DOCUMENTS_AT_ONCE:
+        if len(chunk) == DOCUMENTS_AT_ONCE:
             for copy in await _with_documents(connection, chunk):
                 yield copy
             chunk = []

@@ -24,7 +24,7 @@ from replication.provenance import is_authority
 
 _log = structlog.get_logger(__name__)
 
-_OFFERS = ("changes", "snapshot", "digests", "repair")
+_OFFERS = ("changes", "snapshot", "digests", "repair", "entities")
 _LARGEST_ANSWER = 1024 * 1024
 _LONGEST_TITLE = 300
 _PROBE_SECONDS = 10.0
@@ -35,8 +35,8 @@ _FORCE = "If it is going to be there later, add the link with `?force` (`--force
 class Handshake:
     """The identity of a source, as it states it.
 
-    `base` is that of the URLs which it gives out, and `entities` is their number; each is `None`
-    if the source does not say so.
+    `base` is that of the URLs which it gives out, `entities` is their number, and `push_bytes` the
+    largest body of copies that it takes; each is `None` if the source does not say so.
     """
 
     instance: uuid.UUID
@@ -44,6 +44,7 @@ class Handshake:
     software: str
     base: str | None
     entities: int | None
+    push_bytes: int | None
 
 
 async def get_handshake(request: web.Request) -> web.Response:
@@ -63,6 +64,7 @@ async def get_handshake(request: web.Request) -> web.Response:
             "digestversion": DIGEST_VERSION,
             "log": {"dropped": str(head.dropped), "now": str(head.now)},
             "offers": _OFFERS,
+            "pushbytes": request.app[CONTEXT].settings.push_bytes,
             **counted,
         }
     )
@@ -101,13 +103,14 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
             f"{peer.url} computes digests by version {digestversion}, here it is {DIGEST_VERSION}.",
             "Bring both to the same version of Concord.",
         )
-    base, entities = data.get("base"), data.get("entities")
+    base, entities, push_bytes = (data.get(name) for name in ("base", "entities", "pushbytes"))
     return Handshake(
         instance=instance,
         authority=authority,
         software=str(data.get("software", ""))[:64],
         base=base.rstrip("/") if isinstance(base, str) else None,
         entities=entities if type(entities) is int else None,
+        push_bytes=push_bytes if type(push_bytes) is int and push_bytes > 0 else None,
     )
 
 

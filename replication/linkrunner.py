@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import structlog
@@ -34,10 +34,11 @@ from replication.handshake import (
 from replication.linkbounds import LinkGate, TooMuchSent, too_many_copies
 from replication.notifications import HINT_SECONDS, ensure_subscription
 from replication.pinning import meet_claim
-from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
+from replication.pull import Flow, bootstrap, pull_once, retry_conflicts
 from replication.resync import count_deletions_ahead, resynchronise
 
 _log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 _LONG_POLL_SECONDS = 20.0
 # A link that was woken reads the feed until nothing came for this long. While there are changes,
@@ -51,9 +52,9 @@ _EMPTY_PAGES, _EMPTY_PAGE_SECONDS = 20, 0.1
 _MEASURED_AGAIN = 20
 
 
-async def _until_woken(pull: Coroutine[Any, Any, Brought], wakeup: asyncio.Event) -> Brought | None:
-    """Return the result of `pull`, or cancel it and return `None` when `wakeup` is set."""
-    working, waiting = asyncio.create_task(pull), asyncio.create_task(wakeup.wait())
+async def until_woken(work: Coroutine[Any, Any, T], wakeup: asyncio.Event) -> T | None:
+    """Return the result of `work`, or cancel it and return `None` when `wakeup` is set."""
+    working, waiting = asyncio.create_task(work), asyncio.create_task(wakeup.wait())
     try:
         await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -76,7 +77,7 @@ class LinkResources:
 
     def peer_of(self, link: Link) -> Client:
         timeout = self.context.settings.request_timeout_seconds
-        return peer_at(link.definition.source, self.session, timeout)
+        return peer_at(link.definition.peer, self.session, timeout)
 
 
 class _SnapshotNeeded(ClientError):
@@ -199,13 +200,13 @@ class LinkRunner:
             await self._remember("compared", detail)
             return brought.cursor
         if flow.link.doubts:
-            await doubt_copies(flow)
+            await doubt_copies(flow.context, flow.link, flow.policy)
         brought = await bootstrap(flow)
         await self._remember("copied", f"{brought.copies} copies, {brought.changes} changes")
         return brought.cursor
 
     async def _drop_doubted(self, flow: Flow) -> None:
-        number = await drop_doubted(flow)
+        number = await drop_doubted(flow.context, flow.link, flow.policy)
         if number:
             await self._remember("dropped", f"{number} replicas that their authority does not have")
 
@@ -298,7 +299,7 @@ class LinkRunner:
     async def _poll(self, flow: Flow, cursor: str, seconds: float) -> str:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        brought = await _until_woken(pull_once(flow, cursor, wait_seconds=seconds), self.wakeup)
+        brought = await until_woken(pull_once(flow, cursor, wait_seconds=seconds), self.wakeup)
         if brought is None:
             return cursor
         if not brought.copies and loop.time() - began < _SHORTEST_POLL_SECONDS:

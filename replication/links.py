@@ -15,17 +15,26 @@ from catalog.context import CONTEXT, Context
 from catalog.http.flags import read_page
 from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import json_response
-from catalog.model.concorderrors import LimitReached, SourceUnusable
+from catalog.model.concorderrors import LimitReached, SourceUnusable, TargetUnusable
 from catalog.model.entity import Origin
-from catalog.model.errors import BadRequest, InvalidAttribute, NotFound
+from catalog.model.errors import (
+    BadRequest,
+    InvalidAttribute,
+    NotFound,
+    RequiredAttributeMissing,
+)
 from catalog.model.timestamps import format_time
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import RELAY, Link, LinkConflict, LinkDefinition
 from replication.handshake import probe
 from replication.pinning import why_not_pinned
+from replication.push import probe_target
 from replication.repair import repair
 from replication.wire import LinkBody, OriginsBody, PinBody, ResetBody, read_request
+
+# A catalog that pushes says so every half minute when it has no changes.
+_SILENT_SECONDS = 120
 
 
 async def list_links(request: web.Request) -> web.Response:
@@ -34,8 +43,8 @@ async def list_links(request: web.Request) -> web.Response:
     after, limit = read_page(request)
     async with context.database.pool.acquire(timeout=30) as connection:
         found = await links.page(connection, after, limit + 1)
-    headers = _next_page(request, limit, found[limit - 1].id) if len(found) > limit else {}
-    return json_response({"links": [_show(link) for link in found[:limit]]}, headers=headers)
+    headers = next_page(request, limit, found[limit - 1].id) if len(found) > limit else {}
+    return json_response({"links": [show_link(link) for link in found[:limit]]}, headers=headers)
 
 
 async def create_link(request: web.Request) -> web.Response:
@@ -49,26 +58,26 @@ async def create_link(request: web.Request) -> web.Response:
     definition = _checked(context, body, request.path)
     id = body.id or uuid.uuid4().hex[:12]
     is_forced = "force" in request.query
-    found = None if is_forced else await probe(context, definition.source, request.path)
+    ask = probe_target if definition.mode == "push" else probe
+    found = None if is_forced else await ask(context, definition.peer, request.path)
     authority = body.authority
     if found is not None:
         authority = authority or found["authority"]
     if found is not None and found["authority"] != authority:
         detail = f"it claims to be {found['authority']}, not {authority}"
+        if definition.mode == "push":
+            raise TargetUnusable(request.path, target=definition.target, error_detail=detail)
         raise SourceUnusable(request.path, source=definition.source, error_detail=detail)
     async with context.database.transaction() as connection:
-        most = context.settings.max_links
-        if await links.count(connection) >= most:
-            limit, setting = str(most), "CONCORD_MAX_LINKS"
-            raise LimitReached(request.path, limit=limit, things="links", setting=setting)
+        await check_number(connection, context, request.path)
         others = [] if found is None else await links.following(connection, found["authority"])
         link = await links.create(connection, id, definition, authority)
         if link is None:
             raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
         is_named = body.authority is not None
-        await _check_pin(connection, request, id, definition, authority, is_named=is_named)
+        await check_pin(connection, request, id, definition, authority, is_named=is_named)
     location = f"{context.base_url(request)}/replication/links/{quote(id)}"
-    shown = _show(link)
+    shown = show_link(link)
     if found is not None:
         shown["found"] = {**found, "followedby": others}
     return json_response(shown, status=201, headers={"Location": location})
@@ -92,8 +101,9 @@ async def replace_link(request: web.Request) -> web.Response:
     definition = _checked(context, body, request.path)
     async with context.database.transaction() as connection:
         before = await existing_link(connection, request)
+        _check_not_accepted(before, request.path)
         authority = body.authority or before.authority
-        await _check_pin(connection, request, id, definition, authority)
+        await check_pin(connection, request, id, definition, authority)
         return answer_link(request, await links.replace(connection, before, definition, authority))
 
 
@@ -101,10 +111,11 @@ async def pin_link(request: web.Request) -> web.Response:
     """`POST /replication/links/{id}/pin`: the source speaks for another authority from now on."""
     context = request.app[CONTEXT]
     body = await read_request(request, PinBody)
-    _check_authority(context, body.authority, request.path)
+    check_authority(context, body.authority, request.path)
     async with context.database.transaction() as connection:
         before = await existing_link(connection, request)
-        await _check_pin(connection, request, before.id, before.definition, body.authority)
+        _check_not_accepted(before, request.path)
+        await check_pin(connection, request, before.id, before.definition, body.authority)
         pinned = await links.restart(
             connection, before, authority=body.authority, drops=before.drops, ends=before.ends
         )
@@ -166,7 +177,7 @@ async def list_conflicts(request: web.Request) -> web.Response:
     headers = {}
     if len(found) > limit:
         last = found[limit - 1].origin
-        headers = _next_page(request, limit, f"{last.authority}\n{last.xid}")
+        headers = next_page(request, limit, f"{last.authority}\n{last.xid}")
     shown = [_show_conflict(conflict) for conflict in found[:limit]]
     return json_response({"conflicts": shown}, headers=headers)
 
@@ -188,24 +199,42 @@ async def post_repair(request: web.Request) -> web.Response:
 
 def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
     definition = body.to_definition()
-    refusal = why_refused(definition.source, context.settings)
-    if definition.source in (context.public_base, context.settings.public_url):
+    other, needed = ("source", "target") if body.mode == "push" else ("target", "source")
+    if getattr(definition, other):
+        detail = f'a link of mode "{body.mode}" has a {needed} instead'
+        raise InvalidAttribute(subject, name=other, error_detail=detail)
+    if not definition.peer:
+        raise RequiredAttributeMissing(subject, list=needed)
+    refusal = why_refused(definition.peer, context.settings)
+    if definition.peer in (context.public_base, context.settings.public_url):
         refusal = "it is this node itself"
     if refusal is not None:
-        raise InvalidAttribute(subject, name="source", error_detail=refusal)
+        raise InvalidAttribute(subject, name=needed, error_detail=refusal)
     if body.authority is not None:
-        _check_authority(context, body.authority, subject)
+        check_authority(context, body.authority, subject)
     return definition
 
 
-def _check_authority(context: Context, authority: str, subject: str) -> None:
+def check_authority(context: Context, authority: str, subject: str) -> None:
     if authority == context.database.node.authority:
         raise InvalidAttribute(
             subject, name="authority", error_detail="it is the authority of this node"
         )
 
 
-async def _check_pin(
+async def check_number(connection: Connection, context: Context, subject: str) -> None:
+    """Refuse another link if there are as many as may be.
+
+    Raises:
+        LimitReached
+    """
+    most = context.settings.max_links
+    if await links.count(connection) >= most:
+        limit, setting = str(most), "CONCORD_MAX_LINKS"
+        raise LimitReached(subject, limit=limit, things="links", setting=setting)
+
+
+async def check_pin(
     connection: Connection,
     request: web.Request,
     id: str,
@@ -219,7 +248,7 @@ async def _check_pin(
     Raises:
         SourceUnusable: another source is, or the operator needs to name the authority.
     """
-    if authority is None:
+    if authority is None or definition.mode == "push":
         return
     remedy = f"If it is, name it as `authority` (`--pin {shlex.quote(authority)}`)."
     source = definition.source
@@ -228,7 +257,10 @@ async def _check_pin(
     )
     if refusal is not None:
         raise SourceUnusable(
-            request.path, source=source, error_detail=refusal.reason, detail=refusal.remedy
+            request.path,
+            source=source or authority,
+            error_detail=refusal.reason,
+            detail=refusal.remedy,
         )
 
 
@@ -244,8 +276,16 @@ async def existing_link(connection: Connection, request: web.Request) -> Link:
     return link
 
 
+def _check_not_accepted(link: Link, subject: str) -> None:
+    if link.definition.mode == "accept":
+        detail = "it accepts pushes: remove it, and accept them as they should be"
+        raise InvalidAttribute(subject, name="mode", error_detail=detail)
+
+
 def _droppable(link: Link, named: Sequence[str], subject: str) -> Sequence[str]:
     """The authorities whose replicas a link drops: all that it may bring, or the named ones."""
+    if link.definition.mode == "push":
+        raise InvalidAttribute(subject, name="drop", error_detail="the link brings nothing here")
     own = [link.authority] if link.authority is not None else []
     brought = link.definition.authorities or own
     if brought != RELAY and (others := {*named} - {*brought}):
@@ -257,7 +297,7 @@ def _droppable(link: Link, named: Sequence[str], subject: str) -> Sequence[str]:
     return named or brought
 
 
-def _next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
+def next_page(request: web.Request, limit: int, after: str) -> dict[str, str]:
     url = f"{request.app[CONTEXT].base_url(request)}{request.path}"
     return {"Link": f"<{url}?limit={limit}&after={quote(after, safe='')}>;rel=next"}
 
@@ -267,36 +307,42 @@ def answer_link(
 ) -> web.Response:
     if link is None:
         raise NotFound(request.path)
-    return json_response({**_show(link), **more}, status=status)
+    return json_response({**show_link(link), **more}, status=status)
 
 
-def _show(link: Link) -> dict[str, Any]:
+def show_link(link: Link) -> dict[str, Any]:
     """A link as operators see it. `lag` and `confirmed` are in seconds, `None` if unknown.
 
     `confirmed` is the time since the source was last found to have no further change. `lag` is the
     greatest possible age of a change that is missing here: 0 while the link is current, else as
-    `confirmed`.
+    `confirmed`. Of a link that pushes, the target takes the place of the source.
     """
     definition = link.definition
+    confirmed = _seconds_since(link.currentat)
+    state, error = link.state, link.error
+    if definition.mode == "accept" and state == "current" and (confirmed or 0) > _SILENT_SECONDS:
+        state, error = "waiting", f"Nothing has come for {confirmed:.0f} seconds."
     return {
         "id": link.id,
-        "source": definition.source,
+        "source": definition.source or None,
+        "target": definition.target or None,
+        "direction": "out" if definition.mode == "push" else "in",
         "mode": definition.mode,
         "authorities": definition.authorities,
         "scope": definition.scope,
         "authority": link.authority,
         "instance": None if link.instance is None else str(link.instance),
-        "state": link.state,
+        "state": state,
         "reason": link.paused,
         "cursor": link.cursor,
-        "lag": 0.0 if link.state == "current" else _seconds_since(link.currentat),
-        "confirmed": _seconds_since(link.currentat),
+        "lag": 0.0 if state == "current" else confirmed,
+        "confirmed": confirmed,
         "currentat": link.currentat and format_time(link.currentat),
         "applied": link.applied,
         "appliedat": link.appliedat and format_time(link.appliedat),
         "conflicts": link.conflicts,
         "failures": link.failures,
-        "error": link.error,
+        "error": error,
         "nextattemptat": link.nextattemptat and format_time(link.nextattemptat),
         "brake": link.brake,
         "subscription": link.subscription,

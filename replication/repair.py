@@ -60,7 +60,7 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
         for is_relayed in (False, True):
             for link in by_id:
                 source = link.definition.source
-                if link.authority is None:
+                if link.authority is None or not source:
                     continue
                 policy = policy_of(link.definition, own="", source=link.authority)
                 wanted = [

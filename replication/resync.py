@@ -45,7 +45,7 @@ async def resynchronise(flow: Flow) -> Resynchronised | None:
         ClientError: the source does not answer now.
     """
     if flow.link.doubts:
-        await await_earlier_batches(flow)
+        await await_earlier_batches(flow.context)
     found = await compare(flow)
     if found is None:
         return None

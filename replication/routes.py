@@ -5,7 +5,16 @@ from __future__ import annotations
 from aiohttp import web
 
 from catalog.http.deadline import bounded
-from replication import digests, feed, handshake, linkcourse, links, notifications
+from replication import (
+    acceptances,
+    digests,
+    feed,
+    handshake,
+    linkcourse,
+    links,
+    notifications,
+    receive,
+)
 
 routes: list[web.RouteDef] = [
     web.get("/replication", bounded(handshake.get_handshake)),
@@ -26,6 +35,10 @@ routes: list[web.RouteDef] = [
     web.post("/replication/links/{id}/run", bounded(linkcourse.run_link)),
     web.post("/replication/links/{id}/allow", bounded(linkcourse.allow_link)),
     web.get("/replication/links/{id}/conflicts", bounded(links.list_conflicts)),
+    web.post("/replication/entities", bounded(receive.post_entities)),
+    web.get("/replication/acceptances", bounded(acceptances.list_acceptances)),
+    web.post("/replication/acceptances", bounded(acceptances.create_acceptance)),
+    web.delete("/replication/acceptances/{id}", bounded(acceptances.delete_acceptance)),
     web.post("/notifications", bounded(notifications.post_notification)),
     web.options("/notifications", notifications.grant_notifications),
 ]

@@ -20,6 +20,7 @@ from catalog.store.links import LINK_CHANNEL
 from replication.linkbounds import LinkGate
 from replication.linkrunner import LinkResources, LinkRunner
 from replication.notifications import forget_subscription
+from replication.pushrunner import runner_of
 
 _log = structlog.get_logger(__name__)
 
@@ -62,7 +63,7 @@ class LinkScheduler(Supervisor[LinkRunner]):
     async def load(self, connection: Connection, ids: Collection[str]) -> list[LinkRunner]:
         found = [await links.get(connection, id) for id in ids]
         return [
-            LinkRunner(link, self._resources)
+            runner_of(link, self._resources)
             for link in found
             if link is not None and link.paused is None
         ]

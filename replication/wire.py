@@ -66,7 +66,11 @@ def _check_authorities(authorities: list[str]) -> list[str]:
 
 
 _Text = Annotated[str, Field(min_length=1, max_length=1024)]
+_Url = Annotated[_Text, AfterValidator(_check_source)]
 _Authority = Annotated[str, AfterValidator(_check_authority)]
+_Scope = Annotated[
+    list[Annotated[_Text, AfterValidator(_check_scope)]], Field(max_length=_MOST_NAMED)
+]
 
 
 class _ClosedBody(BaseModel):
@@ -76,28 +80,48 @@ class _ClosedBody(BaseModel):
 class LinkBody(_ClosedBody):
     """`POST /replication/links` and `PUT /replication/links/{id}`.
 
-    `authority` is the one that the source is pinned to; without it, a new link is pinned to the one
-    that its source names first, and another one stays pinned as it is.
+    A link of mode `push` has a `target`, the others have a `source`. `authority` is the one that
+    this other catalog is pinned to; without it, a new link is pinned to the one that the catalog
+    names first, and another one stays pinned as it is.
     """
 
     id: Annotated[str, AfterValidator(_check_id)] | None = None
-    source: Annotated[_Text, AfterValidator(_check_source)]
-    mode: Literal["pull", "events"] = "events"
+    source: _Url | None = None
+    target: _Url | None = None
+    mode: Literal["pull", "events", "push"] = "events"
     authority: _Authority | None = None
     authorities: Annotated[
         list[_Text], Field(max_length=_MOST_NAMED), AfterValidator(_check_authorities)
     ] = Field(default_factory=list)
-    scope: Annotated[
-        list[Annotated[_Text, AfterValidator(_check_scope)]], Field(max_length=_MOST_NAMED)
-    ] = Field(default_factory=list)
+    scope: _Scope = Field(default_factory=list)
 
     def to_definition(self) -> LinkDefinition:
         return LinkDefinition(
-            source=self.source,
+            source=self.source or "",
+            target=self.target or "",
             mode=self.mode,
             authorities=tuple(self.authorities),
             scope=tuple(self.scope),
         )
+
+
+class AcceptanceBody(_ClosedBody):
+    """`POST /replication/acceptances`.
+
+    `relays` are the authorities whose entities the pusher may bring besides its own.
+    """
+
+    id: Annotated[str, AfterValidator(_check_id)] | None = None
+    authority: _Authority
+    relays: Annotated[
+        list[_Text], Field(max_length=_MOST_NAMED), AfterValidator(_check_authorities)
+    ] = Field(default_factory=list)
+    scope: _Scope = Field(default_factory=list)
+
+    def to_definition(self) -> LinkDefinition:
+        relays = tuple(self.relays)
+        authorities = relays if relays in ((), RELAY) else (self.authority, *relays)
+        return LinkDefinition(mode="accept", authorities=authorities, scope=tuple(self.scope))
 
 
 class PinBody(_ClosedBody):

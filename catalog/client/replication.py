@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from catalog.client.connection import Answer, Connection, JsonObject
+from catalog.client.connection import Answer, Connection, JsonObject, Params
 from catalog.client.errors import BadAnswer, ClientError
 from catalog.model.entity import Origin
 
 _CURSOR = "Concord-Cursor"
+_LARGEST_VERDICTS = 8 * 1024 * 1024
 _READY_SECONDS = 2
 
 
@@ -43,6 +44,53 @@ class Changes:
 
 class ReplicationCalls(Connection):
     """The calls for links and for the change feed."""
+
+    async def push(
+        self, body: bytes, *, authority: str, instance: str, params: Params = ()
+    ) -> list[JsonObject]:
+        """Send copies to the node, as lines; the answer has a verdict for each, and a last object.
+
+        Args:
+            authority: that of the catalog which sends them.
+            instance: its instance.
+
+        Raises:
+            Refused: the node's operator does not accept them, or they do not follow what came
+                before.
+        """
+        answer = await self.request(
+            "POST",
+            "/replication/entities",
+            params=params,
+            body=body,
+            headers={
+                "Content-Type": "application/x-ndjson",
+                "Concord-Authority": authority,
+                "Concord-Instance": instance,
+            },
+            is_repeatable=True,
+            largest=_LARGEST_VERDICTS,
+        )
+        try:
+            found = [orjson.loads(line) for line in answer.body.splitlines()]
+        except orjson.JSONDecodeError as error:
+            raise BadAnswer(self._at("/replication/entities"), "no lines of JSON") from error
+        if not found or not all(isinstance(line, dict) for line in found):
+            raise BadAnswer(self._at("/replication/entities"), "something else than verdicts")
+        return found
+
+    async def acceptances(self) -> list[JsonObject]:
+        """The catalogs whose pushes the node accepts."""
+        return await self._members("/replication/acceptances", "acceptances")
+
+    async def accept(self, definition: Mapping[str, Any]) -> JsonObject:
+        """Accept the pushes of an authority."""
+        return await self.post("/replication/acceptances", definition)
+
+    async def remove_acceptance(self, id: str, *, drop: bool = False) -> None:
+        """Accept no more pushes; `drop` drops the replicas that they brought first."""
+        params = [("drop", "")] if drop else []
+        await self.request("DELETE", f"/replication/acceptances/{id}", params=params)
 
     async def links(self) -> list[JsonObject]:
         return await self._members("/replication/links", "links")
@@ -114,8 +162,9 @@ class ReplicationCalls(Connection):
         """
         if authority.startswith(("http://", "https://")):
             return authority
-        sources = (link["source"] for link in await self.links() if link["authority"] == authority)
-        return next(sources, "")
+        links = await self.links()
+        sources = (link["source"] for link in links if link["authority"] == authority)
+        return next(filter(None, sources), "")
 
     async def handshake(self, *, count: bool = False) -> JsonObject:
         """The node's identity, the range of its change log, and its number of entities if asked."""

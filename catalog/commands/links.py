@@ -14,6 +14,7 @@ from catalog.commands.console import (
     AsJson,
     Url,
     cell,
+    fail,
     on_node,
     out,
     print_json,
@@ -38,11 +39,19 @@ class LinkMode(StrEnum):
 
 @app.command()
 def add(
-    source: Annotated[str, typer.Argument(help="URL of the catalog to follow.")],
+    source: Annotated[
+        str | None, typer.Argument(help="URL of the catalog to follow.", show_default=False)
+    ] = None,
     mode: Annotated[
         LinkMode,
         typer.Option(help="Fetch changes at each event of the source, or periodically (pull)."),
     ] = LinkMode.events,
+    push: Annotated[
+        str | None,
+        typer.Option(
+            help="Push to the catalog at this URL, instead of following one.", metavar="URL"
+        ),
+    ] = None,
     id: Annotated[str | None, typer.Option("--id", help="A name for the link.")] = None,
     pin: Annotated[
         str | None,
@@ -74,16 +83,20 @@ def add(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Follow a catalog: copy its entities, and then each of their changes.
+    """Follow a catalog: copy its entities, and then each of their changes. Or push them to one.
 
     The node asks the source who it is, and refuses a source that it cannot follow. From then on
     the source is pinned to its authority: only you can change that, by `concord link pin`.
 
+    With --push, this node sends its entities to the other catalog, whose operator has to accept
+    them by `concord accept add`. It is for networks that let connections out, but not in.
+
     Example: concord link add http://127.0.0.1:8080 --url http://127.0.0.1:8081
     """
+    if (source is None) == (push is None):
+        fail("Name the catalog to follow, or the one to push to.", "See `concord link add --help`.")
     definition: dict[str, Any] = {
-        "source": source,
-        "mode": mode.value,
+        **({"source": source, "mode": mode.value} if source else {"target": push, "mode": "push"}),
         "authorities": ["*"] if relay else list(authority or []),
         "scope": list(scope or []),
     }
@@ -96,16 +109,16 @@ def add(
         print_json(link)
         return
     shown, found = f"Link [bold]{cell(link['id'])}[/]", link.get("found")
-    source = cell(link["source"])
+    verb, peer = ("follow", link["source"]) if source else ("push to", link["target"])
     if found is None:
-        out.print(f"{shown} is added to follow {source}; its source was not asked who it is.")
+        out.print(f"{shown} is added to {verb} {cell(peer)}, which was not asked who it is.")
         return
-    out.print(f"{shown} follows {source}.")
+    out.print(f"{shown} {'follows' if source else 'pushes to'} {cell(peer)}.")
     entities = found.get("entities")
     counted = "" if entities is None else f", {entities} entities"
     versions = f"{found['software']}, digests of version {found['digestversion']}"
     out.print(cell(f"It is the authority {found['authority']} ({versions}{counted})."))
-    for other in found["followedby"]:
+    for other in found["followedby"] if source else ():
         out.print(cell(f"Note: link {other} follows this authority already."))
 
 
@@ -122,10 +135,13 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     if as_json:
         print_json(links)
         return
-    names = ("id", "source", "state", "lag", "confirmed", "applied", "conflicts", "error")
-    shown = table(*(f"{name} (s)" if name in ("lag", "confirmed") else name for name in names))
+    names = ("state", "lag", "confirmed", "applied", "conflicts", "error")
+    columns = (f"{name} (s)" if name in ("lag", "confirmed") else name for name in names)
+    shown = table("id", "other catalog", "direction", *columns)
     for link in links:
-        shown.add_row(*(cell(link.get(name)) for name in names))
+        peer = link.get("source") or link.get("target") or link.get("authority")
+        direction = f"{link.get('direction')}, {link.get('mode')}"
+        shown.add_row(*map(cell, (link.get("id"), peer, direction, *map(link.get, names))))
     out.print(shown if links else "This node has no links; add one with `concord link add`.")
 
 

@@ -30,11 +30,14 @@ _UNTYPED = "application/octet-stream"
 SEND_JSON = "Send it with the header Content-Type: application/json."
 
 
-async def read_body(request: web.Request) -> bytes:
+async def read_body(request: web.Request, *, most: int | None = None) -> bytes:
     """Read the whole body, inflated if it is compressed; it is empty if there is none.
 
+    Args:
+        most: the most bytes that are accepted, `max_body_bytes` unless given.
+
     Raises:
-        RequestTooLarge: it exceeds `max_body_bytes`.
+        RequestTooLarge: it exceeds them.
         RequestTimeout: it did not come within `body_timeout_seconds`.
         ParsingData: the connection ended before the announced length, or the body is damaged.
         UnsupportedContentCoding: it is compressed in another way than those of `CODINGS`.
@@ -43,8 +46,10 @@ async def read_body(request: web.Request) -> bytes:
     held = held_body(request)
     if held.content is None:
         coding = _content_coding(request)
-        sent = await _receive(request, held)
-        held.content = await _inflated(request, held, sent, coding) if sent and coding else sent
+        most = most or request.app[CONTEXT].settings.max_body_bytes
+        sent = await _receive(request, held, most)
+        is_coded = bool(sent and coding)
+        held.content = await _inflated(request, held, sent, coding, most) if is_coded else sent
         note_request_bytes(len(held.content))
     return held.content
 
@@ -60,17 +65,17 @@ def _content_coding(request: web.Request) -> str:
     return coding
 
 
-async def _receive(request: web.Request, held: HeldBody) -> bytes:
+async def _receive(request: web.Request, held: HeldBody, most: int) -> bytes:
     """The body as it is sent. It is inflated only when it is complete: a client that stalls
     costs what it has sent, and no more."""
     settings = request.app[CONTEXT].settings
-    if (request.content_length or 0) > settings.max_body_bytes:
-        raise RequestTooLarge(request.path, limit=str(settings.max_body_bytes))
+    if (request.content_length or 0) > most:
+        raise RequestTooLarge(request.path, limit=str(most))
     received = bytearray()
     try:
         async with asyncio.timeout(settings.body_timeout_seconds):
             async for piece in request.content.iter_any():
-                _add(received, piece, request, held)
+                _add(received, piece, request, held, most)
     except TimeoutError as error:
         raise RequestTimeout(request.path, seconds=f"{settings.body_timeout_seconds:g}") from error
     except (web.RequestPayloadError, ValueError) as error:
@@ -78,7 +83,9 @@ async def _receive(request: web.Request, held: HeldBody) -> bytes:
     return bytes(received)
 
 
-async def _inflated(request: web.Request, held: HeldBody, sent: bytes, coding: str) -> bytes:
+async def _inflated(
+    request: web.Request, held: HeldBody, sent: bytes, coding: str, most: int
+) -> bytes:
     memory = request.app[BODY_MEMORY]
     pieces, inflated = inflate(sent, coding), bytearray()
     try:
@@ -87,16 +94,20 @@ async def _inflated(request: web.Request, held: HeldBody, sent: bytes, coding: s
                 piece = next(pieces, None)
                 if piece is None:
                     return bytes(inflated)
-                _add(inflated, piece, request, held, besides=len(sent))
+                _add(inflated, piece, request, held, most, besides=len(sent))
                 await asyncio.sleep(0)
     except zlib.error as error:
         raise _mismatch(request) from error
 
 
 def _add(
-    body: bytearray, piece: bytes, request: web.Request, held: HeldBody, besides: int = 0
+    body: bytearray,
+    piece: bytes,
+    request: web.Request,
+    held: HeldBody,
+    most: int,
+    besides: int = 0,
 ) -> None:
-    most = request.app[CONTEXT].settings.max_body_bytes
     if len(body) + len(piece) > most:
         raise RequestTooLarge(request.path, limit=str(most))
     held.grow(len(body) + len(piece) + besides)

@@ -114,6 +114,26 @@ class SourceUnusable(XRegistryError, name="source_unusable", home=CONCORD):
     template = "The catalog at <source> cannot be followed: <error_detail>."
 
 
+class TargetUnusable(XRegistryError, name="target_unusable", home=CONCORD):
+    template = "Nothing can be pushed to the catalog at <target>: <error_detail>."
+
+
+class PushNotAccepted(XRegistryError, name="push_not_accepted", status=403, home=CONCORD):
+    template = "This catalog accepts no pushes of <authority>."
+
+
+class PushOutOfStep(XRegistryError, name="push_out_of_step", status=409, home=CONCORD):
+    """The copies would leave a gap after those that came before."""
+
+    template = "These copies do not follow what came before: <error_detail>."
+
+
+class PushStopped(XRegistryError, name="push_stopped", status=409, home=CONCORD):
+    """An operator has to decide before anything more is accepted."""
+
+    template = "Pushes of <authority> are stopped: <error_detail>."
+
+
 class RequestInterrupted(XRegistryError, name="request_interrupted", status=406, home=CONCORD):
     template = "The request at <subject> was interrupted and changed nothing."
 

@@ -33,6 +33,24 @@ async def stream_tombstones(
         yield tombstone_from(row)
 
 
+async def page_entities(
+    connection: Connection, authorities: Sequence[str] | None, after: str, limit: int
+) -> list[Origin]:
+    """Read the origins of up to `limit` entities after an xid; `None` is for all authorities."""
+    rows = await connection.fetch(_queries.page_entities, authorities, after, limit)
+    return [Origin(row["authority"], row["origin"]) for row in rows]
+
+
+async def page_tombstones(
+    connection: Connection, authorities: Sequence[str] | None, after: Origin, limit: int
+) -> list[Origin]:
+    """The same for deleted entities."""
+    rows = await connection.fetch(
+        _queries.page_tombstones, authorities, after.authority, after.xid, limit
+    )
+    return [Origin(row["authority"], row["origin"]) for row in rows]
+
+
 async def load_held(
     connection: Connection, xids: Iterable[str], origins: Iterable[Origin]
 ) -> dict[str, Entity]:

@@ -16,7 +16,7 @@ from catalog.store.database import Connection
 from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
 
-Mode = Literal["pull", "events"]
+Mode = Literal["pull", "events", "push", "accept"]
 State = Literal["new", "copying", "behind", "current", "waiting", "refused", "braked", "paused"]
 
 RELAY = ("*",)
@@ -39,12 +39,21 @@ class LinkDefinition:
     `authorities` are the authorities of the entities that the link brings: empty stands for the
     one that the source is pinned to, and `("*",)` for all: the source is believed about each of
     them. `scope` are the xids that it brings, each with everything below it; empty stands for all.
+
+    A link of mode `push` sends to `target`, and has no `source`; its source is this node. One of
+    mode `accept` has neither URL: its source sends by itself.
     """
 
-    source: str
+    source: str = ""
+    target: str = ""
     mode: Mode = "pull"
     authorities: tuple[str, ...] = ()
     scope: tuple[str, ...] = ()
+
+    @property
+    def peer(self) -> str:
+        """The URL of the other catalog, if there is one."""
+        return self.target or self.source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +67,9 @@ class Link:
     `currentat` is when the link last had applied everything that its source had. `history` has the
     newest event first. `paused` is the reason if it is paused, `nextattemptat` the time of the next
     attempt after a failure. `brake` tells the deletions that the link waits to be allowed.
+
+    Of a link that pushes, the target takes the place of the source: `authority` and `instance` are
+    the target's, `cursor` is a position in this node's own log, and `applied` counts there.
     """
 
     id: str
@@ -181,6 +193,23 @@ async def get(connection: Connection, id: str) -> Link | None:
 async def page(connection: Connection, after: str, limit: int) -> list[Link]:
     """Read up to `limit` links whose ids come after `after`, in the order of ids."""
     return [_link_from(row) for row in await connection.fetch(_queries.page, after, limit)]
+
+
+async def page_acceptances(connection: Connection, after: str, limit: int) -> list[Link]:
+    """The same for the links that accept pushes."""
+    return [_link_from(row) for row in await connection.fetch(_queries.acceptances, after, limit)]
+
+
+async def get_acceptance(connection: Connection, authority: str) -> Link | None:
+    """Read the link that accepts the pushes of an authority, without the number of conflicts."""
+    row = await connection.fetchrow(_queries.accepting, authority)
+    return None if row is None else _link_from(row)
+
+
+async def find_pushing(connection: Connection, instance: uuid.UUID, link: Link) -> str | None:
+    """Find another link that pushes to the same target, and did so before."""
+    id: str | None = await connection.fetchval(_queries.pushing_to, instance, link.revision)
+    return id
 
 
 async def count(connection: Connection) -> int:
@@ -352,7 +381,12 @@ async def wake(connection: Connection, id: str) -> None:
 
 
 def _flow(definition: LinkDefinition) -> tuple[Any, ...]:
-    return definition.source, sorted(definition.authorities), sorted(definition.scope)
+    return (
+        definition.source,
+        definition.target,
+        sorted(definition.authorities),
+        sorted(definition.scope),
+    )
 
 
 def _text(definition: LinkDefinition) -> str:
@@ -363,6 +397,7 @@ def _definition_from(row: Mapping[str, Any]) -> LinkDefinition:
     given = orjson.loads(row["definition"])
     return LinkDefinition(
         source=given["source"],
+        target=given["target"],
         mode=given["mode"],
         authorities=tuple(given["authorities"]),
         scope=tuple(given["scope"]),

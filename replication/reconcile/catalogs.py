@@ -80,7 +80,8 @@ def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog:
             remote=remote,
             authority=handshake["authority"],
             instance=handshake["instance"],
-            links=tuple(_link(link, remote.url) for link in links),
+            # The pushing catalog lists those, too, and knows both URLs.
+            links=tuple(_link(link, remote.url) for link in links if link.get("mode") != "accept"),
             fingerprints={bucket: (count, xor) for bucket, count, xor in buckets["buckets"]},
             as_of=digests.headers.get("Concord-Cursor"),
         )

@@ -72,6 +72,7 @@ BODIES: list[tuple[str, str, Any]] = [
     ("PUT", "/subscriptions/kept", SUBSCRIPTION),
     ("POST", "/replication/links?force", LINK),
     ("PUT", "/replication/links/l", LINK),
+    ("POST", "/replication/acceptances", {"authority": "urn:a", "relays": ["urn:b"]}),
     ("POST", "/replication/fetch", ORIGINS),
     ("POST", "/replication/repair", ORIGINS),
     ("POST", "/apply", DOCUMENT),

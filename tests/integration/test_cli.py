@@ -15,6 +15,7 @@ from aiohttp import web
 from typer.testing import CliRunner, Result
 
 from catalog.cli import app
+from catalog.commands import console
 
 MODEL = {"groups": {"messagegroups": {"resources": {"messages": {}}}}}
 
@@ -29,6 +30,7 @@ class FakeNode:
     imported: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
     changed_links: list[tuple[str, Any]] = field(default_factory=list)
+    acceptances: list[dict[str, Any]] = field(default_factory=list)
     subscriptions: list[dict[str, Any]] = field(default_factory=list)
     models: list[Any] = field(default_factory=list)
     replicas: dict[str, str] = field(default_factory=dict)
@@ -87,6 +89,13 @@ class FakeNode:
         found = {} if "force" in request.query else {"found": FOUND}
         return web.json_response({**self.links[-1], **found}, status=201)
 
+    async def list_acceptances(self, _: web.Request) -> web.Response:
+        return web.json_response({"acceptances": self.acceptances})
+
+    async def accept(self, request: web.Request) -> web.Response:
+        self.acceptances.append({"id": "generated", **await request.json()})
+        return web.json_response(self.acceptances[-1], status=201)
+
     async def change_link(self, request: web.Request) -> web.Response:
         body = await request.json() if request.can_read_body else None
         self.changed_links.append((f"{request.method} {request.path_qs}", body))
@@ -125,6 +134,9 @@ def node() -> Iterator[FakeNode]:
                 web.post("/replication/links", fake.add_link),
                 web.post("/replication/links/eu/{action}", fake.change_link),
                 web.delete("/replication/links/eu", fake.change_link),
+                web.get("/replication/acceptances", fake.list_acceptances),
+                web.post("/replication/acceptances", fake.accept),
+                web.delete("/replication/acceptances/eu", fake.change_link),
                 web.post("/subscriptions", fake.add_subscription),
             ]
         )
@@ -449,7 +461,7 @@ def test_a_link_is_added_with_what_its_source_turned_out_to_be(concord, node) ->
     assert "It is the authority urn:hub (concord/1, digests of version 1, 7 entities)." in said
     assert "Note: link east follows this authority already." in said
     said = concord("link", "add", "http://hub", "--force").stdout
-    assert "its source was not asked" in said
+    assert "follow http://hub, which was not asked who it is" in said
     assert "urn:hub" not in said
 
 
@@ -499,6 +511,63 @@ def test_a_link_is_reset_and_removed_with_its_replicas_or_without(concord, node)
 def test_a_link_is_allowed_what_it_stopped_for(concord, node) -> None:
     assert "may delete 1,045 entities" in concord("link", "allow", "eu").stdout
     assert node.changed_links == [("POST /replication/links/eu/allow", {})]
+
+
+def test_a_link_pushes_to_the_catalog_that_is_named(concord, node) -> None:
+    said = concord("link", "add", "--push", "http://hub", "--scope", "/messagegroups/g").stdout
+    assert "pushes to http://hub." in said
+    assert "follows this authority" not in said
+    [link] = node.links
+    assert (link["target"], link["mode"], link["scope"]) == (
+        *("http://hub", "push"),
+        ["/messagegroups/g"],
+    )
+    assert "source" not in link
+    said = concord("link", "add", "--push", "http://hub", "--force").stdout
+    assert "is added to push to http://hub, which was not asked who it is." in said
+
+
+@pytest.mark.parametrize("urls", [(), ("http://a", "--push", "http://b")])
+def test_a_link_either_follows_or_pushes(concord, node, urls: tuple[str, ...]) -> None:
+    result = concord("link", "add", *urls)
+    assert result.exit_code == 2
+    assert "Name the catalog to follow, or the one to push to." in result.stderr
+    assert node.links == []
+
+
+def test_links_are_listed_with_their_directions(concord, node, monkeypatch) -> None:
+    monkeypatch.setattr(console.out, "width", 200)
+    node.links += [
+        {"id": "a", "source": "http://in", "mode": "pull", "direction": "in"},
+        {"id": "b", "target": "http://out", "mode": "push", "direction": "out"},
+        {"id": "c", "authority": "urn:eu", "mode": "accept", "direction": "in"},
+    ]
+    rows = [line.split()[:4] for line in concord("link", "list").stdout.splitlines()[1:]]
+    assert rows == [
+        ["a", "http://in", "in,", "pull"],
+        ["b", "http://out", "out,", "push"],
+        ["c", "urn:eu", "in,", "accept"],
+    ]
+
+
+def test_pushes_are_accepted_listed_and_removed(concord, node) -> None:
+    assert "accepts no pushes" in concord("accept", "list").stdout
+    said = concord("accept", "add", "urn:eu", "--scope", "/messagegroups/g", "--relay", "urn:x")
+    assert "Pushes of urn:eu are accepted, as generated." in said.stdout
+    assert f"concord link add --push {node.url}" in said.stdout
+    [accepted] = node.acceptances
+    assert accepted == {
+        "id": "generated",
+        "authority": "urn:eu",
+        "scope": ["/messagegroups/g"],
+        "relays": ["urn:x"],
+    }
+    assert "urn:eu" in concord("accept", "list").stdout
+    assert orjson.loads(concord("accept", "list", "--json").stdout) == node.acceptances
+    for options in ((), ("--drop",)):
+        assert "no longer accepted" in concord("accept", "remove", "eu", *options).stdout
+    removed = "DELETE /replication/acceptances/eu"
+    assert node.changed_links == [(removed, None), (f"{removed}?drop=", None)]
 
 
 def test_links_are_listed_as_json_for_scripts(concord, node) -> None:

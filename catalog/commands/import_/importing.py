@@ -161,6 +161,7 @@ async def _owners(client: Client, result: ImportResult) -> dict[str, str]:
     return {
         str(link.get("authority")): f"{link.get('source')} (link {link.get('id')})"
         for link in links
+        if link.get("source")
     }
 
 

@@ -685,6 +685,12 @@ CREATE TABLE link_deletions (
     revision bigint NOT NULL
 );
 
+-- The pushes of an authority are accepted by one row.
+CREATE UNIQUE INDEX links_accepted ON links (authority) WHERE definition ->> 'mode' = 'accept';
+
+-- The links that bring entities; the others push them to a target, which `authority` names there.
+CREATE VIEW bringing_links AS SELECT * FROM links WHERE definition ->> 'mode' <> 'push';
+
 -- The copies of an authority that were here when a link began to copy everything from the
 -- authority itself: relays may have forged them. The authority's own copies replace them whatever
 -- their epochs. A row is deleted when its origin comes; what is left at the end is dropped.

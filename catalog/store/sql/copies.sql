@@ -10,6 +10,18 @@ SELECT * FROM tombstones
 WHERE $1::text[] IS NULL OR authority = ANY ($1)
 ORDER BY authority, origin
 
+-- name: page_entities
+-- The origins of entities of authorities (null stands for all) after an xid, parents first.
+SELECT authority, origin FROM entities
+WHERE kind <> 'registry' AND ($1::text[] IS NULL OR authority = ANY ($1)) AND xid > $2
+ORDER BY xid LIMIT $3
+
+-- name: page_tombstones
+-- The origins of deleted entities of authorities (null stands for all) after an origin.
+SELECT authority, origin FROM tombstones
+WHERE ($1::text[] IS NULL OR authority = ANY ($1)) AND (authority, origin) > ($2, $3)
+ORDER BY authority, origin LIMIT $4
+
 -- name: load_held
 -- The entities at the xids of incoming copies, ignoring the case of ids, or of their origins.
 SELECT e.* FROM unnest($1::text[], $2::text[]) AS wanted (collection, id)

@@ -67,6 +67,22 @@ FROM links l WHERE l.id = $1
 SELECT l.*, (SELECT count(*) FROM conflicts c WHERE c.link = l.id) AS conflicts
 FROM links l WHERE l.id > $1 ORDER BY l.id LIMIT $2
 
+-- name: acceptances
+-- The links that accept pushes, in the order of their ids, each with the number of its conflicts.
+SELECT l.*, (SELECT count(*) FROM conflicts c WHERE c.link = l.id) AS conflicts
+FROM links l WHERE l.definition ->> 'mode' = 'accept' AND l.id > $1 ORDER BY l.id LIMIT $2
+
+-- name: accepting
+-- The link that accepts the pushes of an authority.
+SELECT l.*, 0 AS conflicts FROM links l
+WHERE l.definition ->> 'mode' = 'accept' AND l.authority = $1
+
+-- name: pushing_to
+-- The earliest other link that pushes to a target.
+SELECT id FROM links
+WHERE definition ->> 'mode' = 'push' AND instance = $1 AND revision < $2
+ORDER BY revision LIMIT 1
+
 -- name: count
 -- The number of links.
 SELECT count(*) FROM links
@@ -87,22 +103,23 @@ RETURNING cursor
 
 -- name: following
 -- The links whose sources are pinned to an authority.
-SELECT id FROM links WHERE authority = $1 ORDER BY id
+SELECT id FROM bringing_links WHERE authority = $1 ORDER BY id
 
 -- name: pinned_to
 -- The definitions of the links whose sources are pinned to authorities (null stands for any).
-SELECT authority, definition FROM links
+SELECT authority, definition FROM bringing_links
 WHERE authority IS NOT NULL AND ($1::text[] IS NULL OR authority = ANY ($1))
 
 -- name: claim
 -- The link to another source that is pinned to an authority; whether another link to the same
 -- source is; whether entities or definitions of links here are of it.
 SELECT (
-        SELECT min(id) FROM links
+        SELECT min(id) FROM bringing_links
         WHERE authority = $2 AND definition ->> 'source' <> $3 AND id <> $1
     ) AS rival,
     EXISTS (
-        SELECT FROM links WHERE authority = $2 AND definition ->> 'source' = $3 AND id <> $1
+        SELECT FROM bringing_links
+        WHERE authority = $2 AND definition ->> 'source' = $3 AND id <> $1
     ) AS is_shared,
     EXISTS (SELECT FROM entities WHERE authority = $2)
         OR EXISTS (SELECT FROM tombstones WHERE authority = $2)
@@ -112,10 +129,11 @@ SELECT (
 -- name: authorities_at
 -- The authorities at a base URL: those of links that lead there, or else the only source that
 -- names the base as its own.
-SELECT authority FROM links WHERE definition ->> 'source' = $1 AND authority IS NOT NULL
+SELECT authority FROM bringing_links
+WHERE definition ->> 'source' = $1 AND authority IS NOT NULL
 UNION
-SELECT min(authority) FROM links WHERE base = $1
-    AND NOT EXISTS (SELECT FROM links WHERE definition ->> 'source' = $1 OR authority = $1)
+SELECT min(authority) FROM bringing_links WHERE base = $1
+    AND NOT EXISTS (SELECT FROM bringing_links WHERE definition ->> 'source' = $1 OR authority = $1)
 HAVING count(DISTINCT authority) = 1
 
 -- name: forget_cursor

@@ -1,0 +1,105 @@
+"""The commands `accept add`, `list` and `remove`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from catalog.commands.console import (
+    DEFAULT_URL,
+    EXIT_CODES,
+    AsJson,
+    Url,
+    cell,
+    on_node,
+    out,
+    print_json,
+    table,
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help=f"Accept what other catalogs push to a node; it accepts nothing else. {EXIT_CODES}",
+)
+
+
+@app.command()
+def add(
+    authority: Annotated[
+        str, typer.Argument(metavar="URI", help="The authority of the catalog that pushes.")
+    ],
+    id: Annotated[str | None, typer.Option("--id", help="A name for what is accepted.")] = None,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Accept only the entities at or below this xid. Repeatable.", metavar="XID"
+        ),
+    ] = None,
+    relay: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Accept the entities of this authority, too; * stands for all. Repeatable.",
+            metavar="URI",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Accept what the catalog of an authority pushes: its own entities, unless you name others.
+
+    At that catalog, `concord link add --push` pushes them. Nothing proves yet that a sender is the
+    authority that it names: whoever reaches the node can push in its name.
+
+    Example: concord accept add https://eu.example.com --scope /messagegroups/eu
+    """
+    definition: dict[str, Any] = {
+        "authority": authority,
+        "relays": list(relay or []),
+        "scope": list(scope or []),
+    }
+    if id is not None:
+        definition["id"] = id
+    accepted = on_node(url, lambda client: client.accept(definition))
+    if as_json:
+        print_json(accepted)
+        return
+    out.print(f"Pushes of {cell(authority)} are accepted, as [bold]{cell(accepted['id'])}[/].")
+    out.print(f"There, run: concord link add --push {cell(url)}")
+
+
+@app.command("list")
+def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List whose pushes a node accepts, and what they brought.
+
+    Example: concord accept list
+    """
+    accepted = on_node(url, lambda client: client.acceptances())
+    if as_json:
+        print_json(accepted)
+        return
+    names = ("id", "authority", "authorities", "scope", "state", "applied", "conflicts", "error")
+    shown = table(*names, "last brought", "confirmed (s)")
+    for each in accepted:
+        shown.add_row(*(cell(each.get(name)) for name in (*names, "appliedat", "confirmed")))
+    nothing = "This node accepts no pushes; `concord accept add` lets a catalog push."
+    out.print(shown if accepted else nothing)
+
+
+@app.command()
+def remove(
+    id: Annotated[
+        str, typer.Argument(metavar="ID", help="The id, as `concord accept list` shows it.")
+    ],
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Drop the replicas that it may bring first.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Accept no more pushes of a catalog. Its replicas stay, unless dropped.
+
+    Example: concord accept remove eu
+    """
+    on_node(url, lambda client: client.remove_acceptance(id, drop=drop))
+    when = " as soon as its replicas are dropped" if drop else ""
+    out.print(f"Pushes by [bold]{cell(id)}[/] are no longer accepted{when}.")

@@ -1,0 +1,165 @@
+"""Runs one link that pushes, or that accepts pushes."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+from catalog.client import ClientError, Refused
+from catalog.store import links
+from catalog.store.changes import Position, read_head
+from catalog.store.links import Link, LinkReplaced
+from replication.feed import pages_of
+from replication.feedpages import MOST_CHANGES, CursorGone, Page
+from replication.handshake import describe, shake_hands
+from replication.linkrunner import LinkResources, LinkRunner, until_woken
+from replication.push import PushFlow, push_again, push_everything, push_page, why_no_target
+
+# The subject of errors about this node's own log.
+_LOG = "/replication/changes"
+_OUT_OF_STEP = "push_out_of_step"
+
+
+def runner_of(link: Link, resources: LinkResources) -> LinkRunner:
+    """The runner of a link, by its mode."""
+    kind = {"push": PushRunner, "accept": AcceptanceRunner}.get(link.definition.mode, LinkRunner)
+    return kind(link, resources)
+
+
+class AcceptanceRunner(LinkRunner):
+    """Drops what was pushed when an operator asks for it. The rest is done by requests."""
+
+    async def _follow(self) -> None:
+        await self._drop_replicas()
+        await asyncio.Event().wait()
+
+
+class PushRunner(LinkRunner):
+    """Pushes what is here to the target of a link, then every change.
+
+    The target keeps the cursor, with the copies before it. So nothing is lost or sent twice for
+    long, whichever of the two catalogs stops, or goes back to a backup.
+    """
+
+    async def _follow(self) -> None:
+        try:
+            flow, saved = await self._meet_target()
+            position = await self._known_position(flow, saved)
+            if position is None:
+                position = await self._push_all(flow)
+            await self._push_changes(flow, position)
+        except CursorGone as error:
+            async with self._database.transaction() as connection:
+                await links.forget_cursor(connection, self.link)
+            await self._remember("resynchronise", error.title)
+            await self._resources.timing.sleep(self._delay(1))
+        except Refused as error:
+            if error.problem.name != _OUT_OF_STEP:
+                raise
+            await self._remember("out of step", describe(error, self._peer.url))
+            await self._resources.timing.sleep(self._delay(1))
+
+    async def _meet_target(self) -> tuple[PushFlow, str | None]:
+        """Ask the target who it is; another instance gets a complete copy."""
+        context = self._resources.context
+        target = await shake_hands(self._peer)
+        if fault := why_no_target(context, target):
+            raise ClientError(
+                f"Nothing can be pushed to {self._peer.url}: {fault}.",
+                "Let the link lead to another catalog.",
+            )
+        async with self._database.transaction() as connection:
+            link = await links.get(connection, self.id)
+            if link is None:
+                raise LinkReplaced(self.id)
+            _check_authority(link, target.authority)
+            other = await links.find_pushing(connection, target.instance, link)
+            if other is not None:
+                raise ClientError(
+                    f"Link {other} pushes to the same target.",
+                    f"Remove one of the two: `concord link remove {self.id}`.",
+                )
+            saved = await links.meet(
+                connection, self.link, target.instance, target.authority, target.base
+            )
+        if link.instance not in (None, target.instance):
+            detail = f"the target is {target.instance} now, it was {link.instance}"
+            await self._remember("another instance", detail)
+        flow = PushFlow(context=context, link=link, peer=self._peer, target=target)
+        return flow, saved
+
+    async def _known_position(self, flow: PushFlow, saved: str | None) -> Position | None:
+        """The position up to which the target has everything, if it can be gone on from."""
+        position = flow.position_of(await flow.ask())
+        if saved is None:
+            return None
+        async with self._database.snapshot(self._database.pools.tasks) as connection:
+            head = await read_head(connection)
+        if position is None or not head.reaches(position):
+            await self._remember("resynchronise", "the target has no cursor of this log")
+            return None
+        return position
+
+    async def _push_all(self, flow: PushFlow) -> Position:
+        await self._report("copying")
+        position, number = await push_everything(flow)
+        await self._remember("copied", f"{number} copies")
+        return position
+
+    async def _push_changes(self, flow: PushFlow, position: Position) -> None:
+        """Push the pages of the log as it grows, for ever."""
+        loop, pages = asyncio.get_running_loop(), pages_of(self._database)
+        interval = self._resources.context.settings.pull_interval_seconds
+        page: Page | None = None
+        told_at = -interval
+        while True:
+            self.wakeup.clear()
+            page = page or await pages.read(_LOG, position, MOST_CHANGES)
+            is_last = page.end < page.seen
+            if await push_page(flow, page, is_current=is_last) and is_last:
+                told_at = loop.time()
+            position = page.end
+            if is_last:
+                await self._push_refused(flow)
+                if loop.time() - told_at >= interval:
+                    await flow.confirm(position)
+                    told_at = loop.time()
+                self._failures = 0
+                await self._report("current", currentat=datetime.now(UTC))
+                page = await self._next_page(page.seen, interval)
+            else:
+                page = None
+
+    async def _next_page(self, seen: Position, seconds: float) -> Page | None:
+        """Wait for the page after a position; `None` if something else is to be done first."""
+        reading = pages_of(self._database).read_next(_LOG, seen, MOST_CHANGES)
+        try:
+            async with asyncio.timeout(seconds) as waiting:
+                return await until_woken(reading, self.wakeup)
+        except TimeoutError:
+            if not waiting.expired():
+                raise
+            return None
+
+    async def _push_refused(self, flow: PushFlow) -> None:
+        """Push again what the target did not apply, since the cause may be gone."""
+        now, requested = asyncio.get_running_loop().time(), self._requested
+        interval = self._resources.context.settings.pull_interval_seconds
+        is_requested = requested != self._retried
+        if not is_requested and now - self._retried_at < interval:
+            return
+        self._retried_at, self._retried = now, requested
+        await push_again(flow, with_refused=is_requested)
+
+
+def _check_authority(link: Link, claimed: str) -> None:
+    """Check that the target is the authority that it is pinned to.
+
+    Raises:
+        ClientError: it claims another one.
+    """
+    if link.authority not in (None, claimed):
+        raise ClientError(
+            f"The target is pinned to the authority {link.authority}, and claims to be {claimed}.",
+            f"If it is, pin the link to it with `concord link pin {link.id}`.",
+        )

@@ -1,0 +1,343 @@
+"""Takes copies that another catalog pushes, if the operator of this node accepts its pushes.
+
+The pusher begins with a complete copy, in requests of bounded size, then sends what changes. The
+last request of a step has the cursor up to which it has sent everything. That cursor is saved in
+the transaction of the copies before it, and each later request names the one that it goes on from:
+so copies that come twice change nothing, and none is left out unnoticed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import uuid
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from catalog.client import ClientError
+from catalog.context import CONTEXT, Context
+from catalog.http.body import read_body
+from catalog.model.concorderrors import (
+    LimitExceeded,
+    PushNotAccepted,
+    PushOutOfStep,
+    PushStopped,
+)
+from catalog.model.errors import BadRequest, ServerBusy
+from catalog.store import linkdeletions, links
+from catalog.store.copies import count_replicas
+from catalog.store.database import Database
+from catalog.store.links import Link, LinkReplaced
+from replication.apply import AppliedBatch, Batch, apply_batch
+from replication.batch import CopyFinding
+from replication.copychecks import Incoming
+from replication.deletionlimit import TooManyDeletions
+from replication.eviction import doubt_copies, drop_doubted
+from replication.feedlines import MEDIA_TYPE, FeedEnd, read_line
+from replication.linkbounds import LinkGate, too_many_copies
+from replication.pinning import policy_of
+from replication.provenance import Policy, is_authority
+
+MOST_PUSHED = 1000
+"""The most copies of one request."""
+_LONGEST_CURSOR = 256
+# Other requests have a turn after so many bytes of lines were read.
+_READ_AT_ONCE = 256 * 1024
+# Replicas are counted again after changes of one in so many of those that a link may have.
+_MEASURED_AGAIN = 20
+
+
+@dataclass(slots=True, kw_only=True)
+class _Intake:
+    """The state that all pushes to one node share; `unmeasured` has the changes by link since the
+    replicas of its authorities were counted."""
+
+    gate: LinkGate
+    unmeasured: Counter[str] = field(default_factory=Counter)
+
+
+_intakes: weakref.WeakKeyDictionary[Database, _Intake] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pusher:
+    """The identity that the sender of a request states. Nothing proves it yet."""
+
+    authority: str
+    instance: uuid.UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pushed:
+    """The content of a request.
+
+    Args:
+        copies: in any order.
+        after: the cursor that they come after; `None` for a part of a complete copy.
+        cursor: the one up to which everything was sent; `None` if more is to come.
+        begins: a complete copy follows.
+        is_current: the sender has no further changes after those.
+    """
+
+    copies: Sequence[Incoming]
+    after: str | None
+    cursor: str | None
+    begins: bool
+    is_current: bool
+
+    @property
+    def is_question(self) -> bool:
+        """Whether the sender only asks how far it has come."""
+        return not (self.copies or self.after or self.cursor or self.begins)
+
+    @property
+    def ends_copy(self) -> bool:
+        """Whether the complete copy ends with it."""
+        return self.after is None and self.cursor is not None
+
+
+async def post_entities(request: web.Request) -> web.Response:
+    """`POST /replication/entities`: apply copies that come as the lines of a feed.
+
+    `?begin` announces a complete copy. `?after=CURSOR` names the cursor that the copies come after;
+    without it, they are a part of the complete copy. `?current` says that there is nothing further.
+    A request without any of these asks for the cursor. The answer has a line with the verdict for
+    each copy, and one with the cursor.
+
+    Raises:
+        PushNotAccepted: the operator of this node does not accept the pushes of the sender.
+        PushOutOfStep: the copies do not follow what came before; the sender asks for the cursor.
+        PushStopped: an operator has to decide.
+    """
+    context = request.app[CONTEXT]
+    pusher = _read_pusher(request)
+    link = await _accepted(context, pusher, request.path)
+    if link.brake is not None:
+        raise _stopped(pusher, link.error or "", request.path)
+    pushed = await _read_pushed(request)
+    policy = policy_of(
+        link.definition, own=context.database.node.authority, source=pusher.authority
+    )
+    try:
+        if pushed.begins:
+            await _begin(context, link, policy)
+            return _answer((), None)
+        if not pushed.is_question:
+            _check_step(link, pushed, request.path)
+        applied = await _apply(context, link, policy, pushed)
+        # The sender asks before it goes on, so what stopped it once stops it until that is decided.
+        is_complete = pushed.is_question and link.cursor is not None
+        if is_complete or pushed.ends_copy:
+            await drop_doubted(context, link, policy)
+        if pushed.is_current and pushed.after is not None:
+            await _report(context, link, "current", currentat=datetime.now(UTC))
+    except LinkReplaced as error:
+        raise ServerBusy(request.path, detail="What is accepted was changed.") from error
+    except TooManyDeletions as error:
+        raise _stopped(pusher, error.message, request.path) from error
+    except ClientError as error:
+        message = f"{error.message} {error.hint}".strip()
+        await _report(context, link, "refused", error=message[:1000])
+        raise _stopped(pusher, error.message, request.path) from error
+    return _answer(applied.findings, pushed.cursor or link.cursor, applied.changes)
+
+
+def _stopped(pusher: _Pusher, reason: str, subject: str) -> PushStopped:
+    return PushStopped(
+        subject,
+        authority=pusher.authority,
+        error_detail=reason.rstrip("."),
+        detail="The operator of the node that refuses them finds the reason at the link.",
+    )
+
+
+def _read_pusher(request: web.Request) -> _Pusher:
+    authority = request.headers.get("Concord-Authority", "")
+    if not is_authority(authority):
+        detail = "the header Concord-Authority needs to be the authority of the sender"
+        raise BadRequest(request.path, error_detail=detail)
+    try:
+        instance = uuid.UUID(request.headers.get("Concord-Instance", ""))
+    except ValueError as error:
+        detail = "the header Concord-Instance needs to be the instance of the sender"
+        raise BadRequest(request.path, error_detail=detail) from error
+    return _Pusher(authority=authority, instance=instance)
+
+
+async def _accepted(context: Context, pusher: _Pusher, subject: str) -> Link:
+    """The link that accepts the pushes of a catalog, after it has met it.
+
+    Raises:
+        PushNotAccepted
+        ServerBusy: the link is paused, or its replicas are being dropped.
+    """
+    node = context.database.node
+    async with context.database.pool.acquire(timeout=30) as connection:
+        link = await links.get_acceptance(connection, pusher.authority)
+    if link is None or pusher.instance == node.instance:
+        # The authority is another party's text, and operators copy commands into their shells.
+        command = f"concord accept add {shlex.quote(pusher.authority)}"
+        detail = f"Its operator can accept them: `{command} --url {context.public_base}`."
+        raise PushNotAccepted(subject, authority=pusher.authority, detail=detail)
+    if link.paused is not None:
+        raise ServerBusy(subject, detail="Nothing is taken from this catalog for the time being.")
+    if link.drops or link.ends:
+        raise ServerBusy(subject, detail="What was pushed before is being dropped.")
+    if link.instance == pusher.instance:
+        return link
+    async with context.database.transaction() as connection:
+        try:
+            await links.meet(connection, link, pusher.instance, pusher.authority, None)
+        except LinkReplaced as error:
+            raise ServerBusy(subject, detail="What is accepted was changed.") from error
+        if link.instance is not None:
+            detail = f"the pusher is {pusher.instance} now, it was {link.instance}"
+            at = datetime.now(UTC)
+            await links.remember(connection, link, at, "another instance", detail)
+        met = await links.get(connection, link.id)
+    if met is None:
+        raise PushOutOfStep(subject, error_detail="what is accepted was changed")
+    return met
+
+
+async def _read_pushed(request: web.Request) -> _Pushed:
+    """The content of a request, of bounded size.
+
+    Raises:
+        BadRequest: its parameters or its last line are senseless; the errors of `read_body`.
+        LimitExceeded: it has too many copies.
+    """
+    body = await read_body(request, most=request.app[CONTEXT].settings.push_bytes)
+    if body.count(b"\n") > MOST_PUSHED + 1:
+        raise LimitExceeded(limit=str(MOST_PUSHED), things="copies", setting="fixed")
+    copies: list[Incoming] = []
+    cursor, size = None, 0
+    for line in body.splitlines():
+        if cursor is not None:
+            raise BadRequest(request.path, error_detail="something follows the cursor")
+        read = read_line(line)
+        if isinstance(read, FeedEnd):
+            cursor = _checked_cursor(request, read.cursor)
+        else:
+            copies.append(read)
+        size += len(line)
+        if size > _READ_AT_ONCE:
+            await asyncio.sleep(0)
+            size = 0
+    after = request.query.get("after")
+    pushed = _Pushed(
+        copies=copies,
+        after=None if after is None else _checked_cursor(request, after),
+        cursor=cursor,
+        begins="begin" in request.query,
+        is_current="current" in request.query,
+    )
+    if pushed.begins and (copies or after or cursor):
+        raise BadRequest(request.path, error_detail='nothing goes with "begin"')
+    return pushed
+
+
+def _checked_cursor(request: web.Request, text: str) -> str:
+    if not 0 < len(text) <= _LONGEST_CURSOR or not text.isprintable():
+        raise BadRequest(request.path, error_detail="that cannot be a cursor")
+    return text
+
+
+def _check_step(link: Link, pushed: _Pushed, subject: str) -> None:
+    """Refuse copies that would leave a gap.
+
+    Raises:
+        PushOutOfStep
+    """
+    if pushed.after is None and (link.doubts or link.cursor is not None):
+        raise PushOutOfStep(subject, error_detail="no complete copy has begun")
+    if pushed.after is not None and pushed.after != link.cursor:
+        raise PushOutOfStep(subject, error_detail="they come after another cursor than the last")
+
+
+async def _begin(context: Context, link: Link, policy: Policy) -> None:
+    async with context.database.transaction() as connection:
+        await links.forget_cursor(connection, link)
+    if link.doubts:
+        await doubt_copies(context, link, policy)
+    await _report(context, link, "copying")
+
+
+async def _apply(context: Context, link: Link, policy: Policy, pushed: _Pushed) -> AppliedBatch:
+    """Apply a batch of a link when the gate lets it pass."""
+    if not pushed.copies and pushed.cursor is None:
+        return AppliedBatch(findings=(), changes=0)
+    await _check_held(context, link, policy)
+    is_bulk = pushed.after is None
+    batch = Batch(
+        copies=pushed.copies, policy=policy, link=link, cursor=pushed.cursor, is_bulk=is_bulk
+    )
+    async with _intake_of(context).gate.turn(is_bulk=is_bulk) as turn:
+        applied = await apply_batch(context, batch)
+        turn.has_delayed = applied.has_delayed
+    _intake_of(context).unmeasured[link.id] += applied.changes
+    if pushed.ends_copy:
+        async with context.database.pool.acquire(timeout=30) as connection:
+            at = datetime.now(UTC)
+            await links.remember(connection, link, at, "copied", "the pusher sent all that it has")
+    return applied
+
+
+async def _check_held(context: Context, link: Link, policy: Policy) -> None:
+    """Count the replicas of a link's authorities, at first and after many changes.
+
+    Raises:
+        TooMuchSent
+    """
+    most, unmeasured = context.settings.link_copies, _intake_of(context).unmeasured
+    if unmeasured.get(link.id, most) < most // _MEASURED_AGAIN:
+        return
+    async with context.database.pool.acquire(timeout=30) as connection:
+        held = await count_replicas(connection, policy.authorities, own=policy.own)
+    if held > most:
+        raise too_many_copies(context.settings, "Of its authorities, this node has")
+    unmeasured[link.id] = 0
+
+
+def _intake_of(context: Context) -> _Intake:
+    if context.database not in _intakes:
+        gate = LinkGate(context.settings.link_busy_share)
+        _intakes[context.database] = _Intake(gate=gate)
+    return _intakes[context.database]
+
+
+async def _report(
+    context: Context,
+    link: Link,
+    state: links.State,
+    *,
+    error: str | None = None,
+    currentat: datetime | None = None,
+) -> None:
+    async with context.database.pool.acquire(timeout=30) as connection:
+        await links.save_state(connection, link, state, error=error, currentat=currentat)
+        if state == "current":
+            await linkdeletions.forget_earlier(connection, link)
+
+
+def _answer(findings: Sequence[CopyFinding], cursor: str | None, changes: int = 0) -> web.Response:
+    shown = [*map(_show_finding, findings), {"cursor": cursor, "changes": changes}]
+    body = b"".join(orjson.dumps(line) + b"\n" for line in shown)
+    return web.Response(body=body, content_type=MEDIA_TYPE)
+
+
+def _show_finding(finding: CopyFinding) -> dict[str, Any]:
+    shown = {
+        "authority": finding.origin.authority,
+        "origin": finding.origin.xid,
+        "epoch": finding.epoch,
+        "verdict": finding.verdict.value,
+    }
+    return shown | ({"detail": finding.detail} if finding.detail else {})

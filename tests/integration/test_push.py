@@ -1,0 +1,603 @@
+"""Links that push, between real nodes: they bring what pulls bring, to those that accept it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+
+from replication.feedlines import write_end
+from tests.integration.conftest import Answer, Node
+from tests.integration.federation import (
+    carries,
+    databases,
+    digest_rows,
+    drop_log,
+    eventually,
+    execute,
+    link,
+    link_history_is,
+    link_is,
+    own_rows,
+    running,
+    start_member,
+    write_some,
+)
+
+
+@pytest.fixture
+async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
+    """Three fresh nodes that do not know each other."""
+    async with (
+        databases(postgres_url, template, 3) as (one, two, three),
+        start_member(one, pull_interval_seconds=0.3) as first,
+        start_member(two, pull_interval_seconds=0.3) as second,
+        start_member(three, pull_interval_seconds=0.3) as third,
+    ):
+        yield [first, second, third]
+
+
+def authority_of(node: Node) -> str:
+    return node.database.node.authority
+
+
+async def accept(target: Node, source: Node, **definition: Any) -> dict[str, Any]:
+    """Let `target` accept what `source` pushes."""
+    body = {"authority": authority_of(source), **definition}
+    answer = await target.send("POST", "/replication/acceptances", body)
+    assert answer.status == 201, answer.body
+    accepted: dict[str, Any] = answer.json
+    return accepted
+
+
+async def push(source: Node, target: Node, **definition: Any) -> dict[str, Any]:
+    """Let `source` push to `target`."""
+    body = {"target": target.url, "mode": "push", **definition}
+    answer = await source.send("POST", "/replication/links", body)
+    assert answer.status == 201, answer.body
+    made: dict[str, Any] = answer.json
+    return made
+
+
+async def send_lines(target: Node, source: Node, body: bytes, query: str = "") -> Answer:
+    """Push lines by hand in the name of `source`."""
+    return await target.send(
+        "POST",
+        f"/replication/entities{query}",
+        body=body,
+        Concord_Authority=authority_of(source),
+        Concord_Instance=str(source.database.node.instance),
+    )
+
+
+async def feed_of(source: Node) -> bytes:
+    """The lines of everything that a node has, without its cursor."""
+    answer = await source.send("GET", "/replication/snapshot")
+    return b"".join(answer.body.splitlines(keepends=True)[:-1])
+
+
+async def test_a_push_brings_what_is_there_and_then_every_change(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await source.put("/messagegroups/gone", {})
+    assert (await source.send("DELETE", "/messagegroups/gone")).status == 204
+    accepted = await accept(target, source)
+    made = await push(source, target)
+    async with running(source):
+        await eventually(lambda: carries(target, source))
+        await link_is(source, made["id"], "current")
+        await source.put("/messagegroups/g/messages/m0", {"description": "another"})
+        await source.put("/messagegroups/h", {})
+        assert (await source.send("DELETE", "/messagegroups/g/messages/m1")).status == 204
+        assert (await source.send("DELETE", "/schemagroups/g")).status == 204
+        await eventually(lambda: carries(target, source))
+        await link_is(source, made["id"], "current")
+        await link_is(target, accepted["id"], "current")
+    assert (await target.get("/messagegroups/g/messages/m0"))["description"] == "another"
+    assert (await target.send("GET", "/messagegroups/g/messages/m1")).status == 404
+    for node, id in ((source, made["id"]), (target, accepted["id"])):
+        shown = await node.get(f"/replication/links/{id}")
+        assert (shown["conflicts"], shown["error"]) == (0, None)
+        assert [event["event"] for event in shown["history"]] == ["copied"]
+        assert shown["applied"] >= len(await own_rows(source))
+    [listed] = (await target.get("/replication/acceptances"))["acceptances"]
+    assert (listed["direction"], listed["authority"]) == ("in", authority_of(source))
+
+
+async def test_documents_are_pushed_with_their_versions(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await accept(target, source)
+    await push(source, target)
+    async with running(source):
+        await eventually(lambda: carries(target, source))
+    answer = await target.send("GET", "/schemagroups/g/schemas/s")
+    assert answer.body == b'{"type": "object"}'
+
+
+async def test_nothing_is_accepted_unless_the_operator_says_so(nodes: list[Node]) -> None:
+    source, target, other = nodes
+    await write_some(source, "g")
+    await accept(target, other)
+    refused = await send_lines(target, source, await feed_of(source))
+    assert (refused.status, refused.error) == (403, "push_not_accepted")
+    assert f"concord accept add {authority_of(source)}" in refused.json["detail"]
+    body = {"target": target.url, "mode": "push", "id": "to"}
+    unusable = await source.send("POST", "/replication/links", body)
+    assert (unusable.status, unusable.error) == (400, "target_unusable")
+    assert f"concord accept add {authority_of(source)}" in unusable.json["detail"]
+    assert (await source.send("POST", "/replication/links?force", body)).status == 201
+    async with running(source):
+        await link_is(source, "to", "refused")
+        assert await digest_rows(target) == {}
+        await accept(target, source)
+        await eventually(lambda: carries(target, source))
+
+
+async def test_a_pusher_brings_no_authority_but_those_that_are_accepted(
+    nodes: list[Node],
+) -> None:
+    source, target, other = nodes
+    await write_some(source, "g")
+    await write_some(other, "o")
+    await accept(target, source, id="from")
+    assert (await send_lines(target, source, b"", "?begin")).status == 200
+    answer = await send_lines(target, source, await feed_of(other) + await feed_of(source))
+    verdicts = {line.get("authority"): line.get("verdict") for line in _lines(answer)[:-1]}
+    assert verdicts == {authority_of(other): "refused", authority_of(source): "applied"}
+    assert await carries(target, source)
+
+
+async def test_a_push_out_of_scope_is_refused_and_shown_at_the_source(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await source.put("/messagegroups/g", {})
+    await source.put("/messagegroups/h", {})
+    await accept(target, source, scope=["/messagegroups/g"])
+    made = await push(source, target)
+    async with running(source):
+        await link_is(source, made["id"], "current")
+    assert {origin for _, origin in await digest_rows(target)} == {"/messagegroups/g"}
+    path = f"/replication/links/{made['id']}/conflicts"
+    [conflict] = (await source.get(path))["conflicts"]
+    assert (conflict["origin"], conflict["verdict"]) == ("/messagegroups/h", "refused")
+
+
+async def test_a_link_pushes_only_what_is_in_its_scope(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await accept(target, source)
+    await push(source, target, scope=["/messagegroups/g/messages/m1"])
+    async with running(source):
+        await eventually(lambda: _holds(target, 3))
+        await source.put("/messagegroups/g/messages/m0", {"description": "not sent"})
+        await source.put("/messagegroups/g/messages/m1", {"description": "sent"})
+        await eventually(lambda: _describes(target, "/messagegroups/g/messages/m1", "sent"))
+    assert {origin for _, origin in await digest_rows(target)} == {
+        "/messagegroups/g",
+        "/messagegroups/g/messages/m1",
+        "/messagegroups/g/messages/m1/versions/1",
+    }
+
+
+async def _holds(node: Node, count: int) -> bool:
+    return len(await digest_rows(node)) == count
+
+
+async def _describes(node: Node, path: str, description: str) -> bool:
+    answer = await node.send("GET", path)
+    return answer.status == 200 and answer.json.get("description") == description
+
+
+async def test_a_conflict_is_shown_on_both_sides_until_its_cause_is_gone(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    await target.put("/messagegroups/g", {})
+    await write_some(source, "g")
+    accepted = await accept(target, source)
+    made = await push(source, target)
+
+    async def conflicts(number: int) -> bool:
+        there = await target.get(f"/replication/links/{accepted['id']}")
+        here = await source.get(f"/replication/links/{made['id']}")
+        return there["conflicts"] == here["conflicts"] == number
+
+    async with running(source):
+        # The group, and two messages with their versions below it.
+        await eventually(lambda: conflicts(5))
+        await target.send("DELETE", "/messagegroups/g")
+        await eventually(lambda: carries(target, source))
+        await eventually(lambda: conflicts(0))
+
+
+async def test_copies_that_come_twice_change_nothing(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await accept(target, source)
+    feed = await feed_of(source)
+    await send_lines(target, source, b"", "?begin")
+    first = await send_lines(target, source, feed)
+    before = await target.changes()
+    second = await send_lines(target, source, feed)
+    assert {line["verdict"] for line in _lines(first)[:-1]} == {"applied"}
+    assert {line["verdict"] for line in _lines(second)[:-1]} == {"current"}
+    assert await target.changes() == before
+
+
+def _lines(answer: Answer) -> list[dict[str, Any]]:
+    assert answer.status == 200, answer.body
+    return [orjson.loads(line) for line in answer.body.splitlines()]
+
+
+async def test_copies_that_would_leave_a_gap_are_refused(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await accept(target, source)
+    feed = await feed_of(source)
+    early = await send_lines(target, source, feed)
+    assert (early.status, early.error) == (409, "push_out_of_step")
+    assert (await send_lines(target, source, b"", "?begin")).status == 200
+    ended = await send_lines(target, source, feed + write_end("one"))
+    assert _lines(ended)[-1]["cursor"] == "one"
+    for query in ("", "?after=two"):
+        gap = await send_lines(target, source, feed, query)
+        assert (gap.status, gap.error) == (409, "push_out_of_step")
+    assert _lines(await send_lines(target, source, b""))[-1]["cursor"] == "one"
+    later = await send_lines(target, source, write_end("two"), "?after=one")
+    assert _lines(later)[-1]["cursor"] == "two"
+
+
+SENSELESS: list[tuple[bytes, str, dict[str, str]]] = [
+    (b"", "?after=", {}),
+    (b"", "", {"Concord_Authority": "no"}),
+    (b"", "", {"Concord_Instance": "no"}),
+    (write_end("a") + write_end("b"), "?begin", {}),
+    (write_end("a") + b"{}", "", {}),
+    (write_end("a" * 300), "", {}),
+]
+
+
+async def test_senseless_pushes_are_refused(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await accept(target, source)
+    identity = {
+        "Concord_Authority": authority_of(source),
+        "Concord_Instance": str(source.database.node.instance),
+    }
+    for body, query, headers in SENSELESS:
+        answer = await target.send(
+            "POST", f"/replication/entities{query}", body=body, **identity | headers
+        )
+        assert (answer.status, answer.error) == (400, "bad_request")
+
+
+async def test_more_copies_than_a_request_may_have_are_refused(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await accept(target, source)
+    await send_lines(target, source, b"", "?begin")
+    answer = await send_lines(target, source, b"{}\n" * 1002)
+    assert (answer.status, answer.error) == (413, "limit_exceeded")
+    malformed = _lines(await send_lines(target, source, b"{}\n[1\n"))
+    assert [line.get("verdict") for line in malformed] == ["invalid", "invalid", None]
+
+
+class LossyTarget:
+    """Passes requests on to a node, and cuts many connections after the node has answered."""
+
+    def __init__(self, target: Node, session: ClientSession) -> None:
+        self.target = target
+        self.session = session
+        self.random = Random(1)
+        self.lost = 0
+
+    async def pass_on(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        headers = {
+            name: value
+            for name, value in request.headers.items()
+            if name.startswith("Concord-") or name == "Content-Type"
+        }
+        async with self.session.request(
+            request.method, f"{self.target.url}{request.path_qs}", data=body, headers=headers
+        ) as answer:
+            answered = await answer.read()
+            if request.method == "POST" and self.random.random() < 0.35:
+                self.lost += 1
+                assert request.transport is not None
+                request.transport.abort()
+            return web.Response(
+                status=answer.status, body=answered, content_type=answer.content_type
+            )
+
+
+async def test_answers_that_are_lost_lose_and_double_nothing(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g0", messages=4)
+    await accept(target, source)
+    async with ClientSession() as session:
+        lossy = LossyTarget(target, session)
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", lossy.pass_on)
+        async with TestServer(app) as server:
+            url = str(server.make_url("")).rstrip("/")
+            body = {"target": url, "mode": "push", "id": "to"}
+            assert (await source.send("POST", "/replication/links?force", body)).status == 201
+            async with running(source):
+                for number in range(1, 6):
+                    await write_some(source, f"g{number}")
+                    await eventually(lambda: carries(target, source))
+    assert lossy.lost >= 3
+    created = [c.change.xid for c in await target.changes() if c.change.action == "created"]
+    assert len(created) == len(set(created))
+
+
+async def test_a_source_that_was_lost_at_any_point_goes_on_from_its_cursor(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    await accept(target, source)
+    made = await push(source, target)
+    async with running(source):
+        await link_history_is(source, made["id"], "copied")
+    for number in range(4):
+        await write_some(source, f"g{number}", messages=5)
+        async with running(source):
+            await eventually(lambda number=number: _has_group(target, f"g{number}"))
+    async with running(source):
+        await eventually(lambda: carries(target, source))
+    created = [c.change.xid for c in await target.changes() if c.change.action == "created"]
+    assert len(created) == len(set(created))
+    history = (await source.get(f"/replication/links/{made['id']}"))["history"]
+    assert [event["event"] for event in history] == ["copied"]
+
+
+async def _has_group(node: Node, id: str) -> bool:
+    return (await node.send("GET", f"/messagegroups/{id}")).status == 200
+
+
+async def test_a_cursor_that_fell_out_of_the_log_begins_a_complete_copy(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await accept(target, source)
+    made = await push(source, target)
+    async with running(source):
+        await link_is(source, made["id"], "current")
+    await write_some(source, "h")
+    await source.send("DELETE", "/messagegroups/g")
+    await drop_log(source)
+    async with running(source):
+        await link_history_is(source, made["id"], "copied", "resynchronise", "copied")
+        await eventually(lambda: carries(target, source))
+
+
+async def test_a_target_that_comes_back_as_another_instance_is_filled_again(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await accept(target, source)
+    made = await push(source, target)
+    async with running(source):
+        await link_is(source, made["id"], "current")
+    await execute(target, "DELETE FROM entities WHERE kind <> 'registry'")
+    await execute(target, "UPDATE links SET cursor = NULL, doubts = true")
+    async with running(source):
+        await eventually(lambda: carries(target, source))
+        await link_history_is(source, made["id"], "copied", "resynchronise", "copied")
+
+
+async def test_a_target_that_went_back_to_a_backup_gets_what_it_lost(nodes: list[Node]) -> None:
+    """Its cursor went back with its entities, so the source goes on from there."""
+    source, target, _ = nodes
+    await write_some(source, "g")
+    accepted = await accept(target, source)
+    made = await push(source, target)
+    async with running(source):
+        await link_is(source, made["id"], "current")
+    path = f"/replication/links/{accepted['id']}"
+    backup = (await target.get(path))["cursor"]
+    await source.put("/messagegroups/later", {})
+    async with running(source):
+        await eventually(lambda: carries(target, source))
+    await execute(target, "DELETE FROM entities WHERE xid = '/messagegroups/later'")
+    await execute(target, "UPDATE links SET cursor = $1", backup)
+    async with running(source):
+        await eventually(lambda: carries(target, source))
+    history = (await source.get(f"/replication/links/{made['id']}"))["history"]
+    assert [event["event"] for event in history] == ["copied"]
+
+
+async def test_each_side_can_pause_and_goes_on_where_it_was(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    accepted = await accept(target, source)
+    made = await push(source, target)
+    async with running(source):
+        await link_is(source, made["id"], "current")
+        for node, id in ((target, accepted["id"]), (source, made["id"])):
+            path = f"/replication/links/{id}"
+            assert (await node.send("POST", f"{path}/pause", {})).status == 200
+            await source.put("/messagegroups/g", {"description": id})
+            if node is target:
+                await link_is(source, made["id"], "waiting")
+            assert not await _describes(target, "/messagegroups/g", id)
+            assert (await node.send("POST", f"{path}/resume")).status == 200
+            await eventually(lambda: carries(target, source))
+    history = (await source.get(f"/replication/links/{made['id']}"))["history"]
+    assert [event["event"] for event in history] == ["copied"]
+
+
+async def test_a_pusher_that_fell_silent_is_shown_to_be_away(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    accepted = await accept(target, source)
+    await push(source, target)
+    async with running(source):
+        await link_is(target, accepted["id"], "current")
+    await execute(target, "UPDATE links SET currentat = currentat - interval '3 minutes'")
+    shown = await target.get(f"/replication/links/{accepted['id']}")
+    assert shown["state"] == "waiting"
+    assert shown["lag"] >= 180
+    async with running(source):
+        await link_is(target, accepted["id"], "current")
+
+
+async def test_a_copy_that_is_too_large_for_the_target_is_left_out_and_shown(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    target.context.settings = target.context.settings.model_copy(update={"push_bytes": 20_000})
+    for number in range(30):
+        await source.put(f"/messagegroups/g{number}", {"description": "x" * 3000})
+    answer = await source.request(
+        "PUT",
+        "/schemagroups/h/schemas/s",
+        body=b'{"description": "%s"}' % (b"x" * 30_000),
+        headers={"Content-Type": "application/json", "xRegistry-format": "JsonSchema/draft-07"},
+    )
+    assert answer.status == 201, answer.body
+    await accept(target, source)
+    made = await push(source, target)
+    async with running(source):
+        await link_is(source, made["id"], "current")
+    [conflict] = (await source.get(f"/replication/links/{made['id']}/conflicts"))["conflicts"]
+    assert conflict["origin"] == "/schemagroups/h/schemas/s/versions/1"
+    assert "larger than" in conflict["detail"]
+    assert len(await digest_rows(target)) == len(await own_rows(source)) - 1
+
+
+async def test_what_was_pushed_can_be_dropped_with_its_acceptance(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    accepted = await accept(target, source)
+    made = await push(source, target)
+    async with running(source, target):
+        await eventually(lambda: carries(target, source))
+        path = f"/replication/acceptances/{accepted['id']}?drop"
+        assert (await target.send("DELETE", path)).status == 202
+        await eventually(lambda: _holds(target, 0))
+        await source.put("/messagegroups/h", {})
+        await link_is(source, made["id"], "refused")
+    assert (await target.get("/replication/acceptances"))["acceptances"] == []
+
+
+async def test_an_acceptance_that_is_reset_is_filled_again(nodes: list[Node]) -> None:
+    """A relay may have forged what is here: the owner's own complete copy replaces it."""
+    source, target, _ = nodes
+    await write_some(source, "g")
+    accepted = await accept(target, source)
+    await push(source, target)
+    async with running(source, target):
+        await eventually(lambda: carries(target, source))
+        await execute(target, "UPDATE entities SET epoch = epoch + 7 WHERE kind = 'version'")
+        path = f"/replication/links/{accepted['id']}/reset"
+        assert (await target.send("POST", path, {"drop": False})).status == 200
+        await eventually(lambda: carries(target, source))
+
+
+async def test_a_chain_of_pull_and_push_brings_everything(nodes: list[Node]) -> None:
+    first, middle, last = nodes
+    await write_some(first, "f")
+    await write_some(middle, "m")
+    await link(middle, first)
+    await accept(last, middle, relays=[authority_of(first)])
+    await push(middle, last, authorities=["*"])
+    async with running(middle):
+        await eventually(lambda: carries(last, first, middle))
+        await first.send("DELETE", "/messagegroups/f/messages/m0")
+        await first.put("/messagegroups/f/messages/m1", {"description": "another"})
+        await eventually(lambda: carries(last, first, middle))
+
+
+async def test_a_chain_of_push_and_pull_brings_everything(nodes: list[Node]) -> None:
+    first, middle, last = nodes
+    await write_some(first, "f")
+    await accept(middle, first)
+    await push(first, middle)
+    await link(last, middle, authorities=["*"])
+    async with running(first, last):
+        await eventually(lambda: carries(last, first))
+        await first.send("DELETE", "/schemagroups/f")
+        await eventually(lambda: carries(last, first))
+
+
+async def test_a_ring_of_pushes_settles_and_then_writes_nothing(nodes: list[Node]) -> None:
+    for number, node in enumerate(nodes):
+        await write_some(node, f"g{number}")
+        await accept(node, nodes[number - 1], relays=["*"])
+    for number, node in enumerate(nodes):
+        await push(nodes[number - 1], node, authorities=["*"], id="right")
+    async with running(*nodes):
+        for node in nodes:
+            others = [other for other in nodes if other is not node]
+            await eventually(lambda node=node, others=others: carries(node, *others))
+        logs = [len(await node.changes()) for node in nodes]
+        applied = [(await n.get("/replication/links/right"))["applied"] for n in nodes]
+        await nodes[0].put("/messagegroups/g0", {"description": "once around"})
+        await eventually(lambda: carries(nodes[2], nodes[0], nodes[1]))
+        for node in nodes:
+            await _confirmed_again(node)
+    grown = [len(await node.changes()) - log for node, log in zip(nodes, logs, strict=True)]
+    assert grown == [1, 1, 1]
+    now = [(await n.get("/replication/links/right"))["applied"] for n in nodes]
+    # The last one has nothing to push to the first, which is the authority.
+    assert [after - before for after, before in zip(now, applied, strict=True)] == [1, 1, 0]
+
+
+async def _confirmed_again(node: Node) -> None:
+    before = (await node.get("/replication/links/right"))["currentat"]
+
+    async def is_later() -> bool:
+        return bool((await node.get("/replication/links/right"))["currentat"] != before)
+
+    await eventually(is_later)
+
+
+async def test_an_authority_comes_by_one_way_only(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await link(target, source, id="pulled")
+    body = {"authority": authority_of(source)}
+    refused = await target.send("POST", "/replication/acceptances", body)
+    assert (refused.status, refused.error) == (400, "source_unusable")
+    await target.send("DELETE", "/replication/links/pulled")
+    accepted = await accept(target, source)
+    for path, again in (
+        ("/replication/acceptances", body),
+        (f"/replication/links/{accepted['id']}/pin", {"authority": "urn:other"}),
+        ("/replication/links", {"source": source.url, "mode": "pull"}),
+        ("/replication/acceptances", {"authority": authority_of(target)}),
+    ):
+        assert (await target.send("POST", path, again)).status == 400
+
+
+async def test_one_link_pushes_to_a_target_at_a_time(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await accept(target, source)
+    await push(source, target, id="one")
+    await push(source, target, id="two", scope=["/messagegroups/h"])
+    async with running(source):
+        await link_is(source, "one", "current")
+        await link_is(source, "two", "refused")
+    shown = await source.get("/replication/links/two")
+    assert "Link one pushes to the same target" in shown["error"]
+    assert await carries(target, source)
+
+
+async def test_two_processes_of_a_target_take_pushes_at_once(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g", messages=20)
+    await accept(target, source)
+    await send_lines(target, source, b"", "?begin")
+    feed = await feed_of(source) + write_end("end")
+    answers = await asyncio.gather(*(send_lines(target, source, feed) for _ in range(4)))
+    assert {answer.status for answer in answers} <= {200, 409}
+    assert await carries(target, source)
+    created = [c.change.xid for c in await target.changes() if c.change.action == "created"]
+    assert len(created) == len(set(created))
