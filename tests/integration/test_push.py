@@ -415,6 +415,48 @@ async def test_a_target_that_went_back_to_a_backup_gets_what_it_lost(nodes: list
     assert [event["event"] for event in history] == ["copied"]
 
 
+async def test_a_source_that_lost_much_is_stopped_until_an_operator_decides(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    for number in range(30):
+        await source.put(f"/messagegroups/g{number}", {})
+    accepted = await accept(target, source)
+    made = await push(source, target)
+    path = f"/replication/links/{accepted['id']}"
+    async with running(source, target):
+        await link_is(source, made["id"], "current")
+        await execute(source, "DELETE FROM entities WHERE kind = 'group' AND id LIKE 'g1%'")
+        assert (await target.send("POST", f"{path}/reset", {"drop": False})).status == 200
+        await link_is(source, made["id"], "refused")
+        assert "it has lost them" in (await source.get("/replication/links"))["links"][0]["error"]
+        assert "it has lost them" in (await target.get(path))["error"]
+        assert await _holds(target, 30)
+        assert (await target.send("POST", f"{path}/reset", {"drop": True})).status == 200
+        await link_is(source, made["id"], "current")
+        assert await _holds(target, 19)
+        assert (await target.get(path))["error"] is None
+
+
+async def test_a_pusher_that_brings_too_much_is_stopped(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    target.context.settings = target.context.settings.model_copy(update={"link_copies": 20})
+    for number in range(21):
+        await source.put(f"/messagegroups/g{number}", {})
+    accepted = await accept(target, source)
+    made = await push(source, target)
+    async with running(source):
+        await link_is(source, made["id"], "refused")
+        held = await digest_rows(target)
+        await source.put("/messagegroups/more", {})
+        await link_is(target, accepted["id"], "refused")
+        shown = await target.get(f"/replication/links/{accepted['id']}")
+        assert "more than 20 entities" in shown["error"]
+        assert await digest_rows(target) == held
+        target.context.settings = target.context.settings.model_copy(update={"link_copies": 99})
+        await eventually(lambda: carries(target, source))
+
+
 async def test_each_side_can_pause_and_goes_on_where_it_was(nodes: list[Node]) -> None:
     source, target, _ = nodes
     accepted = await accept(target, source)
