@@ -89,11 +89,11 @@ async def until_equal(target: Client, link: str, wanted: Any) -> None:
     async def is_equal() -> bool:
         return bool(await fingerprints(target) == wanted)
 
-    await _until(has_cursor)
-    await _until(is_equal)
+    await until(has_cursor)
+    await until(is_equal)
 
 
-async def _until(is_so: Callable[[], Awaitable[bool]]) -> None:
+async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
     while True:
         if await is_so():
             return
