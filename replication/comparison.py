@@ -95,10 +95,8 @@ async def _compare(flow: Flow) -> SourceComparison | None:
     async with flow.context.database.pool.acquire(timeout=30) as connection:
         policy = await policy_within(connection, flow.policy, flow.policy.authorities)
     cursor, authorities = await _authorities(flow, policy)
-    if len(authorities) > MOST_NAMED:
+    if not 0 < len(authorities) <= MOST_NAMED:
         return None
-    if not authorities:
-        return SourceComparison(cursor=cursor, rows=0, differing=(), policy=policy)
     wanted = DigestSelection(authorities=authorities, scope=policy.scope)
     found = await _descend(flow, wanted)
     if found is None:

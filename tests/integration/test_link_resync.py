@@ -229,6 +229,21 @@ async def test_a_relay_is_compared_in_what_it_may_bring(nodes: list[Node]) -> No
     assert compared["detail"].startswith("16 of 250 origins differ")
 
 
+async def test_a_relay_of_nothing_but_what_is_followed_itself_goes_on(nodes: list[Node]) -> None:
+    producer, hub, edge = nodes
+    await producer.put("/messagegroups/p")
+    await link(hub, producer, id="up")
+    await link(edge, producer, id="direct")
+    async with metered(hub) as way, running(hub, edge):
+        await eventually(lambda: carries(hub, producer))
+        await follow(edge, way, authorities=[producer.database.node.authority])
+        await link_is(edge, "from", "current")
+        await edge.send("POST", "/replication/links/from/reset", {})
+        await link_history_is(edge, "from", "copied", "copied")
+        await link_is(edge, "from", "current")
+    assert await carries(edge, producer)
+
+
 async def test_what_changes_during_a_comparison_is_not_skipped(nodes: list[Node]) -> None:
     source, target, _ = nodes
     await fill(source, "g")
