@@ -16,6 +16,7 @@ from tests.integration.federation import (
     drop_log,
     eventually,
     execute,
+    link,
     link_history_is,
     link_is,
     running,
@@ -162,6 +163,33 @@ async def test_deletions_found_by_a_resynchronisation_wait_to_be_allowed(
         await allow(target)
         await eventually(lambda: carries(target, way.node))
         await link_is(target, "from", "current")
+
+
+async def test_what_comes_by_other_links_does_not_count_as_brought_by_a_relay(
+    postgres_url: str, template: str
+) -> None:
+    async with (
+        databases(postgres_url, template, 3) as (one, two, three),
+        start_member(one) as large,
+        start_member(two) as hub,
+        start_member(three) as edge,
+        metered(hub) as way,
+    ):
+        body = {f"m{number}": {} for number in range(200)}
+        await large.put("/messagegroups/large")
+        answer = await large.send("POST", "/messagegroups/large/messages", body)
+        assert answer.status == 200
+        for number in range(25):
+            await hub.put(f"/messagegroups/g{number}")
+        await link(edge, large, id="large")
+        await follow(edge, way, authorities=["*"])
+        async with running(edge):
+            await eventually(lambda: carries(edge, large, hub))
+            await link_is(edge, "from", "current")
+        await delete(hub, 21)
+        async with running(edge):
+            await link_history_is(edge, "from", "braked", "copied")
+        assert (await shown(edge))["brake"] == {"deletions": 21, "of": 25}
 
 
 @pytest.mark.parametrize("full", [False, True])
