@@ -22,6 +22,7 @@ from replication.provenance import Copy, CopyFilter, Policy
 MODEL = default_model()
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 NODES = 5
+MOST_ROUNDS = 500
 NEEDED: dict[str, dict[str, Any]] = {
     "group": {},
     "resource": {"defaultversionid": "1", "defaultversionsticky": False},
@@ -249,12 +250,13 @@ class Federation:
     def drain(self) -> int:
         """Pull by every link until no log grows and no cursor moves; how much was logged."""
         before = sum(len(node.log) for node in self.nodes)
-        while True:
+        for _ in range(MOST_ROUNDS):
             state = [(len(node.log), dict(node.cursors)) for node in self.nodes]
             for index in range(len(self.links)):
                 self.pull(index, 7, "arrives")
             if state == [(len(node.log), dict(node.cursors)) for node in self.nodes]:
                 return sum(len(node.log) for node in self.nodes) - before
+        raise AssertionError("the nodes go on telling each other something")
 
     def carried(self) -> set[tuple[int, int]]:
         """Which node should carry whose entities: (target, authority's node)."""
