@@ -94,7 +94,7 @@ async def test_what_was_refused_beyond_what_is_remembered_comes_with_a_complete_
     await execute(
         target,
         """INSERT INTO conflicts (link, authority, origin, xid, epoch, verdict, detail, at)
-        SELECT $1, $2, '/shelves/' || n, '/shelves/' || n, 1, 'invalid', 'it was', now()
+        SELECT $1, $2, '/shelves/' || n, '/shelves/' || n, 1, 'collided', 'it did', now()
         FROM generate_series(1, 10000) n""",
         made["id"],
         source.database.node.authority,
