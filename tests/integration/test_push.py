@@ -415,26 +415,31 @@ async def test_a_target_that_went_back_to_a_backup_gets_what_it_lost(nodes: list
     assert [event["event"] for event in history] == ["copied"]
 
 
+@pytest.mark.parametrize("remedy", ["allow", "reset"])
 async def test_a_source_that_lost_much_is_stopped_until_an_operator_decides(
-    nodes: list[Node],
+    nodes: list[Node], remedy: str
 ) -> None:
     source, target, _ = nodes
-    for number in range(30):
+    for number in range(60):
         await source.put(f"/messagegroups/g{number}", {})
     accepted = await accept(target, source)
     made = await push(source, target)
     path = f"/replication/links/{accepted['id']}"
     async with running(source, target):
         await link_is(source, made["id"], "current")
-        await execute(source, "DELETE FROM entities WHERE kind = 'group' AND id LIKE 'g1%'")
+        await execute(source, "DELETE FROM entities WHERE kind = 'group' AND id ~ '^g[12]'")
         assert (await target.send("POST", f"{path}/reset", {"drop": False})).status == 200
         await link_is(source, made["id"], "refused")
-        assert "it has lost them" in (await source.get("/replication/links"))["links"][0]["error"]
-        assert "it has lost them" in (await target.get(path))["error"]
-        assert await _holds(target, 30)
-        assert (await target.send("POST", f"{path}/reset", {"drop": True})).status == 200
+        question = "about to delete 22 of the 60 entities"
+        assert question in (await source.get("/replication/links"))["links"][0]["error"]
+        shown = await target.get(path)
+        assert (shown["state"], shown["brake"]) == ("braked", {"deletions": 22, "of": 60})
+        assert question in shown["error"]
+        assert await _holds(target, 60)
+        body = {"drop": True} if remedy == "reset" else None
+        assert (await target.send("POST", f"{path}/{remedy}", body)).status == 200
         await link_is(source, made["id"], "current")
-        assert await _holds(target, 19)
+        assert await _holds(target, 38)
         assert (await target.get(path))["error"] is None
 
 
