@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -65,7 +66,11 @@ def _plain_logs() -> None:
     """
     structlog.reset_defaults()
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-    structlog.configure(processors=[structlog.processors.add_log_level, plain])
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, plain],
+        # The standard output is that of commands.
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import orjson
 from aiohttp import web
 
 from catalog.client.connection import Connection, JsonObject
-from catalog.client.errors import ClientError
+from catalog.client.errors import BadAnswer, ClientError
 
 Event = Mapping[str, Any]
 
@@ -103,6 +103,27 @@ class SubscriptionCalls(Connection):
     async def remove_dead_letters(self, id: str) -> int:
         """Delete all of them; return how many."""
         return int((await self._json("DELETE", _path(id, "deadletters")))["deleted"])
+
+    async def signing_keys(self, id: str) -> list[JsonObject]:
+        """The keys that sign its deliveries, the current one first, without secrets."""
+        path = _path(id, "signingkeys")
+        found = self._decoded(path, await self.request("GET", path))
+        if not isinstance(found, list):
+            raise BadAnswer(self._at(path), "JSON that is not an array")
+        return found
+
+    async def exchange_signing_key(self, id: str, overlap: int | None = None) -> JsonObject:
+        """Make a new key, whose secret only this answer has.
+
+        Args:
+            overlap: so many seconds the old key signs beside it; `None` stands for a day.
+        """
+        body = {} if overlap is None else {"overlapseconds": overlap}
+        return await self.post(_path(id, "signingkeys"), body)
+
+    async def end_signing_key(self, id: str, key: str) -> None:
+        """Let an old key sign no more."""
+        await self.request("DELETE", _path(id, "signingkeys", key))
 
     async def _first(self, path: str, most: int | None) -> list[JsonObject]:
         found: list[JsonObject] = []

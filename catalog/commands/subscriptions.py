@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from catalog.commands import deadletters, deliveryprotocols, subscriptionlife, verify
+from catalog.commands import (
+    deadletters,
+    deliveryprotocols,
+    keyexchange,
+    subscriptionlife,
+    verify,
+)
 from catalog.commands.console import (
     DEFAULT_URL,
     EXIT_CODES,
@@ -46,6 +52,7 @@ app.add_typer(deliveryprotocols.app)
 app.add_typer(verify.app)
 app.add_typer(subscriptionlife.app)
 app.add_typer(deadletters.app, name="deadletters")
+app.add_typer(keyexchange.app, name="keys")
 
 EventTypes = Annotated[
     list[str] | None,
@@ -119,15 +126,7 @@ def add(
         once = " once this has consented" if is_pending else ""
         out.print(f"Subscription [bold]{cell(subscription['id'])}[/] sends to {sent_to}{once}.")
         for key in subscription.get("signingkeys", ()):
-            out.print(_KEY_IS.get(key["signature"], "It signs with this key:"))
-            out.print(cell(key.get("secret", key.get("publickey"))))
-
-
-_KEY_IS = {
-    "ed25519": "It signs what it sends. The receiver checks that with this public key:",
-    "hmac-sha256": "It signs what it sends. The receiver checks that with this secret, "
-    "which is not shown again:",
-}
+            keyexchange.print_key(key)
 
 
 @app.command("list")

@@ -1,0 +1,97 @@
+"""The commands `subscription keys list`, `exchange` and `end`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from catalog.commands.console import (
+    DEFAULT_URL,
+    EXIT_CODES,
+    AsJson,
+    Url,
+    cell,
+    on_node,
+    out,
+    print_json,
+    table,
+)
+from catalog.commands.subscriptionlife import SubscriptionId
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help=f"The keys that sign what a subscription sends. {EXIT_CODES}",
+)
+
+_CHECKS_WITH = {
+    "ed25519": "The receiver checks signatures with this public key:",
+    "hmac-sha256": "The receiver checks signatures with this secret, which is not shown again:",
+}
+
+
+def print_key(key: dict[str, Any]) -> None:
+    """Print what a receiver needs of a key that was just made."""
+    out.print(_CHECKS_WITH.get(key["signature"], "The receiver needs this key:"))
+    out.print(cell(key.get("secret", key.get("publickey"))))
+
+
+@app.command("list")
+def list_(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the keys that sign, the current one first. Secrets are not shown.
+
+    Example: concord subscription keys list 8f2c
+    """
+    keys = on_node(url, lambda client: client.signing_keys(id))
+    if as_json:
+        print_json(keys)
+        return
+    columns = ("id", "signature", "publickey", "createdat", "endsat")
+    shown = table(*columns)
+    for key in keys:
+        shown.add_row(*(cell(key.get(name)) for name in columns))
+    out.print(shown if keys else "This subscription signs nothing.")
+
+
+@app.command()
+def exchange(
+    id: SubscriptionId,
+    overlap: Annotated[
+        int | None,
+        typer.Option(
+            help="So long the old key signs beside the new one; with 0, it ends at once."
+            " Without the option, a day.",
+            metavar="SECONDS",
+            min=0,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Make a new key, and let the old one sign beside it until receivers have the new one.
+
+    Example: concord subscription keys exchange 8f2c --overlap 3600
+    """
+    key = on_node(url, lambda client: client.exchange_signing_key(id, overlap))
+    if as_json:
+        print_json(key)
+        return
+    out.print(f"Subscription [bold]{cell(id)}[/] signs with the new key {cell(key['id'])}.")
+    print_key(key)
+
+
+@app.command()
+def end(
+    id: SubscriptionId,
+    key: Annotated[
+        str,
+        typer.Argument(metavar="KEY", help="Its id, as `concord subscription keys list` shows it."),
+    ],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Let an old key sign no more; the current one is exchanged instead.
+
+    Example: concord subscription keys end 8f2c 6d1a
+    """
+    on_node(url, lambda client: client.end_signing_key(id, key))
+    out.print(f"Key [bold]{cell(key)}[/] signs no more.")
