@@ -19,6 +19,7 @@ FOLLOWED = (
     "README.md",
     "CONTRIBUTING.md",
     "examples/catalog-as-code/README.md",
+    "docs/joining.md",
     "docs/subscriptions.md",
 )
 PROGRAM = "docs/client.md"

@@ -214,7 +214,7 @@ def _commit(directory: Path) -> None:
         subprocess.run(["git", *command], cwd=directory, check=True)
 
 
-README, CONTRIBUTING, EXAMPLE, SUBSCRIPTIONS = (ROOT / name for name in FOLLOWED)
+README, CONTRIBUTING, EXAMPLE, JOINING, SUBSCRIPTIONS = (ROOT / name for name in FOLLOWED)
 
 
 def test_a_reader_can_do_all_that_the_readme_says(copy: Path) -> None:
@@ -237,6 +237,11 @@ def test_a_team_can_work_as_the_example_says(copy: Path) -> None:
     with reading_in(example, copy.parent / "home") as reader:
         reader.leave_running(Command(line=0, text="concord serve"), LASTING["concord serve"])
         reader.follow(EXAMPLE)
+
+
+def test_an_operator_can_join_two_catalogs(copy: Path) -> None:
+    with reading_in(copy, copy.parent / "home") as reader:
+        reader.follow(JOINING)
 
 
 def test_a_subscriber_can_do_what_their_page_says(copy: Path) -> None:
