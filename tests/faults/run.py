@@ -103,6 +103,8 @@ class Run:
                 "CONCORD_BACKOFF_INITIAL_SECONDS": "0.1",
                 "CONCORD_BACKOFF_CAP_SECONDS": "1",
                 "CONCORD_PULL_INTERVAL_SECONDS": "1",
+                # The writers delete much, and nobody is there to allow it.
+                "CONCORD_LINK_DELETE_COUNT": "1000000",
             },
             log=self.directory / f"node{number}.log",
             hints=hints,

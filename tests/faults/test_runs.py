@@ -16,7 +16,7 @@ from tests.faults.run import Run
 from tests.faults.soak import report
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
-SECONDS = 8.0
+SECONDS = 6.0
 RUNS = [
     # seed, topology, whether a node is restored from a backup
     (1, "peers", False),

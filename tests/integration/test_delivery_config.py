@@ -105,12 +105,15 @@ async def test_a_subscription_ends_after_as_many_events_as_it_wanted(
 
 async def test_a_paused_subscription_goes_on_where_it_was(context: Context, sink: Sink) -> None:
     subscription = await subscribe(context, sink.url)
-    async with delivering(context):
+    async with delivering(context), Sink() as other:
         await log(context, "a")
         await eventually(context, subscription, lambda s: s.delivered == 1)
         async with context.database.transaction() as connection:
             await change_state(connection, subscription.id, "paused", "at night", of=("active",))
+        # Once a later subscription is served, the process that delivers has seen the pause.
+        later = await subscribe(context, other.url)
         await log(context, "b", "c")
+        await eventually(context, later, lambda s: s.delivered == 2)
         paused = await eventually(context, subscription, lambda s: s.lag == 2)
         assert (paused.state, paused.reason) == ("paused", "at night")
         async with context.database.transaction() as connection:

@@ -71,6 +71,7 @@ async def test_deletions_that_come_by_the_feed_wait_to_be_allowed(
     cursor = (await shown(target))["cursor"]
     await delete(way.node, 30)
     await way.node.put("/messagegroups/later")
+    await way.node.changes()  # all of them can be read
     async with running(target):
         await link_is(target, "from", "braked")
         await link_history_is(target, "from", "braked", "copied")

@@ -129,7 +129,7 @@ async def test_times_of_a_clock_that_was_set_back_have_a_place(
             assert times[found.txid] >= moment
             assert times[found.txid - 1] < moment
         else:
-            assert found == await find_position(connection, "now", log)
+            assert found.txid > len(entries)
             assert hour >= 30
 
 

@@ -175,7 +175,7 @@ READ: list[tuple[str, str, tuple[Any, ...], int]] = [
     ("deadletters", "aged", (LONG_AGO, 100), SOME),
     ("deadletters", "drop_aged", ("s30000", NOW), A_FEW),
     ("deliveryattempts", "page", ("s7", 50_000, 10), A_FEW),
-    ("deliveryattempts", "trim", (A_WEEK_AGO, 100, RECENTLY), 2 * SOME),
+    ("deliveryattempts", "trim", (A_WEEK_AGO, 100, RECENTLY), 3 * SOME),
     ("subscriptionlog", "read", (5, 0, 10), A_FEW),
 ]
 
