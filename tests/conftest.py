@@ -68,8 +68,8 @@ def _plain_logs() -> None:
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(
         processors=[structlog.processors.add_log_level, plain],
-        # The standard output is that of commands.
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # The standard output is that of commands. A test may replace both.
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
 
 

@@ -111,7 +111,7 @@ async def test_why_a_document_could_not_be_read_is_not_told(
         said.add(orjson.dumps(problem).decode().replace(url, "URL"))
     assert len(said) == 1, said
     assert "could not be read" in said.pop()
-    log = capsys.readouterr().out
+    log = capsys.readouterr().err
     assert "500" in log
     assert "s3cret" not in log
 
