@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrakeLimits:
-    """What a link may delete without asking: so many entities, or a share of what it brought."""
+    """The most that a link deletes without asking: entities, or a share of those it brought."""
 
     share: float
     count: int

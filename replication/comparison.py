@@ -61,7 +61,7 @@ class DifferingOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceComparison:
-    """What differs of what a link may bring, and how many rows the source has in all.
+    """The differences among the entities that a link may bring, and the number of rows in all.
 
     `cursor` is the end of the source's feed before anything was compared. `policy` is the link's
     among the others.

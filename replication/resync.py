@@ -23,7 +23,7 @@ _LARGEST_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resynchronised:
-    """What a comparison found to differ, of so many rows of the source, and what came of it."""
+    """The result of a resynchronisation, of so many rows of which some differed."""
 
     differing: int
     rows: int

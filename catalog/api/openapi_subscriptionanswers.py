@@ -1,4 +1,4 @@
-"""JSON Schemas of what the Subscriptions API and the commands on subscriptions answer with."""
+"""JSON Schemas of the answers of the Subscriptions API and of commands on subscriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the authority of what a command would write, for commands that are asked to follow it."""
+"""Finds the authority of the entities that a command would write, for `--follow`."""
 
 from __future__ import annotations
 

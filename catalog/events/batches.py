@@ -1,4 +1,4 @@
-"""Divides the events that are due into what is sent to a sink at a time, and when."""
+"""Divides the events that are due into batches, and says when each is sent."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _rank(required: Required) -> tuple[bool, bool, int]:
 
 
 def _all_required(filters: Iterable[Mapping[str, Any]]) -> Iterator[Required]:
-    """What filters require that have to match together."""
+    """The requirements of filters that have to match together."""
     for expression in filters:
         for dialect, value in expression.items():
             if dialect in ("exact", "prefix"):
@@ -55,7 +55,7 @@ def _all_required(filters: Iterable[Mapping[str, Any]]) -> Iterator[Required]:
 
 
 def _any_required(filters: Sequence[Mapping[str, Any]]) -> Iterator[Required]:
-    """What filters require of which one has to match: each of them the same of one attribute."""
+    """The requirements that filters share of which only one has to match."""
     first, *others = ([*_all_required([expression])] for expression in filters)
     for required in first:
         texts = [required.texts]

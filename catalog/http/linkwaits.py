@@ -24,7 +24,7 @@ _LONGEST_PAUSE = 5.0
 
 
 class _Waiting:
-    """A read that waits for a position, and what it waits for."""
+    """A read that waits, and the position that it waits for."""
 
     def __init__(self, cursor: LogCursor, behind: Sequence[LinkProgress]) -> None:
         self.cursor = cursor

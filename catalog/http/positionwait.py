@@ -50,7 +50,7 @@ def show_position(request: web.Request, response: web.StreamResponse) -> None:
 
 
 async def _wait(request: web.Request) -> None:
-    """Wait until what a client has seen elsewhere is here.
+    """Wait until the writes that a client names are visible here.
 
     Raises:
         UnknownPosition: that would never be.
@@ -79,7 +79,7 @@ async def _wait(request: web.Request) -> None:
 
 
 def _behind(request: web.Request, cursor: LogCursor, progress: NodeProgress) -> list[LinkProgress]:
-    """The links that have yet to bring what there is up to a position.
+    """The links that have not come to a position yet.
 
     Raises:
         UnknownPosition: no link does, or it is one of this node that its log does not have.

@@ -70,7 +70,7 @@ def texts_of(event: CloudEvent) -> Mapping[str, str]:
 
 
 def count_within(events: Sequence[OutgoingEvent], most_bytes: int) -> int:
-    """How many of the first events, at least one, are a JSON array of so many bytes at most."""
+    """The number of first events, at least one, whose JSON array has so many bytes at most."""
     size = _BRACKETS
     for number, event in enumerate(events):
         size += len(event.structured) + (_COMMA if number else 0)

@@ -15,8 +15,8 @@ from catalog.store.queries import Queries
 LogName = Literal["changes", "subscriptions"]
 """The log of changes, or that of what became of subscriptions."""
 MOST_DISORDER = timedelta(minutes=10)
-"""How much earlier than an entry a later one may be, by clocks that differ, and by the time between
-the decision on a change and its transaction."""
+"""The most by which an entry may be earlier than one before it: clocks differ, and time passes
+between the decision on a change and its transaction."""
 _queries = Queries("logpositions")
 
 
