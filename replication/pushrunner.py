@@ -27,7 +27,7 @@ def runner_of(link: Link, resources: LinkResources) -> LinkRunner:
 
 
 class AcceptanceRunner(LinkRunner):
-    """Drops what was pushed when an operator asks for it. The rest is done by requests."""
+    """Drops pushed replicas when an operator asks for it. Requests do everything else."""
 
     async def _follow(self) -> None:
         await self._drop_replicas()
@@ -35,7 +35,7 @@ class AcceptanceRunner(LinkRunner):
 
 
 class PushRunner(LinkRunner):
-    """Pushes what is here to the target of a link, then every change.
+    """Pushes all entities to the target of a link, then every change.
 
     The target keeps the cursor, with the copies before it. So nothing is lost or sent twice for
     long, whichever of the two catalogs stops, or goes back to a backup.

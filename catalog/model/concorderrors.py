@@ -53,8 +53,8 @@ class PositionNotReached(RequestError, name="position_not_reached", status=503, 
     """A read has waited in vain. `reached` is where its link is, if it has copied all once."""
 
     template = (
-        'The link "<link>" did not bring here what <source> has up to <position> within <seconds> '
-        "seconds; it is <state>."
+        'After <seconds> seconds, the link "<link>" has not brought the changes of <source> up to '
+        "<position>; it is <state>."
     )
     headers = MappingProxyType({"Retry-After": "1"})
 
