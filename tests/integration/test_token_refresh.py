@@ -239,9 +239,16 @@ HOSTILE = {
 async def test_a_hostile_answer_is_a_failure_that_ends_by_itself(
     node: Node, server: TokenServer, url: str, answer: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server.answers.append(answer)
+    is_seen = asyncio.Event()
+
+    async def token(_: web.Request) -> web.Response:
+        await is_seen.wait()
+        return server.token()
+
+    server.answers += [answer, token]
     path = await subscribe(node, subscription(url))
     refresh = await eventually(node, path, "refresh")
+    is_seen.set()
     assert refresh["error"].startswith("the token endpoint ")
     await node.put("/messagegroups/a")
     await until(lambda: server.accepted)
