@@ -65,7 +65,7 @@ async def create_link(request: web.Request) -> web.Response:
         authority = authority or found["authority"]
     if found is not None and found["authority"] != authority:
         detail = f"it claims to be {found['authority']}, not {authority}"
-        if definition.mode == "push":
+        if definition.sends:
             raise TargetUnusable(request.path, target=definition.target, error_detail=detail)
         raise SourceUnusable(request.path, source=definition.source, error_detail=detail)
     async with context.database.transaction() as connection:
@@ -248,7 +248,7 @@ async def check_pin(
     Raises:
         SourceUnusable: another source is, or the operator needs to name the authority.
     """
-    if authority is None or definition.mode == "push":
+    if authority is None or definition.sends:
         return
     remedy = f"If it is, name it as `authority` (`--pin {shlex.quote(authority)}`)."
     source = definition.source
@@ -284,7 +284,7 @@ def _check_not_accepted(link: Link, subject: str) -> None:
 
 def _droppable(link: Link, named: Sequence[str], subject: str) -> Sequence[str]:
     """The authorities whose replicas a link drops: all that it may bring, or the named ones."""
-    if link.definition.mode == "push":
+    if link.definition.sends:
         raise InvalidAttribute(subject, name="drop", error_detail="the link brings nothing here")
     own = [link.authority] if link.authority is not None else []
     brought = link.definition.authorities or own
@@ -326,7 +326,7 @@ def show_link(link: Link) -> dict[str, Any]:
         "id": link.id,
         "source": definition.source or None,
         "target": definition.target or None,
-        "direction": "out" if definition.mode == "push" else "in",
+        "direction": "out" if definition.sends else "in",
         "mode": definition.mode,
         "authorities": definition.authorities,
         "scope": definition.scope,

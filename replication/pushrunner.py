@@ -12,18 +12,12 @@ from catalog.store.links import Link, LinkReplaced
 from replication.feed import pages_of
 from replication.feedpages import MOST_CHANGES, CursorGone, Page
 from replication.handshake import describe, shake_hands
-from replication.linkrunner import LinkResources, LinkRunner, until_woken
+from replication.linkrunner import LinkRunner, until_woken
 from replication.push import PushFlow, push_again, push_everything, push_page, why_no_target
 
 # The subject of errors about this node's own log.
 _LOG = "/replication/changes"
 _OUT_OF_STEP = "push_out_of_step"
-
-
-def runner_of(link: Link, resources: LinkResources) -> LinkRunner:
-    """The runner of a link, by its mode."""
-    kind = {"push": PushRunner, "accept": AcceptanceRunner}.get(link.definition.mode, LinkRunner)
-    return kind(link, resources)
 
 
 class AcceptanceRunner(LinkRunner):

@@ -20,7 +20,7 @@ from catalog.store.links import LINK_CHANNEL
 from replication.linkbounds import LinkGate
 from replication.linkrunner import LinkResources, LinkRunner
 from replication.notifications import forget_subscription
-from replication.pushrunner import runner_of
+from replication.runners import runner_of
 
 _log = structlog.get_logger(__name__)
 

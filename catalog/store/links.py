@@ -16,10 +16,11 @@ from catalog.store.database import Connection
 from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
 
-Mode = Literal["pull", "events", "push", "accept"]
+Mode = Literal["pull", "events", "push", "accept", "kafka", "publish", "walk", "write"]
 State = Literal["new", "copying", "behind", "current", "waiting", "refused", "braked", "paused"]
 
 RELAY = ("*",)
+_OUTGOING = frozenset({"push", "publish", "write"})
 LINK_CHANNEL = "links"
 """Announces the id of a link to wake, or nothing when links were changed."""
 MOST_CONFLICTS = 10_000
@@ -40,8 +41,9 @@ class LinkDefinition:
     one that the source is pinned to, and `("*",)` for all: the source is believed about each of
     them. `scope` are the xids that it brings, each with everything below it; empty stands for all.
 
-    A link of mode `push` sends to `target`, and has no `source`; its source is this node. One of
-    mode `accept` has neither URL: its source sends by itself.
+    A link that sends (`push`, `publish`, `write`) has a `target`, and no `source`; its source is
+    this node. One of mode `accept` has neither URL: its source sends by itself. `kafka` follows a
+    topic that another node publishes to, `walk` and `write` lead to servers of other software.
     """
 
     source: str = ""
@@ -54,6 +56,11 @@ class LinkDefinition:
     def peer(self) -> str:
         """The URL of the other catalog, if there is one."""
         return self.target or self.source
+
+    @property
+    def sends(self) -> bool:
+        """Whether the link sends what is here; the others bring what is elsewhere."""
+        return self.mode in _OUTGOING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,13 +402,8 @@ def _text(definition: LinkDefinition) -> str:
 
 def _definition_from(row: Mapping[str, Any]) -> LinkDefinition:
     given = orjson.loads(row["definition"])
-    return LinkDefinition(
-        source=given["source"],
-        target=given["target"],
-        mode=given["mode"],
-        authorities=tuple(given["authorities"]),
-        scope=tuple(given["scope"]),
-    )
+    listed = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    return LinkDefinition(**given | listed)
 
 
 def _link_from(row: Mapping[str, Any]) -> Link:

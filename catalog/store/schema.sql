@@ -250,7 +250,7 @@ CREATE VIEW bringing_links AS
     copiesall,
     brake
    FROM links
-  WHERE ((definition ->> 'mode'::text) <> 'push'::text);
+  WHERE ((definition ->> 'mode'::text) <> ALL (ARRAY['push'::text, 'publish'::text, 'write'::text]));
 
 CREATE TABLE changes (
     txid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL,

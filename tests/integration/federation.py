@@ -114,8 +114,9 @@ async def link_is(node: Node, id: str, state: str) -> None:
 async def link_history_is(node: Node, id: str, *events: str) -> None:
     """Wait until these events happened to a link, the newest first, among others.
 
-    A copy may come in several parts, and each is told. Neither a link's state nor what the node holds says that the link is done: both may be so
-    before its work begins, and the feed may bring what the work is about to bring.
+    A copy may come in several parts, and each is told. Neither a link's state nor what the node
+    holds says that the link is done: both may be so before its work begins, and the feed may bring
+    what the work is about to bring.
     """
 
     async def is_so() -> bool:

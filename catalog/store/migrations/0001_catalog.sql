@@ -688,8 +688,9 @@ CREATE TABLE link_deletions (
 -- The pushes of an authority are accepted by one row.
 CREATE UNIQUE INDEX links_accepted ON links (authority) WHERE definition ->> 'mode' = 'accept';
 
--- The links that bring entities; the others push them to a target, which `authority` names there.
-CREATE VIEW bringing_links AS SELECT * FROM links WHERE definition ->> 'mode' <> 'push';
+-- The links that bring entities; the others send them to a target, which `authority` names there.
+CREATE VIEW bringing_links AS SELECT * FROM links
+    WHERE definition ->> 'mode' NOT IN ('push', 'publish', 'write');
 
 -- The copies of an authority that were here when a link began to copy everything from the
 -- authority itself: relays may have forged them. The authority's own copies replace them whatever

@@ -1,0 +1,19 @@
+"""The runner of a link, by its mode."""
+
+from __future__ import annotations
+
+from catalog.store.links import Link, Mode
+from replication.linkrunner import LinkResources, LinkRunner
+from replication.pushrunner import AcceptanceRunner, PushRunner
+
+_RUNNERS: dict[Mode, type[LinkRunner]] = {
+    "pull": LinkRunner,
+    "events": LinkRunner,
+    "push": PushRunner,
+    "accept": AcceptanceRunner,
+}
+
+
+def runner_of(link: Link, resources: LinkResources) -> LinkRunner:
+    """The runner of a link, by its mode."""
+    return _RUNNERS[link.definition.mode](link, resources)
