@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -191,27 +192,67 @@ async def apply_lines(
         TooMuchSent
         ClientError: something follows the last line.
     """
-    copies: list[Incoming] = []
-    size, most = 0, _MOST_COPIES
     brought = Brought(cursor="")
     async with contextlib.aclosing(lines):
-        async for line in lines:
-            if brought.cursor:
+        batches = _Batches(lines, allowance)
+        coming = asyncio.create_task(batches.read())
+        try:
+            while (copies := await coming) is not None:
+                coming = asyncio.create_task(batches.read())
+                applied = await apply(copies, None)
+                batches.adapt(applied)
+                brought.add(applied)
+        finally:
+            coming.cancel()
+            await asyncio.wait((coming,))
+    if not batches.cursor:
+        return None
+    brought.cursor = batches.cursor
+    if batches.last or brought.cursor != current:
+        brought.add(await apply(batches.last, brought.cursor))
+    return brought
+
+
+class _Batches:
+    """The batches of a stream: one is read while the one before it is applied.
+
+    After the end, `last` are the copies of the last batch, and `cursor` is the stream's, empty if
+    it ended without its last line.
+    """
+
+    def __init__(self, lines: AsyncGenerator[bytes], allowance: Allowance) -> None:
+        self.cursor = ""
+        self.last: list[Incoming] = []
+        self._lines = lines
+        self._allowance = allowance
+        self._most = _MOST_COPIES
+
+    async def read(self) -> list[Incoming] | None:
+        """The next batch but the last one; `None` at the end.
+
+        Raises:
+            TooMuchSent
+            ClientError: something follows the last line.
+        """
+        copies: list[Incoming] = []
+        size = 0
+        async for line in self._lines:
+            if self.cursor:
                 raise ClientError("Something follows the cursor that ends a stream.")
             read = read_line(line)
             if isinstance(read, FeedEnd):
-                brought.cursor = read.cursor
+                self.cursor = read.cursor
                 continue
-            allowance.take(len(line))
+            self._allowance.take(len(line))
             copies.append(read)
             size += len(line)
-            if len(copies) >= most or size >= _MOST_BYTES:
-                applied = await apply(copies, None)
-                brought.add(applied)
-                copies, size = [], 0
-                most = _COPIES_AMONG_OTHERS if applied.has_delayed else min(2 * most, _MOST_COPIES)
-    if not brought.cursor:
+            if len(copies) >= self._most or size >= _MOST_BYTES:
+                return copies
+        self.last = copies
         return None
-    if copies or brought.cursor != current:
-        brought.add(await apply(copies, brought.cursor))
-    return brought
+
+    def adapt(self, applied: AppliedBatch) -> None:
+        """Make batches smaller if other writes waited for one, and larger again if none did."""
+        self._most = (
+            _COPIES_AMONG_OTHERS if applied.has_delayed else min(2 * self._most, _MOST_COPIES)
+        )

@@ -14,7 +14,7 @@ from catalog.store.queries import Queries
 _queries = Queries("statistics")
 # Neither fewer changes nor a smaller share of the entities change a plan.
 _LEAST_CHANGES = 5000
-_LEAST_SHARE = 0.2
+_LEAST_SHARE = 1.0
 _ANALYZE_SECONDS = 600
 
 

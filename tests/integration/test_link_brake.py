@@ -49,6 +49,8 @@ async def nodes(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, M
 async def delete(source: Node, count: int, *, first: int = 0) -> None:
     for number in range(first, first + count):
         assert (await source.send("DELETE", f"/messagegroups/g{number}")).status == 204
+    # The source shows changes in its feed only when no earlier transaction is open.
+    await source.changes()
 
 
 async def live(node: Node) -> int:
