@@ -24,10 +24,13 @@ from benchmarks import (
     fan_out,
     filters,
     find,
+    followers,
     get,
+    growing_lag,
     idle_subscriptions,
     imports,
     kafka_sink,
+    large_bootstrap,
     put,
     resync,
     sick_sinks,
@@ -50,6 +53,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "export": export.run,
     "dialects": dialects.run,
     "bootstrap": bootstrap.run,
+    "large-bootstrap": large_bootstrap.run,
     "resync": resync.run,
     "filters": filters.run,
     "subscribing": subscribing.run,
@@ -60,6 +64,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "idle-subscriptions": idle_subscriptions.run,
     "kafka": kafka_sink.run,
     "replica": to_replica.run,
+    "growing-lag": growing_lag.run,
+    "followers": followers.run,
 }
 
 _LONGEST_SECONDS = 420

@@ -38,7 +38,7 @@ async def run(size: Size, directory: Path) -> list[Figure]:
             unit="entities/s",
             value=count / seconds,
             baseline=count / bare_seconds,
-            aim=Aim(bound=5000),
+            aim=Aim(bound=10_000),
             note=f"{count:,} entities in {seconds:.1f} s, digest buckets equal",
         )
     ]
@@ -86,11 +86,17 @@ async def until_equal(target: Client, link: str, wanted: Any) -> None:
     async def has_cursor() -> bool:
         return (await target.link(link)).get("cursor") is not None
 
-    async def is_equal() -> bool:
+    await until(has_cursor)
+    await until_same(target, wanted)
+
+
+async def until_same(target: Client, wanted: Any) -> None:
+    """Wait until a catalog has the fingerprints of another one."""
+
+    async def is_same() -> bool:
         return bool(await fingerprints(target) == wanted)
 
-    await until(has_cursor)
-    await until(is_equal)
+    await until(is_same)
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:

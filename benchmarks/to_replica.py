@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks.arrivals import Arrivals, feed, sink
-from benchmarks.bootstrap import fingerprints, until_equal
+from benchmarks.bootstrap import fingerprints, until_same
 from benchmarks.figure import Figure
 from benchmarks.latency import BARE_SHARE, changing_node, figures, measure
 from benchmarks.process import bare, free_port, node
@@ -18,40 +18,37 @@ from catalog.client import Client
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """Measure p50 and p99 of a link in either mode, at the usual rate of changes and twice that."""
+    """Measure p50 and p99 of a link in each mode, at the usual rate of changes and twice that."""
     found: list[Figure] = []
     for factor in (1, 2):
         faster = replace(size, changes_per_second=factor * size.changes_per_second)
         made = directory / f"{faster.changes_per_second}"
         made.mkdir()
         bare_times = await measure(_bare_chain, faster, made, BARE_SHARE)
-        for mode, way in (("events", _replica_by_events), ("pull", _replica_by_pull)):
-            times = await measure(way, faster, made)
+        for mode in ("events", "pull", "push"):
+            times = await measure(partial(replica_by, mode), faster, made)
             where = f"replica by {mode}, {faster.changes_per_second}/s"
             found += figures(where, times, bare_times, faster)
     return found
 
 
 @contextlib.asynccontextmanager
-async def _replica(directory: Path, arrivals: Arrivals, mode: str) -> AsyncIterator[str]:
+async def replica_by(mode: str, directory: Path, arrivals: Arrivals) -> AsyncIterator[str]:
+    """A node whose changes come to a replica by a link; note when they are in its feed."""
     async with (
         changing_node(directory, f"{mode}-source") as url,
         node(directory, f"{mode}-replica") as replica,
         Client.open(url) as origin,
         Client.open(replica) as target,
     ):
-        link = await target.add_link({"source": url, "mode": mode})
-        await until_equal(target, link["id"], await fingerprints(origin))
+        if mode == "push":
+            await target.accept({"authority": (await origin.handshake())["authority"]})
+            await origin.add_link({"target": replica, "mode": mode})
+        else:
+            await target.add_link({"source": url, "mode": mode})
+        await until_same(target, await fingerprints(origin))
         async with feed(arrivals, replica):
             yield url
-
-
-def _replica_by_events(directory: Path, arrivals: Arrivals) -> AbstractAsyncContextManager[str]:
-    return _replica(directory, arrivals, "events")
-
-
-def _replica_by_pull(directory: Path, arrivals: Arrivals) -> AbstractAsyncContextManager[str]:
-    return _replica(directory, arrivals, "pull")
 
 
 @contextlib.asynccontextmanager
