@@ -137,6 +137,8 @@ def _serve(settings: Settings) -> None:
     from catalog.events.logretention import run_log_retention
     from catalog.events.tokenrefresh import run_token_refresh
     from catalog.logs import configure_logs
+    from catalog.monitoring.loopdelay import run_loop_delay
+    from catalog.monitoring.routes import routes as monitoring_routes
     from catalog.node import run_node
     from replication.routes import routes as replication_routes
     from replication.scheduler import run_links
@@ -154,7 +156,7 @@ def _serve(settings: Settings) -> None:
     configure_logs(settings.log_level)
     node = run_node(
         settings,
-        routes=[*dialects.routes, *replication_routes],
+        routes=[*dialects.routes, *monitoring_routes, *replication_routes],
         event_dialects=dialects.event_dialects,
         loops=[
             run_deliveries,
@@ -162,6 +164,7 @@ def _serve(settings: Settings) -> None:
             run_log_retention,
             run_delivery_retention,
             run_links,
+            run_loop_delay,
         ],
         ready=ready,
     )

@@ -17,6 +17,7 @@ from catalog.model.capabilities import Capabilities, offered_with
 from catalog.model.capabilityupdate import stored_capabilities
 from catalog.model.configuration import Configuration, model_of
 from catalog.model.schema import Model
+from catalog.processmetrics import ProcessMetrics
 from catalog.store.changes import LoggedChange
 from catalog.store.configuration import read_stored
 from catalog.store.database import Connection, Database
@@ -53,7 +54,7 @@ class Context:
     `configuration` once: it is replaced as a whole when a client changes it. `offered` are
     the most capabilities that clients may turn on. `event_dialects` are those whose events a
     subscription can ask for in place of the native ones. `keys` encrypt what is secret in the
-    database.
+    database. `metrics` are those of this process.
     """
 
     database: Database
@@ -66,6 +67,7 @@ class Context:
     checker: Checker = field(init=False)
     checked_requests: CheckedRequests = field(init=False)
     writer: Writer = field(init=False)
+    metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
 
     def __post_init__(self) -> None:
         limits = self.settings
@@ -75,6 +77,7 @@ class Context:
         )
         self.checked_requests = CheckedRequests(self.checker, limits)
         self.writer = Writer(self.database, self.checked_requests)
+        self.database.signal.listeners.append(self.metrics.count_changes)
 
     @property
     def model(self) -> Model:

@@ -24,6 +24,7 @@ from catalog.http.linkwaits import LINK_WAITS, LinkWaits
 from catalog.http.positionwait import show_position, waiting_middleware
 from catalog.http.problems import problem_middleware
 from catalog.http.protocoloptions import protocol_options
+from catalog.http.requestmetrics import measuring_middleware
 from catalog.http.responses import leave_untyped
 from catalog.http.streamshares import add_stream_shares
 from catalog.model.errors import ActionNotSupported
@@ -40,6 +41,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     answer_framework_errors()
     app = web.Application(
         middlewares=[
+            measuring_middleware,
             problem_middleware,
             pointing_middleware,
             releasing_middleware,

@@ -27,6 +27,9 @@ from catalog.store.database import has_committed
 
 _log = structlog.get_logger()
 
+PROBLEM: web.ResponseKey[str] = web.ResponseKey("problem", str)
+"""The name of the error that an error document tells."""
+
 
 @web.middleware
 async def problem_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -113,7 +116,9 @@ def problem_response(error: XRegistryError, *, instance: str = "") -> web.Respon
         document["violations"] = [problem_document(e) for e in found[:MOST_VIOLATIONS]]
     if instance:
         document["instance"] = f"urn:uuid:{instance}"
-    return json_response(document, status=error.status, headers=dict(error.headers))
+    response = json_response(document, status=error.status, headers=dict(error.headers))
+    response[PROBLEM] = error.type.rpartition("#")[2].rpartition(":")[2]
+    return response
 
 
 def problem_document(error: XRegistryError, path: str = "") -> dict[str, Any]:

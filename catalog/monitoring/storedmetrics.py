@@ -1,0 +1,87 @@
+"""The metrics that the database tells: sizes, subscriptions, links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from catalog.store.monitoring import Row, StoredFigures
+
+
+class StoredMetrics(Collector):
+    """The figures of a database at one time; `None` stands for a database that does not answer."""
+
+    def __init__(self, figures: StoredFigures | None) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        is_up = GaugeMetricFamily("concord_database_up", "Whether the database answers")
+        is_up.add_metric((), float(self._figures is not None))
+        yield is_up
+        if self._figures is not None:
+            yield from _sizes(self._figures.log)
+            yield from _subscriptions(self._figures)
+            yield from _links(self._figures)
+
+
+def _sizes(log: Row) -> Iterator[Metric]:
+    yield _gauge("concord_database_bytes", "Size of the database", log["bytes"])
+    yield _gauge("concord_entities", "Entities, as of the last statistics", log["entities"])
+    yield _gauge("concord_log_entries", "Changes that the log has", log["entries"])
+    for which in ("oldest", "newest"):
+        if (seconds := log[f"{which}_seconds"]) is not None:
+            yield _gauge(
+                f"concord_log_{which}_age_seconds", f"Age of the {which} change in the log", seconds
+            )
+
+
+def _subscriptions(figures: StoredFigures) -> Iterator[Metric]:
+    states, slowest = figures.subscriptions, figures.slowest_subscriptions
+    yield _by(("state",), "concord_subscriptions", "Subscriptions", states, "number")
+    delivered = CounterMetricFamily("concord_events_delivered", "Events that sinks took")
+    delivered.add_metric((), sum(row["delivered"] for row in states))
+    failed = CounterMetricFamily("concord_events_failed", "Events that were given up")
+    failed.add_metric((), sum(row["failed"] for row in states))
+    yield delivered
+    yield failed
+    labels = ("id", "state")
+    lag = "Changes that a subscription has yet to pass"
+    yield _by(labels, "concord_subscription_lag_changes", lag, slowest, "changes")
+    age = "Age of the oldest change that a subscription has yet to pass"
+    yield _by(labels, "concord_subscription_lag_seconds", age, slowest, "seconds")
+    failures = "Attempts in a row that failed"
+    yield _by(labels, "concord_subscription_failures", failures, slowest, "failures")
+
+
+def _links(figures: StoredFigures) -> Iterator[Metric]:
+    worst = figures.worst_links
+    yield _by(("mode", "state"), "concord_links", "Links", figures.links, "number")
+    known = [row for row in worst if row["seconds"] is not None]
+    lag = "Greatest age of a change that a link has not brought"
+    yield _by(("id", "mode", "state"), "concord_link_lag_seconds", lag, known, "seconds")
+    labels = ("id", "mode")
+    yield _by(labels, "concord_link_conflicts", "Copies that were not applied", worst, "conflicts")
+    yield _by(labels, "concord_link_failures", "Attempts in a row that failed", worst, "failures")
+    applied = CounterMetricFamily(
+        "concord_link_applied", "Copies that a link has applied", labels=labels
+    )
+    for row in worst:
+        applied.add_metric([row[label] for label in labels], row["applied"])
+    yield applied
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    family = GaugeMetricFamily(name, text)
+    family.add_metric((), value)
+    return family
+
+
+def _by(
+    labels: Sequence[str], name: str, text: str, rows: Iterable[Row], column: str
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for row in rows:
+        family.add_metric([row[label] for label in labels], row[column])
+    return family
