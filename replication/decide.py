@@ -37,8 +37,9 @@ class Verdict(StrEnum):
     OWN = "own"
     """This node is its authority."""
     REFUSED = "refused"
-    """The policy does not admit its authority or its xid, or its authority's own source is
-    followed."""
+    """The policy does not admit its authority or its xid."""
+    DIRECT = "direct"
+    """A relay sent it, and a link of this node follows its authority itself."""
     INVALID = "invalid"
     """It is malformed, its digest does not match its content, or its parent is not here."""
 
@@ -75,8 +76,10 @@ def decide(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
     # First, since whose copy it is may be what was spoilt on its way.
     if isinstance(incoming, Entity) and incoming.digest != incoming.content_digest():
         return Verdict.INVALID
-    if not may_bring(incoming, policy):
+    if not policy.admits(incoming):
         return Verdict.REFUSED
+    if not may_bring(incoming, policy):
+        return Verdict.DIRECT
     if is_leap(held, incoming, policy):
         return Verdict.LEAPT
     if isinstance(incoming, Tombstone):

@@ -28,7 +28,8 @@ _REASONS = {
     Verdict.STALE: "a later one is here",
     Verdict.DELETED: "it was deleted here later",
     Verdict.OWN: "this node is its authority",
-    Verdict.REFUSED: "the link does not admit it, or another one follows its authority itself",
+    Verdict.REFUSED: "the link does not admit it",
+    Verdict.DIRECT: "another link follows its authority itself",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import math
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -208,13 +209,15 @@ class ReplicationCalls(Connection):
         """The lines of one page of the change feed as they arrive; see `lines`.
 
         Args:
+            wait_seconds: how long to wait for a change if there is none yet; nodes take whole ones.
             filters: the query parameters `authority` and `scope`, which may be repeated.
 
         Raises:
             CursorExpired: the node's log does not reach back so far.
         """
-        page = [("after", after), ("limit", str(limit)), ("wait", f"{wait_seconds:g}"), *filters]
-        return self.lines("GET", "/replication/changes", params=page, wait_seconds=wait_seconds)
+        wait = math.ceil(wait_seconds)
+        page = [("after", after), ("limit", str(limit)), ("wait", str(wait)), *filters]
+        return self.lines("GET", "/replication/changes", params=page, wait_seconds=wait)
 
     def snapshot_lines(self, filters: Iterable[tuple[str, str]] = ()) -> AsyncGenerator[bytes]:
         """The lines of all entities, however long that takes; see `lines`."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
+from tests.faults.linkmodes import MODES
 from tests.faults.proxy import CLIENT_FAULTS, LINE_FAULTS
 from tests.faults.topologies import TOPOLOGIES, Follows, Topology
 
 Action = Literal[
     "disturb", "part", "kill", "freeze", "kill database", "cut log", "back up", "restore"
 ]
-Mode = Literal["events", "pull"]
 
 # How often each is chosen. A backup and its restoration are planned apart.
 _WEIGHTS: Mapping[Action, int] = {
@@ -61,7 +61,7 @@ class FaultPlan:
 
     seed: int
     topology: Topology
-    modes: Mapping[Follows, Mode]
+    modes: Mapping[Follows, str]
     skews: tuple[float, ...]
     seconds: float
     steps: tuple[Step, ...]
@@ -80,9 +80,8 @@ class FaultPlan:
         chance = Random(seed)
         name = chance.choice(sorted(TOPOLOGIES))
         chosen = TOPOLOGIES[topology or name]
-        modes: dict[Follows, Mode] = {
-            link: "events" if chance.random() < 0.5 else "pull" for link in chosen.links
-        }
+        kinds = [*MODES]
+        modes = {link: kinds[int(chance.random() * len(kinds))] for link in chosen.links}
         skews = [0.0] * chosen.nodes
         if chance.random() < _SKEWED_SHARE:
             skews[chance.randrange(chosen.nodes)] = chance.uniform(-1, 1) * _MOST_SKEW_SECONDS
@@ -122,7 +121,7 @@ class FaultPlan:
 
 
 def peer_line(link: Follows) -> str:
-    """The name of the line by which a link's target asks its source."""
+    """The name of the line between the two nodes of a link, from the one that connects."""
     return str(link)
 
 

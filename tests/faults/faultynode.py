@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -74,8 +75,8 @@ class FaultyNode:
         finally:
             os.kill(self.process.pid, signal.SIGCONT)
 
-    def client(self) -> Client:
-        """A client whose way to the node has no faults, as an async context."""
+    def client(self) -> AbstractAsyncContextManager[Client]:
+        """A client whose way to the node has no faults."""
         return Client.open(self.url, retry=Retry(attempts=10))
 
     def _spawn(self) -> Process:

@@ -38,6 +38,11 @@ CLIENT_FAULTS = ("drop", "mute", "delay", "cut", "throttle", "refuse")
 """Those that writers can stand: whoever sends a write twice, or late, has written twice or late."""
 
 
+def _is_of_copies(request: web.BaseRequest) -> bool:
+    """Whether a request pushes copies, so that its answer has none."""
+    return request.method == "POST" and request.path == "/replication/entities"
+
+
 @dataclass(slots=True)
 class Line:
     """A line from one port to a node, with the probability of each fault of a request.
@@ -111,6 +116,7 @@ class Line:
 
     async def _pass_on(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.read()
+        lies = _is_of_copies(request) and self._has("lie")
         if self.is_parted:
             await asyncio.Event().wait()
         self._next.set()
@@ -126,7 +132,7 @@ class Line:
         if self._has("double"):
             async with self._ask(request, body) as first:
                 await first.read()
-        async with self._ask(request, body) as answer:
+        async with self._ask(request, self._altered(body) if lies else body) as answer:
             self.passed += 1
             if self._has("mute"):
                 return self._lost(request)
@@ -158,7 +164,7 @@ class Line:
         self, request: web.BaseRequest, answer: aiohttp.ClientResponse
     ) -> web.StreamResponse:
         cuts, slows = self._has("cut"), self._has("throttle")
-        lies = answer.content_type == _FEED and self._has("lie")
+        lies = not _is_of_copies(request) and answer.content_type == _FEED and self._has("lie")
         headers = [(k, v) for k, v in answer.headers.items() if k not in _OF_ONE_HOP]
         response = web.StreamResponse(status=answer.status, reason=answer.reason)
         response.headers.extend(headers)

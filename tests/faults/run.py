@@ -17,7 +17,9 @@ from tests.faults.databases import RunDatabases
 from tests.faults.evidence import Evidence, LogRow, Restoration, StreamEvent
 from tests.faults.faultplan import FaultPlan, Step, client_line, hint_line, peer_line
 from tests.faults.faultynode import FAKETIME, FaultyNode
+from tests.faults.federation import Federation
 from tests.faults.history import History
+from tests.faults.linkmodes import MODES, Joint, LinkEnd
 from tests.faults.proxy import Line
 from tests.faults.settling import settle
 from tests.faults.topologies import Follows
@@ -42,6 +44,7 @@ class Run:
     tell: Callable[[str], None]
     accident: Callable[[Run], Awaitable[None]] | None = None
     nodes: list[FaultyNode] = field(default_factory=list)
+    ends: dict[Follows, list[LinkEnd]] = field(default_factory=dict)
     lines: dict[str, Line] = field(default_factory=dict)
     history: History = field(default_factory=History)
     streams: list[list[StreamEvent]] = field(default_factory=list)
@@ -51,6 +54,10 @@ class Run:
     restoration: Restoration | None = None
     backup: Path | None = None
     began: float = 0.0
+
+    @property
+    def federation(self) -> Federation:
+        return Federation(topology=self.plan.topology, nodes=self.nodes, ends=self.ends)
 
     def clock(self) -> float:
         return asyncio.get_running_loop().time() - self.began
@@ -82,7 +89,7 @@ class Run:
         for node in self.nodes:
             await self._listen(stack, node)
         for link in self.plan.topology.links:
-            await self._link(stack, link)
+            await self._join(stack, link)
 
     async def _node(self, stack: AsyncExitStack, number: int) -> FaultyNode:
         port, name = free_port(), f"seed{self.plan.seed}_{number}"
@@ -131,19 +138,21 @@ class Run:
         async with node.client() as client:
             await client.subscribe({"sink": sink, "protocol": "HTTP", "types": _VERSION_EVENTS})
 
-    async def _link(self, stack: AsyncExitStack, link: Follows) -> None:
+    async def _join(self, stack: AsyncExitStack, link: Follows) -> None:
         target, source = self.nodes[link.target], self.nodes[link.source]
-        line = await self._open(stack, peer_line(link), source.url)
-        async with target.client() as client:
-            await client.add_link(
-                {
-                    "id": f"from{link.source}",
-                    "source": line.url,
-                    "mode": self.plan.modes[link],
-                    "authority": source.authority,
-                    "authorities": ["*"] if link.relays else [],
-                }
-            )
+        mode = MODES[self.plan.modes[link]]
+        asked = target if mode.sends else source
+        line = await self._open(stack, peer_line(link), asked.url)
+        joint = Joint(
+            source=source,
+            target=target,
+            number_of_source=link.source,
+            number_of_target=link.target,
+            source_url=line.url,
+            target_url=line.url,
+            relays=link.relays,
+        )
+        self.ends[link] = await mode.join(joint)
 
     async def _disturb(self) -> None:
         """Let writers write and faults happen until the time of the plan is over."""

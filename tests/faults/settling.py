@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import csv
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
 from catalog.client import Client, ClientError, DigestRow, Refused
 from tests.faults.evidence import Evidence, LogRow, Restoration, Shown
-from tests.faults.topologies import Follows
+from tests.faults.federation import LOOK_SECONDS, Federation
 from tests.faults.writers import message_paths, schema_paths
 
 if TYPE_CHECKING:
     from tests.faults.run import Run
 
 SETTLE_SECONDS = 90.0
-_LOOK_SECONDS = 0.1
 _NOTICES = frozenset({"another instance", "resynchronise"})
 
 
@@ -37,16 +36,16 @@ async def settle(run: Run) -> Evidence:
     restoration = run.restoration
     if restoration is not None:
         await _await(
-            evidence, "a look at the restored node by every link", lambda: _have_all_looked(run)
+            evidence, "a look at the restored node by every link", run.federation.have_all_looked
         )
         await _look_at(run, restoration)
         await _recover(run, evidence, restoration)
-    await _await(evidence, "agreement of all nodes", lambda: _agree(run))
-    await _await(evidence, "every link current without conflicts", lambda: _are_current(run))
+    await _await(evidence, "agreement of all nodes", run.federation.agree)
+    await _await(evidence, "every link current without conflicts", run.federation.are_current)
     if restoration is None:
         await _await(evidence, "the arrival of every event", lambda: _have_arrived(run))
     before = [len(log) for log in await _logs(run)]
-    await _await(evidence, "another look by every link", lambda: _have_all_looked(run))
+    await _await(evidence, "another look by every link", run.federation.have_all_looked)
     if run.accident is not None:
         await run.accident(run)
     evidence.logs = [
@@ -56,7 +55,7 @@ async def settle(run: Run) -> Evidence:
     evidence.grown = [len(log) - before[n] for n, log in enumerate(await _logs(run))]
     for number, lives in enumerate(evidence.logs):
         evidence.logs[number] = [_without_repetitions(log) for log in lives]
-    await _read_catalogs(run, evidence)
+    await read_catalogs(run.federation, evidence)
     return evidence
 
 
@@ -70,60 +69,9 @@ async def _await(evidence: Evidence, what: str, condition: Callable[[], Awaitabl
                         return
                 except ClientError:
                     pass  # A node is about to be back.
-                await asyncio.sleep(_LOOK_SECONDS)  # between two looks
+                await asyncio.sleep(LOOK_SECONDS)  # between two looks
     except TimeoutError:
         evidence.unsettled.append(what)
-
-
-async def _held(run: Run) -> list[list[DigestRow]]:
-    found = []
-    for node in run.nodes:
-        async with node.client() as client:
-            found.append(await client.digest_rows())
-    return found
-
-
-async def _agree(run: Run) -> bool:
-    held = [_by_authority(rows) for rows in await _held(run)]
-    names = [node.authority for node in run.nodes]
-    return all(
-        held[target].get(names[author], set()) == held[author].get(names[author], set())
-        for target, author in run.plan.topology.carried()
-    )
-
-
-def _by_authority(rows: list[DigestRow]) -> dict[str, set[DigestRow]]:
-    found: dict[str, set[DigestRow]] = {}
-    for row in rows:
-        if row.xid != "/":
-            found.setdefault(row.authority, set()).add(row)
-    return found
-
-
-async def _link(run: Run, link: Follows) -> dict[str, Any]:
-    async with run.nodes[link.target].client() as client:
-        return await client.link(f"from{link.source}")
-
-
-async def _are_current(run: Run) -> bool:
-    shown = [await _link(run, link) for link in run.plan.topology.links]
-    return all(link["state"] == "current" and not link["conflicts"] for link in shown)
-
-
-async def _have_all_looked(run: Run) -> bool:
-    """Whether every link has found its source without news since this was asked first."""
-    links = run.plan.topology.links
-    first = {link: (await _link(run, link))["currentat"] for link in links}
-    for _ in range(2):
-        waiting = set(links)
-        while waiting:
-            for link in list(waiting):
-                shown = await _link(run, link)
-                if shown["state"] == "current" and shown["currentat"] != first[link]:
-                    first[link] = shown["currentat"]
-                    waiting.discard(link)
-            await asyncio.sleep(_LOOK_SECONDS)  # between two looks
-    return True
 
 
 async def _have_arrived(run: Run) -> bool:
@@ -147,15 +95,15 @@ def _without_repetitions(log: list[LogRow]) -> list[LogRow]:
 
 async def _look_at(run: Run, restoration: Restoration) -> None:
     """Note what links say of a restored source, and what their nodes have of it."""
-    held = await _held(run)
+    held = await run.federation.held()
     restoration.before = dict(enumerate(held))
     for link in run.plan.topology.links:
         if link.source != restoration.node:
             continue
-        shown = await _link(run, link)
-        restoration.noticed[link] = any(e["event"] in _NOTICES for e in shown["history"])
-        async with run.nodes[link.target].client() as client:
-            conflicts = await client.conflicts(f"from{link.source}")
+        end = run.federation.incoming(link)
+        history = (await end.shown())["history"]
+        restoration.noticed[link] = any(event["event"] in _NOTICES for event in history)
+        conflicts = await end.conflicts()
         restoration.ahead[link] = {c["origin"] for c in conflicts if c["verdict"] == "ahead"}
 
 
@@ -165,40 +113,35 @@ async def _recover(run: Run, evidence: Evidence, restoration: Restoration) -> No
     name = run.nodes[author].authority
     for wave in run.plan.topology.outwards(author):
         for link in wave:
-            async with run.nodes[link.target].client() as client:
-                await client.reset_link(f"from{link.source}", drop=True, authorities=[name])
+            end = run.federation.incoming(link)
+            async with end.node.client() as client:
+                await client.reset_link(end.id, drop=True, authorities=[name])
         for link in wave:
             run.note(f"{link} copies the entities of the restored node again")
             await _await(
                 evidence,
                 f"agreement of {link.target} with {author}",
-                lambda link=link: _agrees(run, link.target, author),
+                lambda link=link: run.federation.agrees(link.target, author),
             )
 
 
-async def _agrees(run: Run, target: int, author: int) -> bool:
-    held, name = await _held(run), run.nodes[author].authority
-    ours, theirs = (_by_authority(held[number]).get(name, set()) for number in (target, author))
-    return ours == theirs
-
-
-async def _read_catalogs(run: Run, evidence: Evidence) -> None:
-    evidence.held = []
-    for node in run.nodes:
+async def read_catalogs(federation: Federation, evidence: Evidence) -> None:
+    """Note what nodes hold, what authorities show of what was written, and all conflicts."""
+    for number, node in enumerate(federation.nodes):
         async with node.client() as client:
             answer = await client.request(
                 "GET", "/replication/digests", params={"format": "csv", "verify": "true"}
             )
             evidence.held.append(_rows(answer.body))
-            for path in message_paths(node.number):
+            for path in message_paths(number):
                 evidence.shown[path] = await _message(client, path)
-            for path in schema_paths(node.number):
+            for path in schema_paths(number):
                 evidence.shown[path] = await _schema(client, path)
-    for link in run.plan.topology.links:
-        async with run.nodes[link.target].client() as client:
-            conflicts = await client.conflicts(f"from{link.source}")
+    for link, ends in federation.ends.items():
         evidence.conflicts[link] = [
-            f"{c['verdict']} {c['origin']} {c['detail']}" for c in conflicts
+            f"{c['verdict']} {c['origin']} {c['detail']}"
+            for end in ends
+            for c in await end.conflicts()
         ]
 
 

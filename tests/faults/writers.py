@@ -59,13 +59,14 @@ class Writer:
     async def run(self, url: str, ended: asyncio.Event) -> None:
         async with careful_client(url) as client:
             while not ended.is_set():
-                await self._write(client)
+                await self.write(client)
                 is_away = self.history.is_last_in_doubt(self.node, self.number)
                 # The load of the run; less of it for a node that does not answer.
                 longest = _AWAY_PAUSE_SECONDS if is_away else _LONGEST_PAUSE_SECONDS
                 await asyncio.sleep(self.chance.uniform(0, longest))
 
-    async def _write(self, client: Client) -> None:
+    async def write(self, client: Client) -> None:
+        """Write once."""
         kind = self.chance.choices(
             ["replace", "change what is there", "document", "delete", "delete a group"],
             [40, 25, 15, 17, 3],

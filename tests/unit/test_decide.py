@@ -133,7 +133,7 @@ def oracle(place: LocalState, incoming: Copy, policy: Policy) -> str:
         (incoming.authority == OURS and not policy.is_recovering, "own"),
         (incoming.digest == b"\0" * 32, "invalid"),
         (not wanted or not near, "refused"),
-        (spoken_for and not itself, "refused"),
+        (spoken_for and not itself, "direct"),
         (leaps, "leapt"),
         (ends and m < n, "applied"),
         (ends and dead and n == m, "current"),
@@ -225,8 +225,8 @@ def test_an_epoch_that_leaps_is_kept_out_unless_the_authority_repairs(
 def test_relays_bring_nothing_of_an_authority_whose_own_source_is_followed() -> None:
     direct = CopyFilter(authorities=frozenset({THEIRS}), scope=("/messagegroups/g",))
     relay = replace(ANYBODY, sender=OTHERS, direct=(direct,))
-    assert decide(LocalState(), group(1), relay) is Verdict.REFUSED
-    assert decide(LocalState(), end_of(group(1)), relay) is Verdict.REFUSED
+    assert decide(LocalState(), group(1), relay) is Verdict.DIRECT
+    assert decide(LocalState(), end_of(group(1)), relay) is Verdict.DIRECT
     assert decide(LocalState(), group(1), replace(relay, sender=THEIRS)) is Verdict.APPLY
     assert decide(LocalState(), group(1, id="beyond"), relay) is Verdict.APPLY
     assert decide(LocalState(), group(1, authority=OTHERS), relay) is Verdict.APPLY
