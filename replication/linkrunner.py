@@ -80,7 +80,7 @@ class LinkResources:
         return peer_at(link.definition.peer, self.session, timeout)
 
 
-class _SnapshotNeeded(ClientError):
+class SnapshotNeeded(ClientError):
     """The link has to begin with a complete copy again."""
 
 
@@ -147,7 +147,7 @@ class LinkRunner:
             await self._drop_doubted(flow)
             while True:
                 cursor = await self._advance(flow, cursor)
-        except (CursorExpired, _SnapshotNeeded) as error:
+        except (CursorExpired, SnapshotNeeded) as error:
             async with self._database.transaction() as connection:
                 await links.forget_cursor(connection, self.link)
             await self._remember("resynchronise", describe(error, self._peer.url))
@@ -317,14 +317,15 @@ class LinkRunner:
         retried = await retry_conflicts(flow)
         is_requested, self._retried = requested != self._retried, requested
         if is_requested and retried.number >= MOST_CONFLICTS:
-            raise _SnapshotNeeded("More was refused than is recorded.")
-        await self._replace_strays(retried.strays, now)
+            raise SnapshotNeeded("More was refused than is recorded.")
+        await self._replace_strays(retried.strays)
 
-    async def _replace_strays(self, strays: Sequence[Origin], now: float) -> None:
+    async def _replace_strays(self, strays: Sequence[Origin]) -> None:
         """Copy everything again if some copies came spoilt, and nobody knows what they were of.
 
-        A source that sends such copies again and again is asked less and less often.
+        Where that happens again and again, everything is copied less and less often.
         """
+        now = asyncio.get_running_loop().time()
         if not strays:
             self._spoilt = 0
         elif now >= self._whole_after:
@@ -333,7 +334,7 @@ class LinkRunner:
             self._whole_after = now + pause
             async with self._database.transaction() as connection:
                 await links.drop_conflicts(connection, self.id, strays)
-            raise _SnapshotNeeded("Copies came spoilt, and what they were of is not known.")
+            raise SnapshotNeeded("Copies came spoilt, and what they were of is not known.")
 
     async def _stop(self, error: TooMuchSent) -> None:
         """Do nothing more until the link is replaced or the node restarts with other limits.

@@ -12,7 +12,7 @@ from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.store import links
-from catalog.store.links import Link
+from catalog.store.links import Link, LinkConflict
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import Incoming
 from replication.decide import Verdict
@@ -130,15 +130,24 @@ async def retry_conflicts(flow: Flow) -> RetriedConflicts:
     after: Origin | None = None
     while True:
         async with flow.context.database.pool.acquire(timeout=30) as connection:
-            found = await links.load_conflicts(connection, flow.link.id, after, MOST_ORIGINS)
+            found = await links.load_conflicts(connection, flow.link.id, after, MOST_ORIGINS // 2)
         if not found:
             return retried
         after = found[-1].origin
         retried.number += len(found)
-        brought = await _fetch_again(flow, [conflict.origin for conflict in found])
+        brought = await _fetch_again(flow, _suspects_of(found))
         invalid = [c.origin for c in found if c.verdict == Verdict.INVALID]
         if brought is not None:
             retried.strays += [origin for origin in invalid if origin not in brought]
+
+
+def _suspects_of(conflicts: Sequence[LinkConflict]) -> list[Origin]:
+    """The origins of conflicts; of a copy that came spoilt, its xid may be the true one instead."""
+    found = {conflict.origin: None for conflict in conflicts}
+    for conflict in conflicts:
+        if conflict.verdict == Verdict.INVALID:
+            found[Origin(conflict.origin.authority, conflict.xid)] = None
+    return list(found)
 
 
 async def _fetch_again(flow: Flow, origins: Sequence[Origin]) -> set[Origin] | None:

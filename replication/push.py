@@ -100,14 +100,20 @@ class PushFlow:
         """The position of a cursor that the target has kept; `None` if it is not this link's."""
         return read_push_cursor(self.context.database.node.instance, self.link.id, cursor)
 
-    async def ask(self) -> str | None:
-        """Ask the target for the cursor up to which it has everything."""
-        *_, last = await self._request(b"", [])
+    async def ask(self, after: Origin | None = None) -> list[JsonObject]:
+        """Ask the target for the cursor up to which it has everything, and for the copies that it
+        could not apply, as far as one answer tells them.
+
+        Args:
+            after: the copies after this one.
+        """
+        named = [] if after is None else [("conflicts", f"{after.authority}\n{after.xid}")]
+        *conflicts, last = await self._request(b"", named)
         cursor = last.get("cursor")
         if not (cursor is None or isinstance(cursor, str)):
             raise BadAnswer(f"{self.peer.url}/replication/entities", "no cursor")
         self.after = cursor
-        return cursor
+        return conflicts
 
     async def confirm(self, position: Position) -> None:
         """Tell the target that it has everything up to a position, and that nothing follows."""
@@ -159,9 +165,8 @@ class PushFlow:
             for line in lines:
                 origin = Origin(line["authority"], line["origin"])
                 verdict = Verdict(line["verdict"])
-                detail = line.get("detail") or _REASONS.get(verdict, "")
-                if origin in request.copies and isinstance(detail, str):
-                    found[origin] = verdict, printable(detail[:_LONGEST_DETAIL])
+                if origin in request.copies:
+                    found[origin] = verdict, shown_detail(line) or _REASONS.get(verdict, "")
         except (KeyError, TypeError, ValueError):
             found.clear()
         if found.keys() != request.copies.keys():
@@ -186,6 +191,14 @@ class PushFlow:
                 await links.drop_conflicts(connection, self.link.id, list(settled))
             if conflicts:
                 await links.add_conflicts(connection, self.link.id, conflicts)
+
+
+def shown_detail(line: JsonObject) -> str:
+    """The reason that a target gives for a verdict, as an operator may see it."""
+    detail = line.get("detail", "")
+    if not isinstance(detail, str):
+        raise TypeError("detail")
+    return printable(detail[:_LONGEST_DETAIL])
 
 
 def conflict_with(copy: Copy, verdict: str, detail: str) -> LinkConflict:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from catalog.client import ClientError, Refused
+from catalog.model.entity import Origin
 from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.links import Link, LinkReplaced
 from replication.feed import pages_of
 from replication.feedpages import MOST_CHANGES, CursorGone, Page
 from replication.handshake import describe, shake_hands
-from replication.linkrunner import LinkRunner, until_woken
+from replication.linkrunner import LinkRunner, SnapshotNeeded, until_woken
 from replication.push import PushFlow, push_again, push_everything, push_page, why_no_target
+from replication.pushconflicts import learn_conflicts
 
 # The subject of errors about this node's own log.
 _LOG = "/replication/changes"
@@ -35,6 +38,9 @@ class PushRunner(LinkRunner):
     long, whichever of the two catalogs stops, or goes back to a backup.
     """
 
+    # The copies that came spoilt at the target, and that are of nothing that is here.
+    _strays: Sequence[Origin] = ()
+
     async def _follow(self) -> None:
         try:
             flow, saved = await self._meet_target()
@@ -43,15 +49,20 @@ class PushRunner(LinkRunner):
                 position = await self._push_all(flow)
             await self._push_changes(flow, position)
         except CursorGone as error:
-            async with self._database.transaction() as connection:
-                await links.forget_cursor(connection, self.link)
-            await self._remember("resynchronise", error.title)
-            await self._resources.timing.sleep(self._delay(1))
+            await self._begin_again(error.title)
+        except SnapshotNeeded as error:
+            await self._begin_again(error.message)
         except Refused as error:
             if error.problem.name != _OUT_OF_STEP:
                 raise
             await self._remember("out of step", describe(error, self._peer.url))
             await self._resources.timing.sleep(self._delay(1))
+
+    async def _begin_again(self, reason: str) -> None:
+        async with self._database.transaction() as connection:
+            await links.forget_cursor(connection, self.link)
+        await self._remember("resynchronise", reason)
+        await self._resources.timing.sleep(self._delay(1))
 
     async def _meet_target(self) -> tuple[PushFlow, str | None]:
         """Ask the target who it is; another instance gets a complete copy."""
@@ -84,8 +95,11 @@ class PushRunner(LinkRunner):
 
     async def _known_position(self, flow: PushFlow, saved: str | None) -> Position | None:
         """The position up to which the target has everything, if it can be gone on from."""
-        position = flow.position_of(await flow.ask())
+        self._strays = await learn_conflicts(flow)
+        position = flow.position_of(flow.after)
         if saved is None:
+            # The complete copy brings what they were of.
+            self._strays = []
             return None
         async with self._database.snapshot(self._database.pools.tasks) as connection:
             head = await read_head(connection)
@@ -144,6 +158,7 @@ class PushRunner(LinkRunner):
             return
         self._retried_at, self._retried = now, requested
         await push_again(flow, with_refused=is_requested)
+        await self._replace_strays(self._strays)
 
 
 def _check_authority(link: Link, claimed: str) -> None:

@@ -30,6 +30,7 @@ from catalog.model.concorderrors import (
     PushOutOfStep,
     PushStopped,
 )
+from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.store import linkdeletions, links
 from catalog.store.copies import count_replicas
@@ -38,6 +39,7 @@ from catalog.store.links import Link, LinkReplaced
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
 from replication.copychecks import Incoming
+from replication.decide import Verdict
 from replication.deletionlimit import TooManyDeletions
 from replication.eviction import doubt_copies, drop_doubted
 from replication.feedlines import MEDIA_TYPE, FeedEnd, read_line
@@ -108,8 +110,9 @@ async def post_entities(request: web.Request) -> web.Response:
 
     `?begin` announces a complete copy. `?after=CURSOR` names the cursor that the copies come after;
     without it, they are a part of the complete copy. `?current` says that there is nothing further.
-    A request without any of these asks for the cursor. The answer has a line with the verdict for
-    each copy, and one with the cursor.
+    The answer has a line with the verdict for each copy, and one with the cursor. A request without
+    any of these asks for the cursor, and for the copies that were not applied: an answer may have
+    been lost. There may be more of them after the last one, `?conflicts=AUTHORITY%0AORIGIN`.
 
     Raises:
         PushNotAccepted: the operator of this node does not accept the pushes of the sender.
@@ -132,6 +135,7 @@ async def post_entities(request: web.Request) -> web.Response:
         if not pushed.is_question:
             _check_step(link, pushed, request.path)
         applied = await _apply(context, link, policy, pushed)
+        findings = await _conflicts(request, link) if pushed.is_question else applied.findings
         # The sender asks before it goes on, so what stopped it once stops it until that is decided.
         is_complete = pushed.is_question and link.cursor is not None
         if is_complete or pushed.ends_copy:
@@ -146,7 +150,7 @@ async def post_entities(request: web.Request) -> web.Response:
         message = f"{error.message} {error.hint}".strip()
         await _report(context, link, "refused", error=message[:1000])
         raise _stopped(pusher, error.message, request.path) from error
-    return _answer(applied.findings, pushed.cursor or link.cursor, applied.changes)
+    return _answer(findings, pushed.cursor or link.cursor, applied.changes)
 
 
 def _stopped(pusher: _Pusher, reason: str, subject: str) -> PushStopped:
@@ -265,6 +269,7 @@ def _check_step(link: Link, pushed: _Pushed, subject: str) -> None:
 async def _begin(context: Context, link: Link, policy: Policy) -> None:
     async with context.database.transaction() as connection:
         await links.forget_cursor(connection, link)
+        await links.forget_conflicts(connection, link.id)
     if link.doubts:
         await doubt_copies(context, link, policy)
     await _report(context, link, "copying")
@@ -288,6 +293,24 @@ async def _apply(context: Context, link: Link, policy: Policy, pushed: _Pushed) 
             at = datetime.now(UTC)
             await links.remember(connection, link, at, "copied", "the pusher sent all that it has")
     return applied
+
+
+async def _conflicts(request: web.Request, link: Link) -> list[CopyFinding]:
+    """The copies that a link could not apply, after the one that the request names."""
+    authority, _, xid = request.query.get("conflicts", "").partition("\n")
+    after = Origin(authority, xid) if "conflicts" in request.query else None
+    async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+        found = await links.load_conflicts(connection, link.id, after, MOST_PUSHED)
+    return [
+        CopyFinding(
+            origin=conflict.origin,
+            xid=conflict.xid,
+            epoch=conflict.epoch,
+            verdict=Verdict(conflict.verdict),
+            detail=conflict.detail,
+        )
+        for conflict in found
+    ]
 
 
 async def _check_held(context: Context, link: Link, policy: Policy) -> None:
@@ -339,5 +362,6 @@ def _show_finding(finding: CopyFinding) -> dict[str, Any]:
         "origin": finding.origin.xid,
         "epoch": finding.epoch,
         "verdict": finding.verdict.value,
+        **({"xid": finding.xid} if finding.xid != finding.origin.xid else {}),
     }
     return shown | ({"detail": finding.detail} if finding.detail else {})

@@ -354,8 +354,13 @@ async def add_conflicts(
 
 
 async def settle_conflicts(connection: Connection, origins: Sequence[Origin]) -> None:
-    """Delete the conflicts of origins that are no longer in conflict."""
+    """Delete the conflicts of origins that are no longer in conflict here."""
     await connection.execute(_queries.settle_conflicts, *columns_of(origins))
+
+
+async def forget_conflicts(connection: Connection, link: str) -> None:
+    """Delete all conflicts of a link."""
+    await connection.execute(_queries.forget_conflicts, link)
 
 
 async def drop_conflicts(connection: Connection, link: str, origins: Sequence[Origin]) -> None:

@@ -29,10 +29,11 @@ async def conflicts_of(node: Node) -> list[str]:
     [
         (b'"description":"fetched"', "/messagegroups/h"),
         (b'"origin":"/messagegroups/h"', "/messagegroups/i"),
+        (b',"origin":"/messagegroups/h"', "/messagegroups/g"),
         (b'"authority":"urn:owner","origin":"/messagegroups/h"', "/messagegroups/h"),
         (b'{"xid":"/messagegroups/h"', ""),
     ],
-    ids=["content", "origin", "authority", "no JSON"],
+    ids=["content", "origin", "known origin", "authority", "no JSON"],
 )
 async def test_a_copy_that_was_spoilt_on_its_way_comes_again(
     member: Node, spoilt: bytes, noticed: str
@@ -40,6 +41,7 @@ async def test_a_copy_that_was_spoilt_on_its_way_comes_again(
     other = {
         b'"description":"fetched"': b'"description":"falsehood"',
         b'"origin":"/messagegroups/h"': b'"origin":"/messagegroups/i"',
+        b',"origin":"/messagegroups/h"': b',"origin":"/messagegroups/g"',
         b'"authority":"urn:owner","origin":"/messagegroups/h"': (
             b'"authority":"urn:other","origin":"/messagegroups/h"'
         ),

@@ -187,14 +187,19 @@ WHERE (conflicts.epoch, conflicts.verdict, conflicts.detail)
     IS DISTINCT FROM (excluded.epoch, excluded.verdict, excluded.detail)
 
 -- name: settle_conflicts
--- Delete the conflicts of origins, of all links.
+-- Delete the conflicts of origins, of all links that bring: what is here settles nothing elsewhere.
 DELETE FROM conflicts c USING unnest($1::text[], $2::text[]) AS o (authority, origin)
 WHERE c.authority = o.authority AND c.origin = o.origin
+    AND EXISTS (SELECT FROM bringing_links b WHERE b.id = c.link)
 
 -- name: drop_conflicts
 -- Delete the conflicts of origins that one link has.
 DELETE FROM conflicts c USING unnest($2::text[], $3::text[]) AS o (authority, origin)
 WHERE c.link = $1 AND c.authority = o.authority AND c.origin = o.origin
+
+-- name: forget_conflicts
+-- Delete all conflicts of a link, since a complete copy comes.
+DELETE FROM conflicts WHERE link = $1
 
 -- name: conflicts
 -- One page of the conflicts of a link, in the order of origins, after one or from the beginning:
