@@ -54,6 +54,8 @@ class Batch:
         policy: decides which copies are admitted.
         link: the link that brings them, `None` for a repair.
         cursor: saved with them; `None` while there is more to come up to the next one.
+        size: the bytes in which they came.
+        behind: the changes that the source has after them, if it tells.
         is_bulk: lock the whole catalog instead of many groups.
         is_repair: compute the digests of the entities here anew.
     """
@@ -62,6 +64,8 @@ class Batch:
     policy: Policy
     link: Link | None = None
     cursor: str | None = None
+    size: int = 0
+    behind: int | None = None
     is_bulk: bool = False
     is_repair: bool = False
 
@@ -274,6 +278,9 @@ async def _record(
         cursor=batch.cursor,
         applied=decision.verdicts[Verdict.APPLY],
         at=now,
+        copies=len(decision.findings),
+        size=batch.size,
+        behind=batch.behind,
     )
     conflicts = [
         LinkConflict(

@@ -55,7 +55,8 @@ def pages_of(database: Database) -> FeedPages:
 async def get_changes(request: web.Request) -> web.StreamResponse:
     """`GET /replication/changes`: one page, for which a reader may wait.
 
-    A page has the changed entities in their present state, and their ancestors, parents first.
+    A page has the changed entities in their present state, and their ancestors, parents first. With
+    `behind`, its last line has the number of changes that are left, too.
 
     Raises:
         TooManyAtOnce: the client waits with too many requests already.
@@ -68,26 +69,31 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
     pages = pages_of(context.database)
     if not wait:
         page = await pages.read(request.path, position, limit)
-        return await _send_page(request, context, page.select(wanted), page.end)
+        return await _send_page(request, context, page.select(wanted), page.end, page.behind)
     request[DEADLINE].extend(wait)
     async with request.app[LONG_POLLS].take(request.path):
         page = await pages.read_first(request.path, position, limit)
-        copies, end, seen = page.select(wanted), page.end, page.seen
+        copies, end, seen, behind = page.select(wanted), page.end, page.seen, page.behind
         del page  # Others' copies are not kept while this reader waits.
         try:
             async with asyncio.timeout(wait) as waiting:
                 while not copies:
                     page = await pages.read_next(request.path, seen, limit)
                     copies, end, seen = page.select(wanted), page.end, page.seen
+                    behind = page.behind
                     del page
         except TimeoutError:
             if not waiting.expired():
                 raise
-    return await _send_page(request, context, copies, end)
+    return await _send_page(request, context, copies, end, behind)
 
 
 async def _send_page(
-    request: web.Request, context: Context, copies: Sequence[Copy], position: Position
+    request: web.Request,
+    context: Context,
+    copies: Sequence[Copy],
+    position: Position,
+    behind: int = 0,
 ) -> web.StreamResponse:
     """Send a page; documents are read while it is sent, so that large ones take little memory.
 
@@ -101,7 +107,8 @@ async def _send_page(
             for copy in await read_again(context, chunk):
                 if line := shown_or_none(copy.xid, partial(write_copy, copy)):
                     yield line
-        yield write_end(cursor_at(context, position))
+        is_told = "behind" in request.query
+        yield write_end(cursor_at(context, position), behind if is_told else None)
 
     return await send(request, in_pieces(lines()), _HEADERS, takes_share=True)
 

@@ -20,13 +20,19 @@ _MOST_DEPTH = 100
 # Parsed values take many times the memory of their text. Commas in texts count as well.
 _MOST_VALUES = 1_000_000
 _IDENTITY = ("xid", "kind", "authority", "origin")
+_END, _LONG_END = {"cursor"}, {"cursor", "behind"}
+_MOST_BEHIND = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class FeedEnd:
-    """The last line of a complete answer: the cursor to go on from."""
+    """The last line of a complete answer: the cursor to go on from.
+
+    `behind` is the number of changes that come after it, about, if the source was asked for it.
+    """
 
     cursor: str
+    behind: int | None = None
 
 
 def write_copy(copy: Copy) -> bytes:
@@ -51,8 +57,10 @@ def write_copy(copy: Copy) -> bytes:
     return orjson.dumps(line) + b"\n"
 
 
-def write_end(cursor: str) -> bytes:
-    return orjson.dumps({"cursor": cursor}) + b"\n"
+def write_end(cursor: str, behind: int | None = None) -> bytes:
+    """The last line; `behind` is left out for those who did not ask for it."""
+    told = {} if behind is None else {"behind": behind}
+    return orjson.dumps({"cursor": cursor, **told}) + b"\n"
 
 
 def read_line(line: bytes) -> Incoming | FeedEnd:
@@ -65,8 +73,8 @@ def read_line(line: bytes) -> Incoming | FeedEnd:
         return _malformed({}, "it is not JSON")
     if not isinstance(data, dict):
         return _malformed({}, "it is not a JSON object")
-    if data.keys() == {"cursor"} and isinstance(data["cursor"], str):
-        return FeedEnd(data["cursor"])
+    if _END <= data.keys() <= _LONG_END and isinstance(data["cursor"], str):
+        return FeedEnd(data["cursor"], _count(data.get("behind")))
     try:
         if data.get("deleted") is True:
             return _read_tombstone(data)
@@ -106,6 +114,10 @@ def _identity(data: dict[str, Any]) -> dict[str, Any]:
     if type(data["epoch"]) is not int:
         raise TypeError("epoch")
     return {"epoch": data["epoch"], **{name: _text(data[name]) for name in _IDENTITY}}
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < _MOST_BEHIND else None
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,7 @@ from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy, XRegistryError
 from catalog.model.xid import Xid, depth
 from catalog.store import entities as store
-from catalog.store.changes import Position, read_changes, read_head
+from catalog.store.changes import Position, read_changes, read_head, read_newest
 from catalog.store.database import Connection, Database, wait_for
 from replication.provenance import Copy, CopyFilter
 
@@ -42,13 +42,14 @@ class Page:
 
     `copies` has the entities and tombstones of all authorities, with the ancestors of the
     entities, parents first; `changed` are the xids of those that changed themselves. The next
-    page begins after `end`. There are no further changes up to `seen`.
+    page begins after `end`. There are no further changes up to `seen`, and about `behind` after it.
     """
 
     copies: Sequence[Copy]
     changed: frozenset[str]
     end: Position
     seen: Position
+    behind: int = 0
 
     def select(self, wanted: CopyFilter) -> Sequence[Copy]:
         """The copies that a filter admits, with the ancestors of the entities."""
@@ -136,9 +137,17 @@ class FeedPages:
                 if entry.change.kind != "registry"
             }
             copies, changed = await _read_changed(connection, origins)
+            is_last = len(logged) < limit
+            newest = None if is_last else await read_newest(connection)
         end = logged[-1].position if logged else after
-        seen = head.now if len(logged) < limit else end
-        return Page(copies=copies, changed=changed, end=end, seen=seen)
+        return Page(
+            copies=copies,
+            changed=changed,
+            end=end,
+            seen=head.now if is_last else end,
+            # Numbers of the log are counted, not rows: a follower may be millions behind.
+            behind=0 if newest is None else max(0, newest.seq - end.seq),
+        )
 
     async def read_first(self, path: str, after: Position, limit: int) -> Page:
         """Read the page after a position for a reader that waits if the page is empty.

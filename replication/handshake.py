@@ -11,7 +11,7 @@ import aiohttp
 import structlog
 from aiohttp import web
 
-from catalog.client import ONCE, BadAnswer, Client, ClientError, Refused, Unreachable
+from catalog.client import BadAnswer, Client, ClientError, Refused, Unreachable
 from catalog.context import CONTEXT, Context
 from catalog.http.outbound import UNREACHABLE, open_session
 from catalog.http.responses import json_response
@@ -20,11 +20,13 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import described
 from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
+from replication.pacedclient import PacedClient, PeerTurns
 from replication.provenance import is_authority
 
 _log = structlog.get_logger(__name__)
 
 _OFFERS = ("changes", "snapshot", "digests", "repair", "entities")
+_MOST_ENTITIES = 2**62
 _LARGEST_ANSWER = 1024 * 1024
 _LONGEST_TITLE = 300
 _PROBE_SECONDS = 10.0
@@ -70,14 +72,25 @@ async def get_handshake(request: web.Request) -> web.Response:
     )
 
 
-def peer_at(url: str, session: aiohttp.ClientSession, timeout_seconds: float) -> Client:
-    """A client of another catalog. It repeats nothing: links have a back-off of their own.
+def peer_at(
+    url: str,
+    session: aiohttp.ClientSession,
+    timeout_seconds: float,
+    turns: PeerTurns | None = None,
+) -> PacedClient:
+    """A client of another catalog. It repeats nothing but what the other one wants more slowly:
+    links have a back-off of their own.
 
     Args:
         session: guards against private networks (`open_session`).
+        turns: of all requests to the host; this client has turns of its own unless given.
     """
-    return Client(
-        url, session, retry=ONCE, timeout_seconds=timeout_seconds, largest=_LARGEST_ANSWER
+    return PacedClient(
+        url,
+        session,
+        turns or PeerTurns(url),
+        timeout_seconds=timeout_seconds,
+        largest=_LARGEST_ANSWER,
     )
 
 
@@ -109,7 +122,7 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
         authority=authority,
         software=str(data.get("software", ""))[:64],
         base=base.rstrip("/") if isinstance(base, str) else None,
-        entities=entities if type(entities) is int else None,
+        entities=entities if type(entities) is int and 0 <= entities < _MOST_ENTITIES else None,
         push_bytes=push_bytes if type(push_bytes) is int and push_bytes > 0 else None,
     )
 

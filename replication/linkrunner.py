@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import aiohttp
 import structlog
 
-from catalog.client import Client, ClientError, CursorExpired
+from catalog.client import ClientError, CursorExpired
 from catalog.context import Context
 from catalog.events.supervisor import LoopTiming, backoff_from
 from catalog.model.entity import Origin
@@ -21,6 +21,7 @@ from catalog.store import linkdeletions, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for
 from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
+from replication.confirmations import Confirmations
 from replication.deletionlimit import TooManyDeletions, ask_for_all
 from replication.eviction import doubt_copies, drop_doubted, evict
 from replication.handshake import (
@@ -32,15 +33,20 @@ from replication.handshake import (
     why_own,
 )
 from replication.linkbounds import LinkGate, TooMuchSent, too_many_copies
+from replication.linkconnections import LinkConnections
+from replication.linkerrors import ErrorClass, class_of
 from replication.notifications import HINT_SECONDS, ensure_subscription
+from replication.pacedclient import PacedClient, PeerHosts
 from replication.pinning import meet_claim
-from replication.pull import Flow, bootstrap, pull_once, retry_conflicts
+from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
 from replication.resync import count_deletions_ahead, resynchronise
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-_LONG_POLL_SECONDS = 20.0
+_LONG_POLL_SECONDS = 25.0
+# A subscription whose events come is asked for once in so many pulls.
+_PULLS_PER_CHECK = 10
 # A link that was woken reads the feed until nothing came for this long. While there are changes,
 # its source wakes it more often, so it reads all of them as quickly as by pull.
 _AWAKE_SECONDS = 2 * HINT_SECONDS
@@ -74,10 +80,13 @@ class LinkResources:
     session: aiohttp.ClientSession
     gate: LinkGate
     timing: LoopTiming
+    connections: LinkConnections
+    confirmations: Confirmations
+    hosts: PeerHosts = field(default_factory=PeerHosts)
 
-    def peer_of(self, link: Link) -> Client:
-        timeout = self.context.settings.request_timeout_seconds
-        return peer_at(link.definition.peer, self.session, timeout)
+    def peer_of(self, link: Link) -> PacedClient:
+        timeout, url = self.context.settings.request_timeout_seconds, link.definition.peer
+        return peer_at(url, self.session, timeout, self.hosts.turns_of(url))
 
 
 class SnapshotNeeded(ClientError):
@@ -110,6 +119,9 @@ class LinkRunner:
         self._is_awake = self._has_dropped = False
         # Changes since the replicas were counted; they are counted first of all.
         self._unmeasured = resources.context.settings.link_copies
+        self._probation = contextlib.AsyncExitStack()
+        self._is_known_current = self._has_polled = False
+        self._may_conflict, self._checked_at = True, float("-inf")
 
     def reconsider(self) -> None:
         """Retry conflicts soon."""
@@ -120,7 +132,11 @@ class LinkRunner:
         """Follow the source; after failures, wait longer and longer."""
         while True:
             try:
-                await self._follow()
+                async with self._probation:
+                    if self._failures:
+                        share = self._resources.connections.probation
+                        await self._probation.enter_async_context(share)
+                    await self._follow()
             except LinkReplaced:
                 # The next comparison starts another runner if there is a link of this id.
                 self.revision = -1
@@ -141,6 +157,7 @@ class LinkRunner:
         await self._drop_replicas()
         await self._await_permission()
         flow, cursor = await self._shake_hands()
+        self._has_polled, self._checked_at = False, float("-inf")
         try:
             if cursor is None:
                 cursor = await self._copy(flow)
@@ -149,7 +166,9 @@ class LinkRunner:
                 cursor = await self._advance(flow, cursor)
         except (CursorExpired, SnapshotNeeded) as error:
             async with self._database.transaction() as connection:
-                await links.forget_cursor(connection, self.link)
+                expired = class_of(error) if isinstance(error, CursorExpired) else None
+                await links.forget_cursor(connection, self.link, expired)
+            self.link = replace(self.link, cursor=None)
             await self._remember("resynchronise", describe(error, self._peer.url))
             await self._resources.timing.sleep(self._delay(1))
         except TooManyDeletions as error:
@@ -189,7 +208,7 @@ class LinkRunner:
         What is here of the source's authority is doubted first, if an operator has set up the
         link since the last copy: a source that lost data by itself does not delete it here, too.
         """
-        await self._report("copying")
+        await self._report("copying", copies=flow.source.entities)
         found = None if flow.link.copiesall else await resynchronise(flow)
         if found is not None:
             brought = found.brought
@@ -212,7 +231,7 @@ class LinkRunner:
 
     async def _shake_hands(self) -> tuple[Flow, str | None]:
         """Ask the source for its identity; a cursor is valid only for the instance that gave it."""
-        source = await shake_hands(self._peer)
+        source = await shake_hands(self._peer, count=self.link.cursor is None)
         if why_own(self._resources.context, source):
             raise ClientError(
                 f"{self._peer.url} is this node itself, or claims its authority.",
@@ -240,29 +259,66 @@ class LinkRunner:
 
     async def _advance(self, flow: Flow, cursor: str) -> str:
         """Catch up, then wait for changes; return the cursor to go on from."""
+        was_woken = self.wakeup.is_set() or self._is_awake
         self.wakeup.clear()
-        if flow.link.definition.mode == "events":
-            self.subscription = await ensure_subscription(flow, self.subscription)
+        await self._check_subscription(flow)
         await self._check_held(flow)
-        before, pages = "", 0
-        while cursor != before:
-            brought = await pull_once(flow, cursor, wait_seconds=0)
-            before, cursor = cursor, brought.cursor
-            self._unmeasured += brought.changes
-            # A source may skip what the link does not want, but not keep the node busy with it.
-            pages = 0 if brought.copies else pages + 1
-            if pages > _EMPTY_PAGES:
-                await self._resources.timing.sleep(_EMPTY_PAGE_SECONDS)
-            await self._check_held(flow)
+        begin = cursor
+        if not self._has_polled or was_woken:
+            cursor = await self._catch_up(flow, cursor)
+        if cursor != begin and not was_woken:
+            await self._check_subscription(flow, is_doubtful=True)
         await self._retry_conflicts(flow)
-        self._failures = 0
-        await self._report("current", currentat=datetime.now(UTC))
+        await self._report_current()
         seconds = self._resources.context.settings.pull_interval_seconds
         if flow.link.definition.mode == "events":
             if self._is_awake or await wait_for(self.wakeup, seconds):
                 cursor = await self._stay_awake(flow, cursor)
             return cursor
-        return await self._poll(flow, cursor, min(seconds, _LONG_POLL_SECONDS))
+        with self._resources.connections.place_to_wait() as has_place:
+            if has_place:
+                return await self._poll(flow, cursor, min(seconds, _LONG_POLL_SECONDS))
+        await wait_for(self.wakeup, seconds)
+        self._has_polled = False
+        return cursor
+
+    async def _catch_up(self, flow: Flow, cursor: str) -> str:
+        before, pages = "", 0
+        while cursor != before:
+            brought = await pull_once(flow, cursor, wait_seconds=0)
+            self._note(brought, cursor)
+            before, cursor = cursor, brought.cursor
+            # A source may skip what the link does not want, but not keep the node busy with it.
+            pages = 0 if brought.copies else pages + 1
+            if pages > _EMPTY_PAGES:
+                await self._resources.timing.sleep(_EMPTY_PAGE_SECONDS)
+            await self._check_held(flow)
+        return cursor
+
+    async def _check_subscription(self, flow: Flow, *, is_doubtful: bool = False) -> None:
+        """Make sure of the subscription that wakes the link: at first, now and then, and if the
+        feed had changes that no event told."""
+        if flow.link.definition.mode != "events":
+            return
+        now = asyncio.get_running_loop().time()
+        pause = _PULLS_PER_CHECK * self._resources.context.settings.pull_interval_seconds
+        if is_doubtful or now - self._checked_at >= pause:
+            self.subscription = await ensure_subscription(flow, self.subscription)
+            self._checked_at = now
+
+    def _note(self, brought: Brought, before: str) -> None:
+        """Note what came with a page, which was asked for with the cursor `before`."""
+        self._unmeasured += brought.changes
+        self._may_conflict |= brought.conflicts > 0
+        self._is_known_current &= not brought.copies and brought.cursor == before
+
+    async def _report_current(self) -> None:
+        """Say that the link is current; together with others if it has been so before."""
+        self._failures = 0
+        if self._is_known_current and not self._peer.slowed:
+            self._resources.confirmations.add(self.link)
+        else:
+            await self._report("current", currentat=datetime.now(UTC))
 
     async def _check_held(self, flow: Flow) -> None:
         """Count the replicas of a link's authorities, now and then.
@@ -288,8 +344,8 @@ class LinkRunner:
         self._is_awake = True
         while self._is_awake and self._requested == self._retried and loop.time() < ends:
             brought = await pull_once(flow, cursor, wait_seconds=_AWAKE_SECONDS)
+            self._note(brought, cursor)
             cursor, self._is_awake = brought.cursor, brought.copies > 0
-            self._unmeasured += brought.changes
             await self._check_held(flow)
             if self._is_awake and loop.time() - reported >= _REPORT_SECONDS:
                 reported = loop.time()
@@ -298,23 +354,27 @@ class LinkRunner:
 
     async def _poll(self, flow: Flow, cursor: str, seconds: float) -> str:
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        began, self._has_polled = loop.time(), False
         brought = await until_woken(pull_once(flow, cursor, wait_seconds=seconds), self.wakeup)
         if brought is None:
             return cursor
         if not brought.copies and loop.time() - began < _SHORTEST_POLL_SECONDS:
             await self._resources.timing.sleep(min(seconds, _SHORTEST_POLL_SECONDS))
-        self._unmeasured += brought.changes
+        self._note(brought, cursor)
+        self._has_polled = not brought.copies
         return brought.cursor
 
     async def _retry_conflicts(self, flow: Flow) -> None:
         """Retry conflicts, whose causes may be gone, or all copies if not all were recorded."""
         now, requested = asyncio.get_running_loop().time(), self._requested
         interval = self._resources.context.settings.pull_interval_seconds
-        if requested == self._retried and now - self._retried_at < interval:
+        is_early = not self._may_conflict or now - self._retried_at < interval
+        if requested == self._retried and is_early:
             return
         self._retried_at = now
         retried = await retry_conflicts(flow)
+        self._may_conflict = retried.number > 0
+        self._is_known_current &= not self._may_conflict
         is_requested, self._retried = requested != self._retried, requested
         if is_requested and retried.number >= MOST_CONFLICTS:
             raise SnapshotNeeded("More was refused than is recorded.")
@@ -343,7 +403,7 @@ class LinkRunner:
         """
         message = describe(error, self._peer.url)
         _log.warning("link stopped", link=self.id, error=message)
-        await self._report("refused", error=message)
+        await self._report("refused", error=message, error_class=class_of(error))
         await self._remember("stopped", message)
         await asyncio.Event().wait()
 
@@ -358,6 +418,7 @@ class LinkRunner:
             await self._report(
                 "refused" if is_refused else "waiting",
                 error=message[:1000],
+                error_class=class_of(error),
                 nextattemptat=datetime.now(UTC) + timedelta(seconds=seconds),
             )
         await self._resources.timing.sleep(seconds)
@@ -373,7 +434,11 @@ class LinkRunner:
         error: str | None = None,
         currentat: datetime | None = None,
         nextattemptat: datetime | None = None,
+        error_class: ErrorClass | None = None,
+        copies: int | None = None,
     ) -> None:
+        """Store the state of the link; see `links.save_state`."""
+        slowed, self._peer.slowed = self._peer.slowed, 0
         async with self._database.pool.acquire(timeout=30) as connection:
             await links.save_state(
                 connection,
@@ -383,9 +448,15 @@ class LinkRunner:
                 error=error,
                 currentat=currentat,
                 nextattemptat=nextattemptat,
+                error_class=error_class,
+                copies=copies,
+                too_many=slowed,
             )
             if state == "current":
-                await linkdeletions.forget_earlier(connection, self.link)
+                await linkdeletions.forget_earlier(connection, [self.link])
+        self._is_known_current = state == "current"
+        if self._is_known_current:
+            await self._probation.aclose()
 
     async def _remember(self, event: str, detail: str) -> None:
         _log.info("link", link=self.id, event_=event, detail=detail)

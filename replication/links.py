@@ -27,6 +27,7 @@ from catalog.model.timestamps import format_time
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import RELAY, Link, LinkConflict, LinkDefinition
+from replication.conflictremedies import remedy_of
 from replication.handshake import probe
 from replication.pinning import why_not_pinned
 from replication.push import probe_target
@@ -35,6 +36,8 @@ from replication.wire import LinkBody, OriginsBody, PinBody, ResetBody, read_req
 
 # A catalog that pushes says so every half minute when it has no changes.
 _SILENT_SECONDS = 120
+# In other states, nobody tells how many changes there are.
+_IN_CONTACT = frozenset({"copying", "behind", "current", "braked"})
 
 
 async def list_links(request: web.Request) -> web.Response:
@@ -178,7 +181,7 @@ async def list_conflicts(request: web.Request) -> web.Response:
     if len(found) > limit:
         last = found[limit - 1].origin
         headers = next_page(request, limit, f"{last.authority}\n{last.xid}")
-    shown = [_show_conflict(conflict) for conflict in found[:limit]]
+    shown = [_show_conflict(conflict, id) for conflict in found[:limit]]
     return json_response({"conflicts": shown}, headers=headers)
 
 
@@ -315,10 +318,14 @@ def show_link(link: Link) -> dict[str, Any]:
 
     `confirmed` is the time since the source was last found to have no further change. `lag` is the
     greatest possible age of a change that is missing here: 0 while the link is current, else as
-    `confirmed`. Of a link that pushes, the target takes the place of the source.
+    `confirmed`. `behind` is the number of changes of the source's log that are still to be read, as
+    the source told last, `None` while it does not answer. `rate` is in copies per second, in the
+    last minute. Of a link that pushes, the target takes the place of the source.
     """
     definition = link.definition
+    now = datetime.now(UTC)
     confirmed = _seconds_since(link.currentat)
+    succeeded = max(filter(None, (link.currentat, link.appliedat)), default=None)
     state, error = link.state, link.error
     if definition.mode == "accept" and state == "current" and (confirmed or 0) > _SILENT_SECONDS:
         state, error = "waiting", f"Nothing has come for {confirmed:.0f} seconds."
@@ -336,13 +343,19 @@ def show_link(link: Link) -> dict[str, Any]:
         "reason": link.paused,
         "cursor": link.cursor,
         "lag": 0.0 if state == "current" else confirmed,
+        "behind": link.traffic.behind if state in _IN_CONTACT else None,
         "confirmed": confirmed,
         "currentat": link.currentat and format_time(link.currentat),
         "applied": link.applied,
         "appliedat": link.appliedat and format_time(link.appliedat),
+        "succeededat": succeeded and format_time(succeeded),
+        "rate": round(link.traffic.rate(now), 1),
+        "bytes": link.traffic.bytes,
+        "progress": _show_progress(link, now),
         "conflicts": link.conflicts,
         "failures": link.failures,
         "error": error,
+        "errors": link.errors,
         "nextattemptat": link.nextattemptat and format_time(link.nextattemptat),
         "brake": link.brake,
         "subscription": link.subscription,
@@ -350,7 +363,20 @@ def show_link(link: Link) -> dict[str, Any]:
     }
 
 
-def _show_conflict(conflict: LinkConflict) -> dict[str, Any]:
+def _show_progress(link: Link, now: datetime) -> dict[str, Any] | None:
+    """The complete copy that is under way: the copies so far, of how many, and the seconds left."""
+    progress = link.traffic.progress(now) if link.state == "copying" else None
+    if progress is None:
+        return None
+    seconds = progress.seconds
+    return {
+        "copies": progress.copies,
+        "of": progress.expected,
+        "seconds": None if seconds is None else round(seconds, 1),
+    }
+
+
+def _show_conflict(conflict: LinkConflict, link: str) -> dict[str, Any]:
     return {
         "authority": conflict.origin.authority,
         "origin": conflict.origin.xid,
@@ -358,6 +384,7 @@ def _show_conflict(conflict: LinkConflict) -> dict[str, Any]:
         "epoch": conflict.epoch,
         "verdict": conflict.verdict,
         "detail": conflict.detail,
+        "remedy": remedy_of(conflict.verdict, link),
         "at": format_time(conflict.at),
     }
 

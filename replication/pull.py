@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
@@ -15,7 +14,7 @@ from catalog.store import links
 from catalog.store.links import Link, LinkConflict
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import Incoming
-from replication.decide import Verdict
+from replication.decide import CONFLICTS, Verdict
 from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
 from replication.linkbounds import Allowance, LinkGate
@@ -32,11 +31,24 @@ COPIES_OF_ONE = 4
 _COPIES_AMONG_OTHERS = 200
 
 
+@dataclass(slots=True)
+class Arrived:
+    """The bytes of a peer that were counted with a batch so far."""
+
+    counted: int = 0
+
+    def take(self, received: int) -> int:
+        """Count, with the next batch, all that was `received` since the last one."""
+        since, self.counted = received - self.counted, received
+        return since
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
     """A link with its source, after their handshake.
 
-    `gate` limits how many batches of all links are applied at a time.
+    `gate` limits how many batches of all links are applied at a time, `arrived` counts the bytes
+    that the peer has sent.
     """
 
     context: Context
@@ -44,6 +56,7 @@ class Flow:
     peer: Client
     source: Handshake
     gate: LinkGate
+    arrived: Arrived = field(default_factory=Arrived)
 
     @property
     def policy(self) -> Policy:
@@ -63,15 +76,18 @@ class Flow:
 
 @dataclass(slots=True, kw_only=True)
 class Brought:
-    """The cursor to go on from, with the number of copies and of changes that they made."""
+    """The cursor to go on from, with the numbers of copies, of changes that they made, and of those
+    that could not be applied."""
 
     cursor: str
     copies: int = 0
     changes: int = 0
+    conflicts: int = 0
 
     def add(self, applied: AppliedBatch) -> None:
         self.copies += len(applied.findings)
         self.changes += applied.changes
+        self.conflicts += sum(finding.verdict in CONFLICTS for finding in applied.findings)
 
 
 async def pull_once(flow: Flow, cursor: str, *, wait_seconds: float) -> Brought:
@@ -105,7 +121,10 @@ async def _bring(
     is_bulk: bool,
     current: str | None,
 ) -> Brought:
-    apply = partial(apply_by, flow, is_bulk=is_bulk)
+    async def apply(copies: list[Incoming], end: FeedEnd | None) -> AppliedBatch:
+        cursor, behind = (None, None) if end is None else (end.cursor, end.behind)
+        return await apply_by(flow, copies, cursor, behind=behind, is_bulk=is_bulk)
+
     allowance = Allowance.of(flow.context.settings, most)
     brought = await apply_lines(lines, apply, allowance, current=current)
     if brought is None:
@@ -155,7 +174,7 @@ async def _fetch_again(flow: Flow, origins: Sequence[Origin]) -> set[Origin] | N
     wanted = [o for o in origins if o.authority and is_scope(o.xid) and flow.policy.admits(o)]
     brought: set[Origin] = set()
 
-    async def apply(copies: list[Incoming], _: str | None) -> AppliedBatch:
+    async def apply(copies: list[Incoming], _: FeedEnd | None) -> AppliedBatch:
         applied = await apply_by(flow, copies)
         brought.update(finding.origin for finding in applied.findings)
         return applied
@@ -169,10 +188,23 @@ async def _fetch_again(flow: Flow, origins: Sequence[Origin]) -> set[Origin] | N
 
 
 async def apply_by(
-    flow: Flow, copies: list[Incoming], cursor: str | None = None, *, is_bulk: bool = False
+    flow: Flow,
+    copies: list[Incoming],
+    cursor: str | None = None,
+    *,
+    behind: int | None = None,
+    is_bulk: bool = False,
 ) -> AppliedBatch:
-    """Apply a batch of a link when the gate lets it pass."""
-    batch = Batch(copies=copies, policy=flow.policy, link=flow.link, cursor=cursor, is_bulk=is_bulk)
+    """Apply a batch of a link when the gate lets it pass; see `Batch`."""
+    batch = Batch(
+        copies=copies,
+        policy=flow.policy,
+        link=flow.link,
+        cursor=cursor,
+        behind=behind,
+        size=flow.arrived.take(flow.peer.received),
+        is_bulk=is_bulk,
+    )
     async with flow.gate.turn(is_bulk=is_bulk) as turn:
         applied = await apply_batch(flow.context, batch)
         turn.has_delayed = applied.has_delayed
@@ -181,7 +213,7 @@ async def apply_by(
 
 async def apply_lines(
     lines: AsyncGenerator[bytes],
-    apply: Callable[[list[Incoming], str | None], Awaitable[AppliedBatch]],
+    apply: Callable[[list[Incoming], FeedEnd | None], Awaitable[AppliedBatch]],
     allowance: Allowance,
     *,
     current: str | None = None,
@@ -213,24 +245,25 @@ async def apply_lines(
                 brought.add(applied)
         finally:
             coming.cancel()
-            await asyncio.wait((coming,))
-    if not batches.cursor:
+            await asyncio.gather(coming, return_exceptions=True)
+    end = batches.end
+    if end is None or not end.cursor:
         return None
-    brought.cursor = batches.cursor
-    if batches.last or brought.cursor != current:
-        brought.add(await apply(batches.last, brought.cursor))
+    brought.cursor = end.cursor
+    if batches.last or end.cursor != current:
+        brought.add(await apply(batches.last, end))
     return brought
 
 
 class _Batches:
     """The batches of a stream: one is read while the one before it is applied.
 
-    After the end, `last` are the copies of the last batch, and `cursor` is the stream's, empty if
-    it ended without its last line.
+    After the end, `last` are the copies of the last batch, and `end` is the stream's last line,
+    `None` if it ended without one.
     """
 
     def __init__(self, lines: AsyncGenerator[bytes], allowance: Allowance) -> None:
-        self.cursor = ""
+        self.end: FeedEnd | None = None
         self.last: list[Incoming] = []
         self._lines = lines
         self._allowance = allowance
@@ -246,11 +279,11 @@ class _Batches:
         copies: list[Incoming] = []
         size = 0
         async for line in self._lines:
-            if self.cursor:
+            if self.end is not None:
                 raise ClientError("Something follows the cursor that ends a stream.")
             read = read_line(line)
             if isinstance(read, FeedEnd):
-                self.cursor = read.cursor
+                self.end = read
                 continue
             self._allowance.take(len(line))
             copies.append(read)

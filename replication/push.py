@@ -22,6 +22,7 @@ from catalog.model.printable import printable
 from catalog.store import copies as stored_copies
 from catalog.store import links
 from catalog.store.changes import Position, read_head
+from catalog.store.digests import count_entities
 from catalog.store.links import RELAY, Link, LinkConflict
 from replication.batch import origin_of
 from replication.decide import CONFLICTS, Verdict
@@ -120,13 +121,19 @@ class PushFlow:
         await self.send(PushRequest(), cursor=self.cursor_of(position), is_current=True)
 
     async def send(
-        self, request: PushRequest, *, cursor: str | None = None, is_current: bool = False
+        self,
+        request: PushRequest,
+        *,
+        cursor: str | None = None,
+        is_current: bool = False,
+        behind: int | None = None,
     ) -> int:
         """Send a request, and save the cursor and the conflicts when the target has answered.
 
         Args:
             cursor: with this request, everything up to it was sent.
             is_current: there are no further changes.
+            behind: the changes that come after the cursor.
 
         Returns:
             how many copies the target applied.
@@ -136,14 +143,14 @@ class PushFlow:
         end = [] if cursor is None else [write_end(cursor)]
         answer = await self._request(b"".join([*request.lines, *end]), params)
         verdicts = self._verdicts_in(answer[:-1], request)
-        await self._save(request, verdicts, cursor)
+        await self._save(request, verdicts, cursor, behind)
         if cursor is not None:
             self.after = cursor
         return sum(verdict is Verdict.APPLY for verdict, _ in verdicts.values())
 
-    async def begin(self) -> None:
-        """Tell the target that a complete copy comes."""
-        await self._request(b"", [("begin", "")])
+    async def begin(self, copies: int) -> None:
+        """Tell the target that a complete copy comes, of so many copies."""
+        await self._request(b"", [("begin", ""), ("copies", str(copies))])
         self.after = None
 
     async def _request(self, body: bytes, params: list[tuple[str, str]]) -> list[JsonObject]:
@@ -175,7 +182,11 @@ class PushFlow:
         return found
 
     async def _save(
-        self, request: PushRequest, verdicts: dict[Origin, tuple[Verdict, str]], cursor: str | None
+        self,
+        request: PushRequest,
+        verdicts: dict[Origin, tuple[Verdict, str]],
+        cursor: str | None,
+        behind: int | None,
     ) -> None:
         now = datetime.now(UTC)
         conflicts = [
@@ -186,7 +197,16 @@ class PushFlow:
         settled = verdicts.keys() - {conflict.origin for conflict in conflicts}
         applied = sum(verdict is Verdict.APPLY for verdict, _ in verdicts.values())
         async with self.context.database.transaction() as connection:
-            await links.save_progress(connection, self.link, cursor=cursor, applied=applied, at=now)
+            await links.save_progress(
+                connection,
+                self.link,
+                cursor=cursor,
+                applied=applied,
+                at=now,
+                copies=len(request.copies),
+                size=request.size,
+                behind=behind,
+            )
             if settled:
                 await links.drop_conflicts(connection, self.link.id, list(settled))
             if conflicts:
@@ -227,7 +247,9 @@ async def push_page(flow: PushFlow, page: Page, *, is_current: bool) -> int:
         request = following
         number += len(following.copies)
     cursor = flow.cursor_of(page.end)
-    await flow.send(request or PushRequest(), cursor=cursor, is_current=is_current)
+    await flow.send(
+        request or PushRequest(), cursor=cursor, is_current=is_current, behind=page.behind
+    )
     return number
 
 
@@ -238,7 +260,8 @@ async def push_everything(flow: PushFlow) -> tuple[Position, int]:
     """
     async with flow.context.database.snapshot(flow.context.database.pools.feed) as connection:
         head = await read_head(connection)
-    await flow.begin()
+        entities = await count_entities(connection)
+    await flow.begin(entities)
     number = 0
     async for page in _all_pages(flow, head.now):
         async for request in _requests_for(flow, flow.select(page)):

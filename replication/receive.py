@@ -42,6 +42,7 @@ from replication.copychecks import Incoming
 from replication.decide import Verdict
 from replication.deletionlimit import TooManyDeletions
 from replication.eviction import doubt_copies, drop_doubted
+from replication.feed import read_number
 from replication.feedlines import MEDIA_TYPE, FeedEnd, read_line
 from replication.linkbounds import LinkGate, too_many_copies
 from replication.pinning import policy_of
@@ -86,6 +87,8 @@ class _Pushed:
         cursor: the one up to which everything was sent; `None` if more is to come.
         begins: a complete copy follows.
         is_current: the sender has no further changes after those.
+        size: the bytes of the body.
+        expected: as many copies are in the complete copy that begins, if the sender tells.
     """
 
     copies: Sequence[Incoming]
@@ -93,6 +96,8 @@ class _Pushed:
     cursor: str | None
     begins: bool
     is_current: bool
+    size: int
+    expected: int | None
 
     @property
     def is_question(self) -> bool:
@@ -108,11 +113,12 @@ class _Pushed:
 async def post_entities(request: web.Request) -> web.Response:
     """`POST /replication/entities`: apply copies that come as the lines of a feed.
 
-    `?begin` announces a complete copy. `?after=CURSOR` names the cursor that the copies come after;
-    without it, they are a part of the complete copy. `?current` says that there is nothing further.
-    The answer has a line with the verdict for each copy, and one with the cursor. A request without
-    any of these asks for the cursor, and for the copies that were not applied: an answer may have
-    been lost. There may be more of them after the last one, `?conflicts=AUTHORITY%0AORIGIN`.
+    `?begin` announces a complete copy, of so many `copies` in all. `?after=CURSOR` names the cursor
+    that the copies come after; without it, they are a part of the complete copy. `?current` says
+    that there is nothing further. The answer has a line with the verdict for each copy, and one
+    with the cursor. A request without any of these asks for the cursor, and for the copies that
+    were not applied: an answer may have been lost. There may be more of them after the last one,
+    `?conflicts=AUTHORITY%0AORIGIN`.
 
     Raises:
         PushNotAccepted: the operator of this node does not accept the pushes of the sender.
@@ -130,7 +136,7 @@ async def post_entities(request: web.Request) -> web.Response:
     )
     try:
         if pushed.begins:
-            await _begin(context, link, policy)
+            await _begin(context, link, policy, pushed.expected)
             return _answer((), None)
         if not pushed.is_question:
             _check_step(link, pushed, request.path)
@@ -242,6 +248,8 @@ async def _read_pushed(request: web.Request) -> _Pushed:
         cursor=cursor,
         begins="begin" in request.query,
         is_current="current" in request.query,
+        size=len(body),
+        expected=read_number(request, "copies", 0) if "copies" in request.query else None,
     )
     if pushed.begins and (copies or after or cursor):
         raise BadRequest(request.path, error_detail='nothing goes with "begin"')
@@ -266,13 +274,13 @@ def _check_step(link: Link, pushed: _Pushed, subject: str) -> None:
         raise PushOutOfStep(subject, error_detail="they come after another cursor than the last")
 
 
-async def _begin(context: Context, link: Link, policy: Policy) -> None:
+async def _begin(context: Context, link: Link, policy: Policy, expected: int | None) -> None:
     async with context.database.transaction() as connection:
         await links.forget_cursor(connection, link)
         await links.forget_conflicts(connection, link.id)
     if link.doubts:
         await doubt_copies(context, link, policy)
-    await _report(context, link, "copying")
+    await _report(context, link, "copying", copies=expected)
 
 
 async def _apply(context: Context, link: Link, policy: Policy, pushed: _Pushed) -> AppliedBatch:
@@ -282,7 +290,12 @@ async def _apply(context: Context, link: Link, policy: Policy, pushed: _Pushed) 
     await _check_held(context, link, policy)
     is_bulk = pushed.after is None
     batch = Batch(
-        copies=pushed.copies, policy=policy, link=link, cursor=pushed.cursor, is_bulk=is_bulk
+        copies=pushed.copies,
+        policy=policy,
+        link=link,
+        cursor=pushed.cursor,
+        size=pushed.size,
+        is_bulk=is_bulk,
     )
     async with _intake_of(context).gate.turn(is_bulk=is_bulk) as turn:
         applied = await apply_batch(context, batch)
@@ -343,11 +356,20 @@ async def _report(
     *,
     error: str | None = None,
     currentat: datetime | None = None,
+    copies: int | None = None,
 ) -> None:
     async with context.database.pool.acquire(timeout=30) as connection:
-        await links.save_state(connection, link, state, error=error, currentat=currentat)
+        await links.save_state(
+            connection,
+            link,
+            state,
+            error=error,
+            currentat=currentat,
+            error_class=None if error is None else "too_much",
+            copies=copies,
+        )
         if state == "current":
-            await linkdeletions.forget_earlier(connection, link)
+            await linkdeletions.forget_earlier(connection, [link])
 
 
 def _answer(findings: Sequence[CopyFinding], cursor: str | None, changes: int = 0) -> web.Response:

@@ -17,6 +17,7 @@ from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
 from replication.copychecks import Incoming
 from replication.decide import Verdict
+from replication.feedlines import FeedEnd
 from replication.handshake import describe, peer_at, shake_hands
 from replication.linkbounds import Allowance
 from replication.pinning import check_claim, policy_of
@@ -106,7 +107,7 @@ async def _fetch(
     policy = replace(policy, is_trusted=True, overruled=await _digests_here(context, wanted))
     found: dict[Origin, CopyFinding] = {}
 
-    async def apply(copies: list[Incoming], _: str | None) -> AppliedBatch:
+    async def apply(copies: list[Incoming], _: FeedEnd | None) -> AppliedBatch:
         applied = await apply_batch(context, Batch(copies=copies, policy=policy, is_repair=True))
         found.update({finding.origin: finding for finding in applied.findings})
         return applied

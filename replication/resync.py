@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from catalog.client import ClientError, Unreachable
 from catalog.model.entity import Origin
 from catalog.model.xid import depth
-from catalog.store import doubtedcopies
+from catalog.store import doubtedcopies, links
 from replication.comparison import DifferingOrigin, SourceComparison, compare
 from replication.deletionlimit import check_deletions
 from replication.eviction import await_earlier_batches
@@ -54,6 +54,7 @@ async def resynchronise(flow: Flow) -> Resynchronised | None:
         return None
     about = _count_gone(found, doubts=flow.link.doubts)
     await check_deletions(flow.context, flow.link, flow.policy, about)
+    await _expect(flow, len(wanted))
     is_doubting = await _doubt(flow, found)
     brought = await _fetch(flow, wanted, is_bulk=is_doubting)
     if is_doubting:
@@ -70,6 +71,11 @@ async def count_deletions_ahead(flow: Flow) -> int:
     except ClientError:
         return 0
     return 0 if found is None else _count_gone(found, doubts=flow.link.doubts)
+
+
+async def _expect(flow: Flow, copies: int) -> None:
+    async with flow.context.database.pool.acquire(timeout=30) as connection:
+        await links.expect(connection, flow.link, copies)
 
 
 def _wanted(found: SourceComparison) -> list[Origin]:

@@ -17,7 +17,9 @@ from catalog.store.configuration import CONFIGURATION_CHANNEL
 from catalog.store.database import Connection
 from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.links import LINK_CHANNEL
+from replication.confirmations import Confirmations
 from replication.linkbounds import LinkGate
+from replication.linkconnections import LinkConnections
 from replication.linkrunner import LinkResources, LinkRunner
 from replication.notifications import forget_subscription
 from replication.runners import runner_of
@@ -40,9 +42,12 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
             session=session,
             gate=LinkGate(context.settings.link_busy_share),
             timing=timing,
+            connections=LinkConnections(context.settings),
+            confirmations=Confirmations(context.database),
         )
         scheduler = LinkScheduler(resources, group)
         group.create_task(run_heartbeat(connection))
+        group.create_task(resources.confirmations.run())
         async with (
             listening(connection, LINK_CHANNEL, scheduler.hear),
             listening(connection, CONFIGURATION_CHANNEL, lambda _: scheduler.reconsider()),

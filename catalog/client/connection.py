@@ -117,7 +117,7 @@ class Connection:
 
     `position` is that of the last write of this client which was answered: a read at a catalog
     that follows the node can wait for it, so that it shows all writes of this client. It is empty
-    before the first one.
+    before the first one. `received` counts the bytes of the answers.
 
     Args:
         url: the node's base URL.
@@ -142,6 +142,7 @@ class Connection:
         self._timeout = timeout_seconds
         self._largest = largest
         self.position = ""
+        self.received = 0
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -262,6 +263,7 @@ class Connection:
         arrival = _Arrival(patience=_PATIENCES * patience)
         async with self._respond(call, timeout) as response:
             async for chunk in arrival.timed(response.content.iter_any()):
+                self.received += len(chunk)
                 if arrival.is_too_slow:
                     raise BadAnswer(self._at(path), f"less than {_LEAST_RATE} bytes a second")
                 *lines, last = chunk.split(b"\n")
@@ -351,10 +353,12 @@ class Connection:
         while True:
             try:
                 async with self._respond(call) as response:
+                    body = await read_limited(response, largest)
+                    self.received += len(body)
                     return Answer(
                         status=response.status,
                         headers=response.headers,
-                        body=await read_limited(response, largest),
+                        body=body,
                         next_page=self._next_page(response),
                     )
             except ClientError as error:

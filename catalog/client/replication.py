@@ -208,6 +208,8 @@ class ReplicationCalls(Connection):
     ) -> AsyncGenerator[bytes]:
         """The lines of one page of the change feed as they arrive; see `lines`.
 
+        The last line has the cursor, and the number of changes that are left.
+
         Args:
             wait_seconds: how long to wait for a change if there is none yet; nodes take whole ones.
             filters: the query parameters `authority` and `scope`, which may be repeated.
@@ -216,8 +218,11 @@ class ReplicationCalls(Connection):
             CursorExpired: the node's log does not reach back so far.
         """
         wait = math.ceil(wait_seconds)
-        page = [("after", after), ("limit", str(limit)), ("wait", str(wait)), *filters]
-        return self.lines("GET", "/replication/changes", params=page, wait_seconds=wait)
+        page = [("after", after), ("limit", str(limit)), ("wait", str(wait)), ("behind", "")]
+        parameters = [*page, *filters]
+        return self.lines(
+            "GET", "/replication/changes", params=parameters, wait_seconds=wait_seconds
+        )
 
     def snapshot_lines(self, filters: Iterable[tuple[str, str]] = ()) -> AsyncGenerator[bytes]:
         """The lines of all entities, however long that takes; see `lines`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -127,7 +128,8 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """List the links of a node with their state.
 
     The lag is the age in seconds of the oldest change that the link may not have brought yet. It
-    is 0 if the source had no new change when it was last asked, "confirmed" seconds ago.
+    is 0 if the source had no new change when it was last asked, "confirmed" seconds ago. "behind"
+    is the number of changes that are left. While a link copies everything, its state tells how far.
 
     Example: concord link list
     """
@@ -135,14 +137,25 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     if as_json:
         print_json(links)
         return
-    names = ("state", "lag", "confirmed", "applied", "conflicts", "error")
-    columns = (f"{name} (s)" if name in ("lag", "confirmed") else name for name in names)
+    names = ("state", "behind", "lag", "confirmed", "applied", "rate", "conflicts", "error")
+    units = {"lag": " (s)", "confirmed": " (s)", "rate": " (/s)"}
+    columns = (f"{name}{units.get(name, '')}" for name in names)
     shown = table("id", "other catalog", "direction", *columns)
     for link in links:
         peer = link.get("source") or link.get("target") or link.get("authority")
         direction = f"{link.get('direction')}, {link.get('mode')}"
-        shown.add_row(*map(cell, (link.get("id"), peer, direction, *map(link.get, names))))
+        told = {**link, "state": _state_of(link)}
+        shown.add_row(*map(cell, (link.get("id"), peer, direction, *map(told.get, names))))
     out.print(shown if links else "This node has no links; add one with `concord link add`.")
+
+
+def _state_of(link: Mapping[str, Any]) -> str:
+    """The state of a link, with the progress of the complete copy that is under way."""
+    state, progress = str(link.get("state")), link.get("progress")
+    if not progress or not progress["of"]:
+        return state
+    left = "" if progress["seconds"] is None else f", {progress['seconds']:.0f} s left"
+    return f"{state} {progress['copies'] / progress['of']:.0%}{left}"
 
 
 @app.command()
@@ -159,7 +172,7 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     for name, value in link.items():
         out.print(f"[bold]{cell(name)}[/]: {cell(value)}")
     if conflicts:
-        columns = ("xid", "authority", "epoch", "verdict", "detail")
+        columns = ("xid", "authority", "epoch", "verdict", "detail", "remedy")
         shown = table(*columns, title="Not applied")
         for conflict in conflicts:
             shown.add_row(*(cell(conflict.get(name)) for name in columns))

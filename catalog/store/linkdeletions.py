@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from catalog.store import links
 from catalog.store.database import Connection
-from catalog.store.links import Link, LinkReplaced
+from catalog.store.links import Confirmation, Link, LinkReplaced
 from catalog.store.queries import Queries
 
 _queries = Queries("linkdeletions")
@@ -36,9 +36,12 @@ async def add(connection: Connection, link: Link, number: int) -> None:
     await connection.execute(_queries.add, link.id, link.revision, number)
 
 
-async def forget_earlier(connection: Connection, link: Link) -> None:
-    """Forget the deletions of a link that has caught up, where they were allowed or are old."""
-    await connection.execute(_queries.forget, link.id, link.revision, _WINDOW)
+async def forget_earlier(
+    connection: Connection, caught_up: Sequence[Link] | Sequence[Confirmation]
+) -> None:
+    """Forget the deletions of links that have caught up, where they were allowed or are old."""
+    ids, revisions = [each.id for each in caught_up], [each.revision for each in caught_up]
+    await connection.execute(_queries.forget, ids, revisions, _WINDOW)
 
 
 async def ask(connection: Connection, link: Link, total: int, held: int, error: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from catalog.model.entity import Origin
 from catalog.model.timestamps import format_time
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
+from catalog.store.linktraffic import LinkTraffic
 from catalog.store.queries import Queries
 
 Mode = Literal["pull", "events", "push", "accept", "kafka", "publish", "walk", "write"]
@@ -73,7 +74,8 @@ class Link:
     link that `ends` is deleted once they are dropped. `cursor` is `None` until a copy was applied.
     `currentat` is when the link last had applied everything that its source had. `history` has the
     newest event first. `paused` is the reason if it is paused, `nextattemptat` the time of the next
-    attempt after a failure. `brake` tells the deletions that the link waits to be allowed.
+    attempt after a failure. `brake` tells the deletions that the link waits to be allowed, `errors`
+    the numbers of errors by class.
 
     Of a link that pushes, the target takes the place of the source: `authority` and `instance` are
     the target's, `cursor` is a position in this node's own log, and `applied` counts there.
@@ -101,6 +103,8 @@ class Link:
     ends: bool
     copiesall: bool
     brake: Mapping[str, Any] | None
+    errors: Mapping[str, int] = field(default_factory=dict)
+    traffic: LinkTraffic = field(default_factory=LinkTraffic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,8 +285,9 @@ async def authorities_at(connection: Connection, base: str) -> list[str]:
     return [row["authority"] for row in rows]
 
 
-async def forget_cursor(connection: Connection, link: Link) -> None:
-    await connection.execute(_queries.forget_cursor, link.id, link.revision)
+async def forget_cursor(connection: Connection, link: Link, error: str | None = None) -> None:
+    """Let a link read everything again; count an error of a class that is the reason."""
+    await connection.execute(_queries.forget_cursor, link.id, link.revision, error)
 
 
 async def save_subscription(connection: Connection, link: Link, subscription: str | None) -> None:
@@ -290,15 +295,35 @@ async def save_subscription(connection: Connection, link: Link, subscription: st
 
 
 async def save_progress(
-    connection: Connection, link: Link, *, cursor: str | None, applied: int, at: datetime
+    connection: Connection,
+    link: Link,
+    *,
+    cursor: str | None,
+    applied: int,
+    at: datetime,
+    copies: int = 0,
+    size: int = 0,
+    behind: int | None = None,
 ) -> None:
     """Store how far the link has come; the caller commits it with the applied entities.
+
+    Args:
+        applied: how many of the `copies` that came, in `size` bytes, changed anything.
+        behind: the changes that are still to come, if that is known.
 
     Raises:
         LinkReplaced: roll back, as the entities were meant for a link that is gone.
     """
     found = await connection.fetchval(
-        _queries.save_progress, link.id, link.revision, cursor, applied, at
+        _queries.save_progress,
+        link.id,
+        link.revision,
+        cursor,
+        applied,
+        at,
+        copies,
+        size,
+        behind,
     )
     if found is None:
         raise LinkReplaced(link.id)
@@ -313,7 +338,17 @@ async def save_state(
     error: str | None = None,
     currentat: datetime | None = None,
     nextattemptat: datetime | None = None,
+    error_class: str | None = None,
+    copies: int | None = None,
+    too_many: int = 0,
 ) -> None:
+    """Store the state of a link.
+
+    Args:
+        error_class: under which the error is counted.
+        copies: as many are expected by a link that begins to copy.
+        too_many: how often the other side asked for fewer requests.
+    """
     await connection.execute(
         _queries.save_state,
         link.id,
@@ -323,7 +358,34 @@ async def save_state(
         error,
         currentat,
         nextattemptat,
+        error_class,
+        copies,
+        too_many,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """The time at which a revision of a link that was current found nothing new."""
+
+    id: str
+    revision: int
+    at: datetime
+
+
+async def confirm(connection: Connection, confirmations: Sequence[Confirmation]) -> None:
+    """Store that links are still current."""
+    await connection.execute(
+        _queries.confirm,
+        [each.id for each in confirmations],
+        [each.revision for each in confirmations],
+        [each.at for each in confirmations],
+    )
+
+
+async def expect(connection: Connection, link: Link, copies: int) -> None:
+    """Store how many copies a link that copies expects."""
+    await connection.execute(_queries.expect, link.id, link.revision, copies)
 
 
 async def remember(
@@ -412,7 +474,7 @@ def _definition_from(row: Mapping[str, Any]) -> LinkDefinition:
 
 
 def _link_from(row: Mapping[str, Any]) -> Link:
-    values = {field.name: row[field.name] for field in fields(Link)}
+    values = {field.name: row[field.name] for field in fields(Link) if field.name != "traffic"}
     return Link(
         **values
         | {
@@ -420,5 +482,7 @@ def _link_from(row: Mapping[str, Any]) -> Link:
             "history": tuple(orjson.loads(row["history"])),
             "drops": tuple(row["drops"]),
             "brake": None if row["brake"] is None else orjson.loads(row["brake"]),
+            "errors": orjson.loads(row["errors"]),
+            "traffic": LinkTraffic.of(row),
         }
     )

@@ -1,5 +1,9 @@
 -- The schema after all migrations. Generated with `make schema`; do not edit.
 
+CREATE FUNCTION counted_error(errors jsonb, class text, more integer) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN ((class IS NULL) OR (more = 0)) THEN errors ELSE (errors || jsonb_build_object(class, (COALESCE(((errors ->> class))::bigint, (0)::bigint) + more))) END;
+
 CREATE FUNCTION fold_case(given text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     AS $$
@@ -222,6 +226,15 @@ CREATE TABLE links (
     ends boolean DEFAULT false NOT NULL,
     copiesall boolean DEFAULT false NOT NULL,
     brake jsonb,
+    bytes bigint DEFAULT 0 NOT NULL,
+    behind bigint,
+    minuteat timestamp with time zone,
+    minutecopies bigint DEFAULT 0 NOT NULL,
+    earliercopies bigint DEFAULT 0 NOT NULL,
+    copyat timestamp with time zone,
+    copied bigint DEFAULT 0 NOT NULL,
+    copyof bigint,
+    errors jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT links_check CHECK (((paused IS NOT NULL) = (state = 'paused'::text))),
     CONSTRAINT links_state_check CHECK ((state = ANY (ARRAY['new'::text, 'copying'::text, 'behind'::text, 'current'::text, 'waiting'::text, 'refused'::text, 'braked'::text, 'paused'::text])))
 );
@@ -248,7 +261,16 @@ CREATE VIEW bringing_links AS
     drops,
     ends,
     copiesall,
-    brake
+    brake,
+    bytes,
+    behind,
+    minuteat,
+    minutecopies,
+    earliercopies,
+    copyat,
+    copied,
+    copyof,
+    errors
    FROM links
   WHERE ((definition ->> 'mode'::text) <> ALL (ARRAY['push'::text, 'publish'::text, 'write'::text]));
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,7 +23,9 @@ class MeteredSource:
     """Requests to `node` by path, and the bytes of all answers.
 
     `without` are paths that it does not offer. `meanwhile` is called before each answer. It leaves
-    out the last line of lists of digests if it `cuts_lists`.
+    out the last line of lists of digests if it `cuts_lists`. Its pages have `page` changes. It
+    answers with `refusals`, each a status with headers, before anything else, and with 429 to what
+    is more than `most_per_second`, of which it counts those that it `slowed`.
     """
 
     node: Node
@@ -33,16 +36,27 @@ class MeteredSource:
     without: frozenset[str] = frozenset()
     meanwhile: Callable[[], Awaitable[None]] | None = None
     cuts_lists: bool = False
+    page: int | None = None
+    refusals: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    most_per_second: float | None = None
+    slowed: int = 0
+    _allowed_at: float = 0.0
 
     async def forward(self, request: web.Request) -> web.Response:
         if request.path in self.without:
             raise web.HTTPNotFound
+        if self.refusals:
+            status, headers = self.refusals.pop(0)
+            return web.Response(status=status, headers=headers)
+        if self._is_too_much():
+            self.slowed += 1
+            return web.Response(status=429)
         self.requests[request.path] += 1
         if self.meanwhile is not None:
             await self.meanwhile()
         async with self.session.request(
             request.method,
-            f"{self.node.url}{request.raw_path}",
+            f"{self.node.url}{self._path_of(request)}",
             data=await request.read(),
             headers={hdrs.CONTENT_TYPE: request.content_type},
         ) as answer:
@@ -52,6 +66,20 @@ class MeteredSource:
             self.bytes += len(body)
             kept = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
             return web.Response(body=body, status=answer.status, headers=kept)
+
+    def _path_of(self, request: web.Request) -> str:
+        if self.page is None:
+            return request.raw_path
+        return request.raw_path.replace("limit=1000", f"limit={self.page}")
+
+    def _is_too_much(self) -> bool:
+        if self.most_per_second is None:
+            return False
+        now = asyncio.get_running_loop().time()
+        if now < self._allowed_at:
+            return True
+        self._allowed_at = max(self._allowed_at, now - 1) + 1 / self.most_per_second
+        return False
 
     def forget(self) -> None:
         """Count from zero again."""

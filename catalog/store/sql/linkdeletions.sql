@@ -9,10 +9,11 @@ INSERT INTO link_deletions (link, since, deleted, revision) VALUES ($1, now(), $
 ON CONFLICT (link) DO UPDATE SET deleted = link_deletions.deleted + $3
 
 -- name: forget
--- Forget the deletions of a link that has caught up, once an operator allowed them, or they are
+-- Forget the deletions of links that have caught up, once an operator allowed them, or they are
 -- older than $3.
-DELETE FROM link_deletions
-WHERE link = $1 AND (allowed > 0 AND revision = $2 OR since < now() - $3::interval)
+DELETE FROM link_deletions d USING unnest($1::text[], $2::bigint[]) AS l (id, revision)
+WHERE d.link = l.id
+    AND (d.allowed > 0 AND d.revision = l.revision OR d.since < now() - $3::interval)
 
 -- name: ask
 -- Store what a link waits to be allowed to delete.

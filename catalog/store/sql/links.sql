@@ -13,6 +13,7 @@ UPDATE links SET
     instance = CASE WHEN $3 THEN NULL ELSE instance END,
     base = CASE WHEN $3 THEN NULL ELSE base END,
     cursor = CASE WHEN $3 THEN NULL ELSE cursor END,
+    behind = CASE WHEN NOT $3 THEN behind END,
     currentat = CASE WHEN $3 THEN NULL ELSE currentat END,
     doubts = doubts OR $3,
     subscription = NULL,
@@ -38,6 +39,7 @@ UPDATE links SET
     instance = NULL,
     base = NULL,
     cursor = NULL,
+    behind = NULL,
     currentat = NULL,
     subscription = NULL,
     state = CASE WHEN paused IS NULL OR $4 THEN 'new' ELSE 'paused' END,
@@ -138,32 +140,61 @@ HAVING count(DISTINCT authority) = 1
 
 -- name: forget_cursor
 -- Drop a cursor that the source cannot continue from, so that everything is read again.
-UPDATE links SET cursor = NULL WHERE id = $1 AND revision = $2
+UPDATE links SET cursor = NULL, errors = counted_error(errors, $3, 1)
+WHERE id = $1 AND revision = $2
 
 -- name: save_subscription
 -- Store the id of the subscription at the source that wakes the link.
 UPDATE links SET subscription = $3 WHERE id = $1 AND revision = $2
 
 -- name: save_progress
--- Store how far a link has come, in the transaction that writes the entities it brought.
+-- Store how far a link has come, in the transaction that writes the entities it brought: of $6
+-- copies in $7 bytes, $4 were applied, and $8 changes are still to come. Copies are counted in the
+-- minute that began at `minuteat`, and in the one before.
 UPDATE links SET
     cursor = coalesce($3, cursor),
     copiesall = copiesall AND $3 IS NULL,
     applied = applied + $4,
     state = CASE WHEN state = 'current' THEN 'behind' ELSE state END,
-    appliedat = CASE WHEN $4 > 0 THEN $5 ELSE appliedat END
+    appliedat = CASE WHEN $4 > 0 THEN $5 ELSE appliedat END,
+    copied = copied + $6,
+    bytes = bytes + $7,
+    behind = coalesce($8, behind),
+    minuteat = CASE WHEN $5 < minuteat + interval '1 minute' THEN minuteat
+        WHEN $5 < minuteat + interval '2 minutes' THEN minuteat + interval '1 minute'
+        ELSE $5 END,
+    minutecopies = $6 + CASE WHEN $5 < minuteat + interval '1 minute' THEN minutecopies ELSE 0 END,
+    earliercopies = CASE WHEN $5 < minuteat + interval '1 minute' THEN earliercopies
+        WHEN $5 < minuteat + interval '2 minutes' THEN minutecopies
+        ELSE 0 END
 WHERE id = $1 AND revision = $2
 RETURNING id
 
 -- name: save_state
--- Store the state of a link.
+-- Store the state of a link. It counts errors of the class $8, and $10 refusals for their number.
+-- One that begins to copy counts from zero, and expects $9 copies.
 UPDATE links SET
     state = $3,
     failures = $4,
     error = $5,
     currentat = coalesce($6, currentat),
-    nextattemptat = $7
+    nextattemptat = $7,
+    behind = CASE WHEN $3 = 'current' THEN 0 ELSE behind END,
+    copyat = CASE WHEN $3 = 'copying' THEN now() ELSE copyat END,
+    copied = CASE WHEN $3 = 'copying' THEN 0 ELSE copied END,
+    copyof = CASE WHEN $3 = 'copying' THEN $9 ELSE copyof END,
+    errors = counted_error(counted_error(errors, $8, 1), 'too_many', $10)
 WHERE id = $1 AND revision = $2
+
+-- name: confirm
+-- Note for links that were current already, at once, when they found nothing new.
+UPDATE links l SET currentat = c.at
+FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS c (id, revision, at)
+WHERE l.id = c.id AND l.revision = c.revision AND l.state = 'current'
+
+-- name: expect
+-- Store how many copies a link that copies expects.
+UPDATE links SET copyof = $3 WHERE id = $1 AND revision = $2
 
 -- name: remember
 -- Add an event to the history of a link, which keeps the last twenty of them, none from before $6.

@@ -1,0 +1,45 @@
+"""Saves, for many links at a time, that they are still current."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+from catalog.model.errors import ServerBusy
+from catalog.store import linkdeletions, links
+from catalog.store.database import Database
+from catalog.store.links import Confirmation, Link
+
+_SAVE_SECONDS = 1.0
+
+
+class Confirmations:
+    """Links that found nothing new since the last save.
+
+    A thousand links that are at rest take one transaction in a second.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._due: dict[str, Confirmation] = {}
+        self._is_due = asyncio.Event()
+
+    def add(self, link: Link) -> None:
+        """Note that a link that was current has nothing to bring now."""
+        self._due[link.id] = Confirmation(link.id, link.revision, datetime.now(UTC))
+        self._is_due.set()
+
+    async def run(self) -> None:
+        """Save them as they come, for ever."""
+        while True:
+            await self._is_due.wait()
+            self._is_due.clear()
+            due, self._due = [*self._due.values()], {}
+            try:
+                async with self._database.transaction() as connection:
+                    await links.confirm(connection, due)
+                    await linkdeletions.forget_earlier(connection, due)
+            # The next ones say the same.
+            except (ServerBusy, TimeoutError):
+                await self._database.recovered()
+            await asyncio.sleep(_SAVE_SECONDS)

@@ -1,0 +1,34 @@
+"""Shares the connections to other catalogs among links, so that none waits for a sick peer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+from catalog.config import Settings
+from catalog.http.descriptors import most_outbound_connections
+
+
+class LinkConnections:
+    """The shares of the connections that links may use at a time.
+
+    Links whose last attempt failed share a quarter of them until they are current: a peer that
+    does not answer keeps a connection for long. Those that wait at their sources for changes share
+    half. The rest is left to those that bring something.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        most = most_outbound_connections(settings)
+        self.probation = asyncio.Semaphore(max(1, most // 4))
+        self._places = max(1, most // 2)
+
+    @contextlib.contextmanager
+    def place_to_wait(self) -> Iterator[bool]:
+        """Take a place for a request that waits at a source; the value is whether there is one."""
+        has_place = self._places > 0
+        self._places -= has_place
+        try:
+            yield has_place
+        finally:
+            self._places += has_place

@@ -1,0 +1,81 @@
+"""The pace of requests to a peer that takes only so many."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from replication.peerpace import PeerPace
+
+
+class Peer:
+    """A peer that refuses what is more than `rate` requests in a second, and a link that asks it
+    as often as the pace lets it, for some seconds."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self.pace = PeerPace()
+        self.now = self._allowed_at = 0.0
+        self.answered: list[float] = []
+        self.refused: list[float] = []
+
+    def ask_for(self, seconds: float, *, request_takes: float = 0.001) -> None:
+        end = self.now + seconds
+        while self.now < end:
+            self.now += self.pace.delay(self.now)
+            sent = self.now
+            self.pace.take(sent)
+            self.now += request_takes
+            if sent < self._allowed_at:
+                self.refused.append(sent)
+                self.pace.slow(sent, self.now, pause=0.0)
+            else:
+                self._allowed_at = max(self._allowed_at, sent - 1) + 1 / self.rate
+                self.answered.append(sent)
+                self.pace.answered(self.now)
+
+
+@pytest.mark.parametrize("rate", [2, 20, 200])
+def test_a_link_settles_under_the_rate_of_its_peer(rate: float) -> None:
+    peer = Peer(rate)
+    peer.ask_for(60)
+    settled = len(peer.answered), len(peer.refused)
+    peer.ask_for(300)
+    answered, refused = len(peer.answered) - settled[0], len(peer.refused) - settled[1]
+    assert answered >= 0.5 * rate * 300
+    assert refused <= 0.03 * answered + 20
+
+
+def test_nothing_slows_down_requests_that_are_taken() -> None:
+    peer = Peer(1e9)
+    peer.ask_for(1)
+    assert len(peer.answered) == pytest.approx(1000, rel=0.01)
+    assert peer.pace.rate is None
+
+
+def test_requests_of_one_burst_halve_the_rate_once_and_the_pause_holds_for_all() -> None:
+    pace = PeerPace()
+    for number in range(40):
+        pace.take(number / 1000)
+    for number in range(40):
+        pace.slow(number / 1000, 0.05, pause=3.0)
+    assert pace.rate == 20
+    assert pace.delay(0.05) == pytest.approx(3.0)
+    pace.slow(4.0, 4.1, pause=0.0)
+    assert pace.rate == 10
+
+
+def test_a_rate_grows_additively_until_there_is_no_limit() -> None:
+    peer = Peer(1e9)
+    for number in range(16):
+        peer.pace.take(number / 1000)
+    peer.pace.slow(0.02, 0.02, pause=0.0)
+    rates = []
+    while peer.pace.rate is not None:
+        rates.append(peer.pace.rate)
+        peer.ask_for(5)
+    assert rates[0] == 8
+    steps = [after - before for before, after in pairwise(rates)]
+    assert max(steps) < 1.5 * min(steps)
+    assert peer.now == pytest.approx(60, rel=0.2)
