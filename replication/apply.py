@@ -126,7 +126,7 @@ async def _apply_once(
     database, now = context.database, datetime.now(UTC)
     async with database.transaction() as connection:
         locked = (await lock_and_load(connection, touched)).entities
-        entities, tombstones = await _load(connection, valid)
+        entities, tombstones = await load_local(connection, valid)
         if batch.is_repair:
             entities = await _blank_damaged(connection, entities)
         policy = await _policy_under_locks(connection, batch, valid)
@@ -176,7 +176,7 @@ def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
     )
 
 
-async def _load(
+async def load_local(
     connection: Connection, copies: Sequence[Copy]
 ) -> tuple[dict[str, Entity], dict[Origin, Tombstone]]:
     """The entities at the copies' xids, of their origins, their parents, and below deleted ones."""

@@ -44,7 +44,7 @@ class HeldEntities:
         self._by_folded_xid = {xid.lower(): xid for xid in entities}
         self._children: dict[str, set[str]] = defaultdict(set)
         for xid in entities:
-            self._children[_parent(xid)].add(xid)
+            self._children[parent_of(xid)].add(xid)
 
     def local_state(self, copy: Copy) -> LocalState:
         origin = origin_of(copy)
@@ -52,7 +52,9 @@ class HeldEntities:
         occupant = self.entities.get(self._by_folded_xid.get(copy.xid.lower(), ""))
         if occupant is not None and origin_of(occupant) == origin:
             occupant = None
-        return LocalState(held=held, occupant=occupant, parent=self.entities.get(_parent(copy.xid)))
+        return LocalState(
+            held=held, occupant=occupant, parent=self.entities.get(parent_of(copy.xid))
+        )
 
     def put(self, entity: Entity) -> None:
         """Add or replace an entity."""
@@ -60,7 +62,7 @@ class HeldEntities:
         self.entities[entity.xid] = entity
         self._by_origin[origin_of(entity)] = entity
         self._by_folded_xid[entity.xid.lower()] = entity.xid
-        self._children[_parent(entity.xid)].add(entity.xid)
+        self._children[parent_of(entity.xid)].add(entity.xid)
 
     def delete(self, tombstone: Tombstone) -> None:
         """Add a tombstone; remove its entity with all below it."""
@@ -75,7 +77,7 @@ class HeldEntities:
         entity = self.entities.pop(xid)
         del self._by_origin[origin_of(entity)]
         del self._by_folded_xid[xid.lower()]
-        self._children[_parent(xid)].discard(xid)
+        self._children[parent_of(xid)].discard(xid)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,7 +129,7 @@ def decide_batch(
     held = HeldEntities(entities, tombstones)
     touched: dict[Origin, None] = {}
     findings = []
-    for copy in sorted(batch, key=_order):
+    for copy in sorted(batch, key=order_of):
         finding = _find(copy, held, policy)
         findings.append(finding)
         if finding.verdict is Verdict.APPLY and not isinstance(copy, MalformedCopy):
@@ -187,12 +189,13 @@ def origin_of(copy: Copy) -> Origin:
     return Origin(copy.authority, copy.origin)
 
 
-def _parent(xid: str) -> str:
+def parent_of(xid: str) -> str:
     """The parent's path. `xid` is valid, so it needs no parsing."""
     return "" if xid == "/" else xid.rsplit("/", 2)[0] or "/"
 
 
-def _order(copy: Incoming) -> tuple[int, int, str, int]:
+def order_of(copy: Incoming) -> tuple[int, int, str, int]:
+    """The order in which copies are decided about."""
     match copy:
         case Tombstone():
             return 0, -depth(copy.xid), copy.xid, copy.epoch

@@ -73,8 +73,11 @@ class SourceComparison:
     policy: Policy
 
 
-async def compare(flow: Flow) -> SourceComparison | None:
+async def compare(flow: Flow, *, is_whole: bool = False) -> SourceComparison | None:
     """Compare a link's replicas with its source.
+
+    Args:
+        is_whole: list all that the source has, if nothing is here.
 
     Returns:
         `None` if only a complete copy helps: nothing is here, the source offers no such digests,
@@ -84,21 +87,21 @@ async def compare(flow: Flow) -> SourceComparison | None:
         ClientError: the source does not answer now.
     """
     try:
-        return await _compare(flow)
+        return await _compare(flow, is_whole=is_whole)
     except ClientError as error:
         if may_pass(error):
             raise
         return None
 
 
-async def _compare(flow: Flow) -> SourceComparison | None:
+async def _compare(flow: Flow, *, is_whole: bool) -> SourceComparison | None:
     async with flow.context.database.pool.acquire(timeout=30) as connection:
         policy = await policy_within(connection, flow.policy, flow.policy.authorities)
     cursor, authorities = await _authorities(flow, policy)
     if not 0 < len(authorities) <= MOST_NAMED:
         return None
     wanted = DigestSelection(authorities=authorities, scope=policy.scope)
-    found = await _descend(flow, wanted)
+    found = await _descend(flow, wanted, is_whole=is_whole)
     if found is None:
         return None
     differing = await _list_differing(flow, wanted, found.difference)
@@ -132,15 +135,17 @@ class _Descent:
     difference: BucketDifference
 
 
-async def _descend(flow: Flow, wanted: DigestSelection) -> _Descent | None:
-    """Find the ranges of buckets that differ; `None` if nothing is here.
+async def _descend(
+    flow: Flow, wanted: DigestSelection, *, is_whole: bool = False
+) -> _Descent | None:
+    """Find the ranges of buckets that differ; `None` if nothing is here, unless it `is_whole`.
 
     The cursor is of the first answer: whatever changes at the source after it, the feed brings.
     """
     cursor, rows, difference = "", 0, BucketDifference(ranges=EVERYWHERE, rows=0)
     for bits in LEVELS:
         here = await _merged_here(flow, replace(wanted, ranges=difference.ranges), bits)
-        if bits == LEVELS[0] and not here:
+        if bits == LEVELS[0] and not (here or is_whole):
             return None
         there, at = await _merged_there(flow, wanted, difference.ranges, bits)
         if not cursor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from catalog.client import ClientError
 from catalog.config import Settings
@@ -97,6 +97,26 @@ async def ask_for_all(context: Context, error: TooManyDeletions, ahead: int) -> 
         total = more.deletions.total
         await linkdeletions.ask_more(connection, more.link, total, more.of, more.question)
     return more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundDeletions:
+    """The deletions that a link would ask for, and the entities `of` which they are."""
+
+    total: int
+    of: int
+
+
+async def find_stop(
+    context: Context, link: Link, policy: Policy, *, about: int
+) -> FoundDeletions | None:
+    """The deletions for which a link would stop and ask, if it were about to delete so many."""
+    async with context.database.snapshot() as connection:
+        try:
+            await _check(context, connection, link, policy, about)
+        except TooManyDeletions as error:
+            return FoundDeletions(total=error.deletions.total, of=error.of)
+    return None
 
 
 async def _check(

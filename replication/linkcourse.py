@@ -10,6 +10,7 @@ from catalog.model.errors import BadRequest
 from catalog.store import linkdeletions, links
 from catalog.store.linkcommands import pause, resume, run_now
 from catalog.store.links import Link
+from replication.dryruns import try_link
 from replication.links import answer_link, existing_link
 from replication.wire import PauseBody, read_request
 
@@ -37,8 +38,13 @@ async def resume_link(request: web.Request) -> web.Response:
 async def run_link(request: web.Request) -> web.Response:
     """`POST /replication/links/{id}/run`: it reads its source now.
 
-    One that waits after a failure, or has stopped, begins anew.
+    One that waits after a failure, or has stopped, begins anew. With `?dryrun`, it stays as it is,
+    and the answer tells what it would do.
     """
+    if "dryrun" in request.query:
+        async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
+            found = await existing_link(connection, request)
+        return await try_link(request, found)
     async with request.app[CONTEXT].database.transaction() as connection:
         link = await existing_link(connection, request)
         _check_course(link, request.path)

@@ -28,6 +28,7 @@ from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import RELAY, Link, LinkConflict, LinkDefinition
 from replication.conflictremedies import remedy_of
+from replication.dryruns import try_link
 from replication.handshake import probe
 from replication.pinning import why_not_pinned
 from replication.push import probe_target
@@ -53,6 +54,8 @@ async def list_links(request: web.Request) -> web.Response:
 async def create_link(request: web.Request) -> web.Response:
     """`POST /replication/links`: create a link; `?force` does not ask the source first.
 
+    With `?dryrun`, nothing is created, and the answer tells what the link would do.
+
     The source is pinned to the authority in the body, or to the one that it claims when it is
     asked, here or at the first contact.
     """
@@ -71,6 +74,8 @@ async def create_link(request: web.Request) -> web.Response:
         if definition.sends:
             raise TargetUnusable(request.path, target=definition.target, error_detail=detail)
         raise SourceUnusable(request.path, source=definition.source, error_detail=detail)
+    if "dryrun" in request.query:
+        return await try_link(request, links.unsaved(id, definition, authority))
     async with context.database.transaction() as connection:
         await check_number(connection, context, request.path)
         others = [] if found is None else await links.following(connection, found["authority"])

@@ -108,6 +108,14 @@ class ReplicationCalls(Connection):
         params = [("force", "")] if force else []
         return await self.post("/replication/links", definition, params)
 
+    async def try_link(self, definition: Mapping[str, Any]) -> JsonObject:
+        """Find out what a new link would bring, delete and refuse; nothing is written."""
+        return await self.post("/replication/links", definition, [("dryrun", "")])
+
+    async def try_run(self, id: str) -> JsonObject:
+        """Find out what a link would bring, delete and refuse now; nothing is written."""
+        return await self.post(f"/replication/links/{id}/run", {}, [("dryrun", "")])
+
     async def pin_link(self, id: str, authority: str) -> JsonObject:
         """Believe from now on that the source of a link is this authority."""
         return await self.post(f"/replication/links/{id}/pin", {"authority": authority})

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from catalog.commands.console import DEFAULT_URL, Url, cell, on_node, out
+from catalog.commands.console import DEFAULT_URL, AsJson, Url, cell, on_node, out
+from catalog.commands.dryrun import DryRun, print_dry_run
 
 app = typer.Typer()
 
@@ -44,11 +45,21 @@ def resume(id: LinkId, url: Url = DEFAULT_URL) -> None:
 
 
 @app.command()
-def run(id: LinkId, url: Url = DEFAULT_URL) -> None:
+def run(
+    id: LinkId,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
     """Read the source now, also if the link waits after a failure or has stopped.
+
+    With --dry-run, nothing is written: the digests of both catalogs are compared.
 
     Example: concord link run eu
     """
+    if dry_run:
+        print_dry_run(on_node(url, lambda client: client.try_run(id)), as_json=as_json)
+        return
     on_node(url, lambda client: client.run_link(id))
     out.print(f"Link [bold]{cell(id)}[/] reads its source.")
 

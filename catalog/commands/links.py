@@ -21,6 +21,7 @@ from catalog.commands.console import (
     print_json,
     table,
 )
+from catalog.commands.dryrun import DryRun, print_dry_run
 from catalog.commands.linkcontrol import LinkId
 
 app = typer.Typer(
@@ -81,6 +82,7 @@ def add(
     force: Annotated[
         bool, typer.Option("--force", help="Add the link without asking the source who it is.")
     ] = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -105,6 +107,9 @@ def add(
         definition["id"] = id
     if pin is not None:
         definition["authority"] = pin
+    if dry_run:
+        print_dry_run(on_node(url, lambda client: client.try_link(definition)), as_json=as_json)
+        return
     link = on_node(url, lambda client: client.add_link(definition, force=force))
     if as_json:
         print_json(link)

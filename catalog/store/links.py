@@ -132,6 +132,34 @@ class LinkConflict:
     at: datetime
 
 
+def unsaved(id: str, definition: LinkDefinition, authority: str | None) -> Link:
+    """A link as it would begin, which is not stored."""
+    return Link(
+        id=id,
+        revision=-1,
+        definition=definition,
+        instance=None,
+        authority=authority,
+        cursor=None,
+        subscription=None,
+        state="new",
+        paused=None,
+        failures=0,
+        nextattemptat=None,
+        applied=0,
+        appliedat=None,
+        currentat=None,
+        error=None,
+        history=(),
+        conflicts=0,
+        doubts=True,
+        drops=(),
+        ends=False,
+        copiesall=False,
+        brake=None,
+    )
+
+
 async def create(
     connection: Connection, id: str, definition: LinkDefinition, authority: str | None = None
 ) -> Link | None:

@@ -1,0 +1,37 @@
+"""The option `--dry-run` of links, and its result as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from catalog.commands.console import cell, out, print_json, table
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only tell what would come, go and collide.")
+]
+_SHOWN = 3
+
+
+def print_dry_run(found: Mapping[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    if not found["isdecided"]:
+        out.print(cell(found["reason"]))
+        return
+    out.print(f"{found['differing']:,} of {found['rows']:,} entities and deletions differ.")
+    shown = table("would be", "entities", "of these")
+    for name, each in found["outcomes"].items():
+        paths = [one["xid"] for one in each["first"][:_SHOWN]]
+        more = ", …" if each["number"] > len(paths) else ""
+        shown.add_row(cell(name), cell(f"{each['number']:,}"), cell(", ".join(paths) + more))
+    if found["outcomes"]:
+        out.print(shown)
+    if found["brake"] is not None:
+        out.print(
+            f"It would stop before it deletes {found['brake']['deletions']:,} entities, and wait "
+            "for `concord link allow`."
+        )

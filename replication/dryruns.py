@@ -1,0 +1,91 @@
+"""Answers to requests for dry runs of links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from catalog.client import ClientError
+from catalog.context import CONTEXT, Context
+from catalog.http.outbound import open_session
+from catalog.http.responses import json_response
+from catalog.model.concorderrors import SourceUnusable
+from catalog.model.errors import BadRequest
+from catalog.store.links import Link
+from replication.batch import CopyFinding
+from replication.conflictremedies import remedy_of
+from replication.dryrun import DryRun, dry_run
+from replication.handshake import describe, peer_at, shake_hands
+from replication.linkbounds import LinkGate
+from replication.pinning import meet_claim
+from replication.pull import Flow
+
+_MODES = frozenset({"pull", "events"})
+_UNDECIDED = (
+    "The link would bring a complete copy: too much differs to tell it one by one, or the source "
+    "offers no digests."
+)
+
+
+async def try_link(request: web.Request, link: Link) -> web.Response:
+    """Tell what a link would bring, delete and refuse; it need not be stored, and may be paused.
+
+    Raises:
+        SourceUnusable: its source does not answer, or may not be who it claims to be.
+        BadRequest: links of its mode bring nothing by themselves.
+    """
+    context = request.app[CONTEXT]
+    if link.definition.mode not in _MODES:
+        detail = f'a link of mode "{link.definition.mode}" has no dry run'
+        raise BadRequest(request.path, error_detail=detail)
+    try:
+        found = await _try(context, link)
+    except ClientError as error:
+        source = link.definition.source
+        detail = describe(error, source).rstrip(".")
+        raise SourceUnusable(request.path, source=source, error_detail=detail) from error
+    if found is None:
+        return json_response({"isdecided": False, "reason": _UNDECIDED})
+    return json_response(_show(found, link.id))
+
+
+async def _try(context: Context, link: Link) -> DryRun | None:
+    seconds = context.settings.request_timeout_seconds
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        peer = peer_at(link.definition.source, session, seconds)
+        source = await shake_hands(peer)
+        async with context.database.snapshot() as connection:
+            await meet_claim(connection, link, source.authority)
+        gate = LinkGate(context.settings.link_busy_share)
+        flow = Flow(context=context, link=link, peer=peer, source=source, gate=gate)
+        return await dry_run(flow)
+
+
+def _show(found: DryRun, link: str) -> dict[str, Any]:
+    stop = found.stop
+    return {
+        "isdecided": True,
+        "rows": found.rows,
+        "differing": found.differing,
+        "outcomes": {
+            outcome: {
+                "number": number,
+                "first": [_show_finding(each, link) for each in found.first[outcome]],
+            }
+            for outcome, number in found.numbers.most_common()
+        },
+        "brake": None if stop is None else {"deletions": stop.total, "of": stop.of},
+    }
+
+
+def _show_finding(finding: CopyFinding, link: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "authority": finding.origin.authority,
+        "origin": finding.origin.xid,
+        "xid": finding.xid,
+        "epoch": finding.epoch,
+    }
+    if finding.detail:
+        shown |= {"detail": finding.detail, "remedy": remedy_of(finding.verdict.value, link)}
+    return shown

@@ -1,0 +1,141 @@
+"""Dry runs of links: they tell what a run would do, and write nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from replication import dryrun
+from tests.integration.conftest import Node
+from tests.integration.federation import (
+    databases,
+    digest_rows,
+    execute,
+    link_history_is,
+    link_is,
+    running,
+    start_member,
+)
+from tests.integration.meteredsource import follow, metered
+
+MESSAGES = 60
+
+
+@pytest.fixture
+async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, Node]]:
+    """Two fresh nodes that do not know each other."""
+    async with (
+        databases(postgres_url, template, 2) as (one, two),
+        start_member(one) as target,
+        start_member(two) as source,
+    ):
+        yield target, source
+
+
+async def fill(node: Node, group: str) -> None:
+    await node.put(f"/messagegroups/{group}")
+    body = {f"m{number}": {} for number in range(MESSAGES)}
+    answer = await node.send("POST", f"/messagegroups/{group}/messages", body)
+    assert answer.status == 200, answer.body
+
+
+async def links_of(node: Node) -> list[Any]:
+    """What a run would change of the links."""
+    links = (await node.get("/replication/links"))["links"]
+    return [[each[name] for name in ("id", "cursor", "applied", "bytes")] for each in links]
+
+
+async def tried(node: Node, path: str, body: Any = None) -> dict[str, Any]:
+    before = await digest_rows(node), await node.logged(), await links_of(node)
+    answer = await node.send("POST", f"{path}?dryrun", {} if body is None else body)
+    assert answer.status == 200, answer.body
+    assert before == (await digest_rows(node), await node.logged(), await links_of(node))
+    found: dict[str, Any] = answer.json
+    assert found["isdecided"]
+    return found
+
+
+def numbers(found: dict[str, Any]) -> dict[str, int]:
+    return {outcome: each["number"] for outcome, each in found["outcomes"].items()}
+
+
+@pytest.mark.parametrize("at_once", [2, 1000])
+async def test_a_new_link_would_bring_everything_but_what_collides(
+    pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """In parts of two copies, parents come long before their children."""
+    monkeypatch.setattr(dryrun, "_AT_ONCE", at_once)
+    target, source = pair
+    await fill(source, "g")
+    await source.put("/messagegroups/taken/messages/m")
+    await target.put("/messagegroups/taken")
+    body = {"id": "from", "source": source.url, "mode": "pull"}
+    found = await tried(target, "/replication/links", body)
+    assert numbers(found) == {"created": 1 + 2 * MESSAGES, "collided": 2, "invalid": 1}
+    assert found["brake"] is None
+    collided = {each["xid"]: each for each in found["outcomes"]["collided"]["first"]}
+    assert "--prefix" in collided["/messagegroups/taken"]["remedy"]
+    # What was told is what happens.
+    assert (await target.send("POST", "/replication/links", body)).status == 201
+    async with running(target):
+        await link_is(target, "from", "current")
+    link = await target.get("/replication/links/from")
+    assert (link["applied"], link["conflicts"]) == (1 + 2 * MESSAGES, 3)
+
+
+async def test_a_run_would_bring_what_differs_and_ask_before_it_deletes_much(
+    pair: tuple[Node, Node],
+) -> None:
+    target, source = pair
+    for group in ("g", "h"):
+        await fill(source, group)
+    async with metered(source) as way:
+        await follow(target, way)
+        async with running(target):
+            await link_is(target, "from", "current")
+        everything = way.bytes
+        way.forget()
+        assert numbers(await tried(target, "/replication/links/from/run")) == {}
+        assert way.bytes < everything / 10
+
+        await source.put("/messagegroups/g/messages/m0", {"description": "changed"})
+        await source.put("/messagegroups/g/messages/new")
+        assert (await source.send("DELETE", "/messagegroups/h")).status == 204
+        await execute(target, "UPDATE links SET doubts = false")
+        found = await tried(target, "/replication/links/from/run")
+        assert numbers(found) == {"deleted": 1 + 2 * MESSAGES, "changed": 2, "created": 2}
+        assert found["brake"] == {"deletions": 1 + 2 * MESSAGES, "of": 2 + 4 * MESSAGES}
+        async with running(target):
+            await link_history_is(target, "from", "braked")
+        link = await target.get("/replication/links/from")
+        assert link["brake"] == found["brake"]
+
+
+async def test_what_only_the_replica_has_would_go_if_the_link_begins_anew(
+    pair: tuple[Node, Node],
+) -> None:
+    target, source = pair
+    await fill(source, "g")
+    async with metered(source) as way:
+        await follow(target, way)
+        async with running(target):
+            await link_is(target, "from", "current")
+        # The source goes back to a backup from before these.
+        await execute(source, "DELETE FROM entities WHERE xid LIKE '/messagegroups/g/messages/m1%'")
+        answer = await target.send("POST", "/replication/links/from/reset", {})
+        assert answer.status == 200, answer.body
+        found = await tried(target, "/replication/links/from/run")
+        assert numbers(found) == {"deleted": 2 * 11}
+
+
+async def test_a_link_that_nobody_can_follow_is_not_tried(pair: tuple[Node, Node]) -> None:
+    target, source = pair
+    body = {"source": "http://127.0.0.1:1", "mode": "pull", "authority": "urn:x"}
+    answer = await target.send("POST", "/replication/links?dryrun&force", body)
+    assert (answer.status, answer.error) == (400, "source_unusable")
+    body = {"id": "out", "target": source.url, "mode": "push"}
+    assert (await target.send("POST", "/replication/links?force", body)).status == 201
+    answer = await target.send("POST", "/replication/links/out/run?dryrun", {})
+    assert (answer.status, answer.error) == (400, "bad_request")
