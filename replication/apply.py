@@ -38,7 +38,9 @@ from replication.batch import (
 from replication.copychecks import Incoming, MalformedCopy, check_copies
 from replication.decide import SETTLED, Verdict
 from replication.deletionlimit import TooManyDeletions, ask, count_deletions
+from replication.mapping import UNMAPPED, GroupMapping
 from replication.pinning import policy_within
+from replication.placement import PlacesChanged, check_places, groups_of, place_copies
 from replication.provenance import Copy, Policy
 
 _MOST_LOCKS = 200
@@ -58,6 +60,7 @@ class Batch:
         behind: the changes that the source has after them, if it tells.
         is_bulk: lock the whole catalog instead of many groups.
         is_repair: compute the digests of the entities here anew.
+        mapping: the names that groups get here.
     """
 
     copies: Sequence[Incoming]
@@ -68,6 +71,7 @@ class Batch:
     behind: int | None = None
     is_bulk: bool = False
     is_repair: bool = False
+    mapping: GroupMapping = UNMAPPED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,25 +112,38 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
 async def _apply_under(
     context: Context, configuration: Configuration, batch: Batch
 ) -> AppliedBatch:
-    model = configuration.model
-    batch = replace(batch, copies=check_copies(batch.copies, model))
-    valid = [copy for copy in batch.copies if not isinstance(copy, MalformedCopy)]
-    touched = replace(_touched_by(valid, batch), revision=configuration.revision)
-    try:
-        return await _apply_once(context, model, batch, valid, touched)
-    except MustBeginAgain:
-        return await _apply_once(
-            context, model, batch, valid, replace(touched, registry_exclusive=True)
-        )
+    checked = check_copies(batch.copies, configuration.model)
+    held: Mapping[Origin, str] = {}
+    is_exclusive = False
+    for _ in range(_MOST_ATTEMPTS):
+        placed = replace(batch, copies=place_copies(checked, batch.mapping, held))
+        try:
+            return await _apply_once(context, configuration, placed, held, is_exclusive)
+        except PlacesChanged as error:
+            held = error.held
+        except MustBeginAgain:
+            is_exclusive = True
+    raise ServerBusy("/")
 
 
 async def _apply_once(
-    context: Context, model: Model, batch: Batch, valid: Sequence[Copy], touched: Touched
+    context: Context,
+    configuration: Configuration,
+    batch: Batch,
+    held: Mapping[Origin, str],
+    is_exclusive: bool,
 ) -> AppliedBatch:
-    database, now = context.database, datetime.now(UTC)
+    database, model, now = context.database, configuration.model, datetime.now(UTC)
+    valid = [copy for copy in batch.copies if not isinstance(copy, MalformedCopy)]
+    touched = replace(_touched_by(valid, batch), revision=configuration.revision)
+    if is_exclusive:
+        touched = replace(touched, registry_exclusive=True)
     async with database.transaction() as connection:
         locked = (await lock_and_load(connection, touched)).entities
-        entities, tombstones = await load_local(connection, valid)
+        groups = groups_of(valid)
+        entities, tombstones = await load_local(connection, valid, groups)
+        live = {origin_of(e): e.xid for e in entities.values() if e.kind == "group"}
+        check_places(batch.mapping, held, {o: live[o] for o in groups if o in live})
         if batch.is_repair:
             entities = await _blank_damaged(connection, entities)
         policy = await _policy_under_locks(connection, batch, valid)
@@ -177,13 +194,14 @@ def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
 
 
 async def load_local(
-    connection: Connection, copies: Sequence[Copy]
+    connection: Connection, copies: Sequence[Copy], groups: Iterable[Origin] = ()
 ) -> tuple[dict[str, Entity], dict[Origin, Tombstone]]:
-    """The entities at the copies' xids, of their origins, their parents, and below deleted ones."""
+    """The entities at the copies' xids, of their origins, their groups and parents, and below
+    deleted ones."""
     origins = [origin_of(copy) for copy in copies]
     xids = {copy.xid for copy in copies}
     parents = {str(Xid.parse(xid).parent) for xid in xids} - xids - {"/"}
-    entities = await stored_copies.load_held(connection, xids | parents, origins)
+    entities = await stored_copies.load_held(connection, xids | parents, {*origins, *groups})
     tombstones = await store.load_tombstones(connection, origins)
     await _load_below(connection, copies, entities)
     await _load_default_versions(connection, copies, entities)

@@ -56,6 +56,9 @@ class HeldEntities:
             held=held, occupant=occupant, parent=self.entities.get(parent_of(copy.xid))
         )
 
+    def find(self, origin: Origin) -> Entity | None:
+        return self._by_origin.get(origin)
+
     def put(self, entity: Entity) -> None:
         """Add or replace an entity."""
         self.tombstones.pop(origin_of(entity), None)
@@ -265,8 +268,8 @@ def _conclude(
         tombstone = held.tombstones.get(origin)
         if tombstone is None:
             # Another copy may have deleted one of its ancestors since.
-            if origin.xid in held.entities:
-                decision.written.append(held.entities[origin.xid])
+            if entity := held.find(origin):
+                decision.written.append(entity)
                 decision.revived += [origin] * (origin in tombstones)
         elif origin in live:
             decision.deleted.append(replace(tombstone, xid=live[origin]))

@@ -100,7 +100,9 @@ async def _compare(flow: Flow, *, is_whole: bool) -> SourceComparison | None:
     cursor, authorities = await _authorities(flow, policy)
     if not 0 < len(authorities) <= MOST_NAMED:
         return None
-    wanted = DigestSelection(authorities=authorities, scope=policy.scope)
+    if policy.types and "types" not in flow.source.offers:
+        return None
+    wanted = DigestSelection(authorities=authorities, scope=policy.scope, types=policy.types)
     found = await _descend(flow, wanted, is_whole=is_whole)
     if found is None:
         return None
@@ -121,7 +123,7 @@ async def _authorities(flow: Flow, policy: Policy) -> tuple[str, list[str]]:
     direct = {
         authority
         for each in policy.direct
-        if not each.scope
+        if not (each.scope or each.types)
         for authority in each.authorities or ()
     }
     excluded = {policy.own, *direct - {policy.sender}}
@@ -235,7 +237,8 @@ async def _rows_there(
 
 def _filters(wanted: DigestSelection) -> list[tuple[str, str]]:
     named = [("authority", authority) for authority in wanted.authorities or ()]
-    return named + [("scope", path) for path in wanted.scope]
+    scope = [("scope", path) for path in wanted.scope]
+    return named + scope + [("type", each) for each in wanted.types]
 
 
 def _cursor_of(flow: Flow, answer: Answer) -> str:

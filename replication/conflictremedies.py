@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from replication.decide import CONFLICTS, Verdict
+from replication.placement import group_path
+from replication.wire import is_scope
 
 _REMEDIES: dict[Verdict, str] = {
     Verdict.COLLIDED: (
-        "Two authorities use this path: let the link bring it under another one "
-        "(`concord link add --prefix`), or rename one of the two at its authority."
+        "Give its group another name here: `concord link set {link} --map {group}={group}-2`, "
+        "or all groups of the link a prefix: `concord link set {link} --prefix NAME-`."
     ),
     Verdict.DIVERGED: (
         "Fetch it from its authority: follow that directly, or run `concord link reset {link}` "
@@ -34,7 +36,15 @@ _REMEDIES: dict[Verdict, str] = {
 assert _REMEDIES.keys() >= CONFLICTS, "each conflict has a remedy"
 
 
-def remedy_of(verdict: str, link: str) -> str:
-    """What an operator can do about a conflict of a link; "" for a verdict without remedy."""
+def remedy_of(verdict: str, link: str, origin: str) -> str:
+    """The remedy of a conflict of a link; "" for a verdict without one.
+
+    Args:
+        origin: the xid of the copy at its authority; of a copy that was spoilt, any text.
+    """
     known = {each.value: each for each in _REMEDIES}
-    return _REMEDIES[known[verdict]].format(link=link) if verdict in known else ""
+    if verdict not in known:
+        return ""
+    # Ids have no characters that a shell would take for its own.
+    group = group_path(origin).removeprefix("/") if is_scope(origin) else "GROUPS/ID"
+    return _REMEDIES[known[verdict]].format(link=link, group=group)

@@ -124,4 +124,6 @@ def _decide_arrival(local: LocalState, incoming: Entity) -> Verdict:
         return Verdict.INVALID
     if local.parent.authority != incoming.authority:
         return Verdict.COLLIDED
+    if local.parent.origin != incoming.origin.rsplit("/", 2)[0]:
+        return Verdict.COLLIDED
     return Verdict.APPLY

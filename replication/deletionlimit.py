@@ -23,9 +23,11 @@ class TooManyDeletions(ClientError):
     """
 
     def __init__(self, link: Link, deletions: Deletions, of: int) -> None:
+        lost = "its source has deleted them, or lost them"
+        cause = "they are no longer selected" if link.former else lost
         super().__init__(
             f"It is about to delete {deletions.total:,} of the {of:,} entities that it brought: "
-            "its source has deleted them, or lost them.",
+            f"{cause}.",
             f"If that is right, run `concord link allow {link.id}`.",
         )
         self.link, self.deletions, self.of = link, deletions, of
@@ -129,7 +131,7 @@ async def _check(
     if not must_stop(deletions, 0, limits):
         return
     held = await linkdeletions.count_held(
-        connection, link.id, policy.authorities, policy.scope, own=policy.own
+        connection, link.id, policy.authorities, policy.scope, policy.types, own=policy.own
     )
     if must_stop(deletions, held, limits):
         raise TooManyDeletions(link, deletions, held + deletions.deleted)

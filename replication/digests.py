@@ -27,7 +27,7 @@ MOST_BITS = 16
 MOST_RANGES = 250
 """Ranges of buckets in one request."""
 _RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
-_NARROWING = {"ranges", "authority", "scope"}
+_NARROWING = {"ranges", "authority", "scope", "type"}
 _COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
 
 
@@ -37,8 +37,8 @@ async def get_digests(request: web.Request) -> web.StreamResponse:
 
     With `bits`, fingerprints are those of buckets merged by their first bits, and count tombstones,
     too. With `ranges`, merged buckets and rows are those of some buckets, and may be restricted to
-    an `authority` or a `scope` as the feed is; the last line of such rows is the cursor, so that a
-    reader knows that it has all of them. `format=authorities` names the authorities.
+    an `authority`, a `scope` or a `type` as the feed is; the last line of such rows is the cursor,
+    so that a reader knows that it has all of them. `format=authorities` names the authorities.
     """
     context = request.app[CONTEXT]
     match request.query.get("format", "json"):
@@ -97,7 +97,7 @@ async def _send_authorities(request: web.Request, context: Context) -> web.Respo
 
 
 def _read_selection(request: web.Request) -> DigestSelection:
-    """The parameters `ranges`, as `0-256,512-768`, `authority` and `scope`."""
+    """The parameters `ranges`, as `0-256,512-768`, `authority`, `scope` and `type`."""
     wanted = read_filter(request)
     text = request.query.get("ranges", f"0-{BUCKETS}")
     parts = [_RANGE.fullmatch(part) for part in text.split(",", MOST_RANGES)]
@@ -110,7 +110,9 @@ def _read_selection(request: web.Request) -> DigestSelection:
         )
         raise BadRequest(request.path, error_detail=detail)
     authorities = None if wanted.authorities is None else sorted(wanted.authorities)
-    return DigestSelection(ranges=ranges, authorities=authorities, scope=wanted.scope)
+    return DigestSelection(
+        ranges=ranges, authorities=authorities, scope=wanted.scope, types=wanted.types
+    )
 
 
 async def _send_rows(request: web.Request, context: Context) -> web.StreamResponse:

@@ -14,12 +14,16 @@ from datetime import UTC, datetime
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid
+from catalog.store.copies import load_held
 from catalog.store.database import Connection
 from replication.apply import load_local
 from replication.batch import BatchDecision, CopyFinding, decide_batch, order_of, parent_of
 from replication.comparison import DifferingOrigin, SourceComparison, compare
+from replication.copychecks import Incoming, MalformedCopy
 from replication.decide import Verdict
 from replication.deletionlimit import FoundDeletions, find_stop
+from replication.mapping import mapping_of
+from replication.placement import groups_of, place_copies
 from replication.provenance import Copy, Policy
 from replication.pull import Flow
 
@@ -72,7 +76,8 @@ async def dry_run(flow: Flow) -> DryRun | None:
         return None
     result = DryRun(rows=found.rows, differing=len(found.differing))
     async with flow.context.database.snapshot() as connection:
-        gone = await _decide_all(connection, _policy(flow, found), found, result)
+        promised = await _place(connection, flow, [*_promised(found.differing, result)])
+        gone = await _decide_all(connection, _policy(flow, found), promised, result)
     for each in _absent(flow, found):
         if each.origin.xid not in gone:
             result.add("deleted", _finding(each))
@@ -102,22 +107,30 @@ def _absent(flow: Flow, found: SourceComparison) -> Iterator[DifferingOrigin]:
             yield each
 
 
+async def _place(connection: Connection, flow: Flow, promised: Sequence[Copy]) -> list[Incoming]:
+    """The copies at the xids that they would have here."""
+    groups = await load_held(connection, (), groups_of(promised))
+    held = {Origin(group.authority, group.origin): group.xid for group in groups.values()}
+    return place_copies(promised, mapping_of(flow.link.definition), held)
+
+
 async def _decide_all(
-    connection: Connection, policy: Policy, found: SourceComparison, result: DryRun
+    connection: Connection, policy: Policy, promised: Iterable[Incoming], result: DryRun
 ) -> set[str]:
     """Decide in parts, each on the state that the ones before it would leave.
 
     Returns:
         the paths of entities that would be deleted.
     """
-    promised = sorted(_promised(found.differing, result), key=order_of)
+    promised = sorted(promised, key=order_of)
     coming: dict[str, Entity] = {}
     gone: set[str] = set()
     for start in range(0, len(promised), _AT_ONCE):
         part = promised[start : start + _AT_ONCE]
-        held, tombstones = await load_local(connection, part)
+        valid = [copy for copy in part if not isinstance(copy, MalformedCopy)]
+        held, tombstones = await load_local(connection, valid)
         held = {xid: entity for xid, entity in held.items() if xid not in gone}
-        held |= {entity.xid: entity for entity in _coming_among(part, coming)}
+        held |= {entity.xid: entity for entity in _coming_among(valid, coming)}
         decision = decide_batch(part, held, tombstones, policy)
         _note(decision, held, result)
         coming |= {entity.xid.lower(): entity for entity in decision.written}

@@ -87,5 +87,6 @@ def _show_finding(finding: CopyFinding, link: str) -> dict[str, Any]:
         "epoch": finding.epoch,
     }
     if finding.detail:
-        shown |= {"detail": finding.detail, "remedy": remedy_of(finding.verdict.value, link)}
+        remedy = remedy_of(finding.verdict.value, link, finding.origin.xid)
+        shown |= {"detail": finding.detail, "remedy": remedy}
     return shown

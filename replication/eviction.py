@@ -59,7 +59,11 @@ async def doubt_copies(context: Context, link: Link, policy: Policy) -> None:
     await await_earlier_batches(context)
     async with context.database.transaction() as connection:
         await doubtedcopies.doubt(
-            connection, link, policy.sender if is_brought else None, policy.scope
+            connection,
+            link,
+            policy.sender if is_brought else None,
+            policy.scope,
+            policy.types,
         )
 
 
@@ -96,14 +100,14 @@ async def _drop_doubted(context: Context, link: Link, policy: Policy) -> int:
             if not left:
                 return number
             origins = [copy.origin for copy in left]
-            roots = [copy.origin for copy in left if copy.is_live]
-            before = await _load(connection, roots, locked.entities)
-            gone = _within(before, roots)
+            roots = [copy.xid for copy in left if copy.xid is not None]
+            before = await load_around(connection, roots, locked.entities)
+            gone = within(before, roots)
             await count_deletions(context, connection, link, policy, len(gone))
-            changes = await _drop(connection, roots, before, context.configuration.model)
+            changes = await drop_at(connection, roots, before, context.configuration.model)
             await doubtedcopies.forget_deletions(connection, link.id, authority, origins)
             await doubtedcopies.settle(connection, link.id, origins)
-        number += _announce(context, changes)
+        number += announce(context, changes)
 
 
 async def _evict_groups(context: Context, policy: Policy, named: Sequence[str] | None) -> int:
@@ -116,14 +120,18 @@ async def _evict_groups(context: Context, policy: Policy, named: Sequence[str] |
             if not groups:
                 return number
             after = groups[-1].xid
-            roots = [group.xid for group in groups if may_bring(group, policy)]
+            roots = [
+                group.xid
+                for group in groups
+                if may_bring(Origin(group.authority, group.origin), policy)
+            ]
             touched = Touched(
                 groups=frozenset(roots), groups_exclusive=True, registry_exclusive=True
             )
             locked = await lock_and_load(connection, touched)
-            before = await _load(connection, roots, locked.entities)
-            changes = await _drop(connection, roots, before, context.configuration.model)
-        number += _announce(context, changes)
+            before = await load_around(connection, roots, locked.entities)
+            changes = await drop_at(connection, roots, before, context.configuration.model)
+        number += announce(context, changes)
 
 
 async def _forget_deletions(context: Context, policy: Policy, named: Sequence[str] | None) -> None:
@@ -141,7 +149,7 @@ async def _forget_deletions(context: Context, policy: Policy, named: Sequence[st
             await stored_copies.forget_deletions(connection, brought)
 
 
-async def _load(
+async def load_around(
     connection: Connection, roots: Sequence[str], locked: Mapping[str, Entity]
 ) -> dict[str, Entity]:
     """The entities at and below these paths, with those above, which change with them."""
@@ -151,13 +159,14 @@ async def _load(
     return {"/": locked["/"], **above} | {entity.xid: entity for entity in below}
 
 
-async def _drop(
+async def drop_at(
     connection: Connection, roots: Sequence[str], before: Mapping[str, Entity], model: Model
 ) -> Sequence[Change]:
-    now, gone = datetime.now(UTC), _within(before, roots)
+    """Drop the entities at and below these paths in a transaction; `before` has all concerned."""
+    now, gone = datetime.now(UTC), within(before, roots)
     if not gone:
         return []
-    decision = BatchDecision(findings=[], deleted=[_end_of(entity, now) for entity in gone])
+    decision = BatchDecision(findings=[], deleted=[end_of(entity, now) for entity in gone])
     registry = raised_registry(before["/"], decision, before, now)
     changes = [
         replace(change, digest=before[change.xid].digest) if change.action == "deleted" else change
@@ -176,7 +185,7 @@ async def _drop(
     return changes
 
 
-def _within(entities: Mapping[str, Entity], roots: Sequence[str]) -> list[Entity]:
+def within(entities: Mapping[str, Entity], roots: Sequence[str]) -> list[Entity]:
     """The entities at and below these paths."""
     dropped = frozenset(roots)
     return [entity for entity in entities.values() if _is_within(entity.xid, dropped)]
@@ -188,7 +197,7 @@ def _is_within(xid: str, roots: frozenset[str]) -> bool:
     return any("/".join(steps[:end]) in roots for end in (3, 5, 7))
 
 
-def _end_of(entity: Entity, now: datetime) -> Tombstone:
+def end_of(entity: Entity, now: datetime) -> Tombstone:
     """The end of a replica here. Its epoch is not raised: that is its authority's to do."""
     return Tombstone(
         xid=entity.xid,
@@ -200,7 +209,8 @@ def _end_of(entity: Entity, now: datetime) -> Tombstone:
     )
 
 
-def _announce(context: Context, changes: Sequence[Change]) -> int:
+def announce(context: Context, changes: Sequence[Change]) -> int:
+    """Tell of changes that were committed; return how many of them are deletions."""
     if changes:
         context.database.signal.set(changes)
     return sum(change.action == "deleted" for change in changes)

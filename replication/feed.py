@@ -26,7 +26,7 @@ from catalog.store.logcursor import LogCursor
 from replication.feedlines import MEDIA_TYPE, write_copy, write_end
 from replication.feedpages import MOST_CHANGES, CursorGone, FeedPages, read_copies
 from replication.provenance import Copy, CopyFilter
-from replication.wire import OriginsBody, is_scope, read_request
+from replication.wire import OriginsBody, is_scope, is_type, read_request
 
 MOST_NAMED = 100
 """Authorities, and paths of a scope, that a filter may name."""
@@ -181,11 +181,13 @@ async def post_fetch(request: web.Request) -> web.StreamResponse:
 
 
 def read_filter(request: web.Request) -> CopyFilter:
-    """The parameters `authority` and `scope`, both of which may be repeated."""
+    """The parameters `authority`, `scope` and `type`, each of which may be repeated."""
     authorities = request.query.getall("authority", [])
     scope = request.query.getall("scope", [])
-    if len(authorities) > MOST_NAMED or len(scope) > MOST_NAMED:
-        raise BadRequest(request.path, error_detail=f"More than {MOST_NAMED} authorities or scopes")
+    types = request.query.getall("type", [])
+    if max(map(len, (authorities, scope, types))) > MOST_NAMED:
+        detail = f"More than {MOST_NAMED} authorities, scopes or types"
+        raise BadRequest(request.path, error_detail=detail)
     if any(not 0 < len(a) <= 1024 or "\0" in a for a in authorities):
         raise BadRequest(request.path, error_detail='"authority" needs to be a URI')
     for path in scope:
@@ -193,7 +195,12 @@ def read_filter(request: web.Request) -> CopyFilter:
             raise BadRequest(
                 request.path, error_detail='"scope" needs to be the path of an entity or collection'
             )
-    return CopyFilter(authorities=frozenset(authorities) or None, scope=tuple(scope))
+    if not all(map(is_type, types)):
+        detail = '"type" needs to be as endpoints or messagegroups/messages'
+        raise BadRequest(request.path, error_detail=detail)
+    return CopyFilter(
+        authorities=frozenset(authorities) or None, scope=tuple(scope), types=tuple(types)
+    )
 
 
 def read_number(request: web.Request, name: str, default: int) -> int:

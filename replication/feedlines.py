@@ -44,13 +44,14 @@ def write_copy(copy: Copy) -> bytes:
     """
     if isinstance(copy, Entity) and copy.damage:
         raise ValueError(copy.damage)
-    line = {name: getattr(copy, name) for name in (*_IDENTITY, "epoch")}
+    # The name that the entity has here is nobody else's: its authority has another one.
+    line = {name: getattr(copy, name) for name in (*_IDENTITY, "epoch")} | {"xid": copy.origin}
     if isinstance(copy, Tombstone):
         line |= {"deleted": True, "deletedat": format_time(copy.deletedat)}
     else:
         line["createdat"] = format_time(copy.createdat)
         line["modifiedat"] = format_time(copy.modifiedat)
-        line["attributes"] = copy.attributes
+        line["attributes"] = copy.published
     line["digest"] = copy.digest.hex()
     if isinstance(copy, Entity) and copy.document is not None:
         line["document"] = base64.b64encode(copy.document).decode()

@@ -25,7 +25,7 @@ from replication.provenance import is_authority
 
 _log = structlog.get_logger(__name__)
 
-_OFFERS = ("changes", "snapshot", "digests", "repair", "entities")
+_OFFERS = ("changes", "snapshot", "digests", "repair", "entities", "types")
 _MOST_ENTITIES = 2**62
 _LARGEST_ANSWER = 1024 * 1024
 _LONGEST_TITLE = 300
@@ -38,7 +38,8 @@ class Handshake:
     """The identity of a source, as it states it.
 
     `base` is that of the URLs which it gives out, `entities` is their number, and `push_bytes` the
-    largest body of copies that it takes; each is `None` if the source does not say so.
+    largest body of copies that it takes; each is `None` if the source does not say so. `offers`
+    are the parts of replication that it knows: `types`, if it selects by these.
     """
 
     instance: uuid.UUID
@@ -47,6 +48,7 @@ class Handshake:
     base: str | None
     entities: int | None
     push_bytes: int | None
+    offers: frozenset[str] = frozenset()
 
 
 async def get_handshake(request: web.Request) -> web.Response:
@@ -116,7 +118,8 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
             f"{peer.url} computes digests by version {digestversion}, here it is {DIGEST_VERSION}.",
             "Bring both to the same version of Concord.",
         )
-    base, entities, push_bytes = (data.get(name) for name in ("base", "entities", "pushbytes"))
+    stated = ("base", "entities", "pushbytes", "offers")
+    base, entities, push_bytes, offers = (data.get(name) for name in stated)
     return Handshake(
         instance=instance,
         authority=authority,
@@ -124,6 +127,7 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
         base=base.rstrip("/") if isinstance(base, str) else None,
         entities=entities if type(entities) is int and 0 <= entities < _MOST_ENTITIES else None,
         push_bytes=push_bytes if type(push_bytes) is int and push_bytes > 0 else None,
+        offers=frozenset(map(str, offers)) if isinstance(offers, list) else frozenset(),
     )
 
 

@@ -32,13 +32,16 @@ from replication.handshake import (
     shake_hands,
     why_own,
 )
+from replication.leaving import leave
 from replication.linkbounds import LinkGate, TooMuchSent, too_many_copies
 from replication.linkconnections import LinkConnections
 from replication.linkerrors import ErrorClass, class_of
 from replication.notifications import HINT_SECONDS, ensure_subscription
 from replication.pacedclient import PacedClient, PeerHosts
 from replication.pinning import meet_claim
+from replication.provenance import Policy
 from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
+from replication.renaming import rename_groups
 from replication.resync import count_deletions_ahead, resynchronise
 
 _log = structlog.get_logger(__name__)
@@ -159,6 +162,8 @@ class LinkRunner:
         flow, cursor = await self._shake_hands()
         self._has_polled, self._checked_at = False, float("-inf")
         try:
+            await self._reconsider(flow.link, flow.policy)
+            flow = _reconsidered(flow)
             if cursor is None:
                 cursor = await self._copy(flow)
             await self._drop_doubted(flow)
@@ -201,6 +206,17 @@ class LinkRunner:
             raise LinkReplaced(self.id)
         self._has_dropped = True
         await self._remember("dropped", f"{number} replicas")
+
+    async def _reconsider(self, link: Link, policy: Policy) -> None:
+        """Let go what the link selects no more, and rename what it gives other names."""
+        if link.former is None:
+            return
+        if number := await leave(self._resources.context, link, policy):
+            await self._remember("left", f"{number} replicas that are no longer selected")
+        if number := await rename_groups(self._resources.context, link, policy):
+            await self._remember("renamed", f"{number} groups")
+        async with self._database.transaction() as connection:
+            await links.note_reconsidered(connection, self.link)
 
     async def _copy(self, flow: Flow) -> str:
         """Bring what differs, or everything once; return the cursor to go on from.
@@ -462,3 +478,10 @@ class LinkRunner:
         _log.info("link", link=self.id, event_=event, detail=detail)
         async with self._database.pool.acquire(timeout=30) as connection:
             await links.remember(connection, self.link, datetime.now(UTC), event, detail[:500])
+
+
+def _reconsidered(flow: Flow) -> Flow:
+    """The flow of a link for which nothing is left to go."""
+    if not flow.link.former:
+        return flow
+    return replace(flow, link=replace(flow.link, former=()))

@@ -30,6 +30,7 @@ from catalog.store.links import RELAY, Link, LinkConflict, LinkDefinition
 from replication.conflictremedies import remedy_of
 from replication.dryruns import try_link
 from replication.handshake import probe
+from replication.mapping import read_names
 from replication.pinning import why_not_pinned
 from replication.push import probe_target
 from replication.repair import repair
@@ -98,9 +99,10 @@ async def get_link(request: web.Request) -> web.Response:
 
 
 async def replace_link(request: web.Request) -> web.Response:
-    """`PUT /replication/links/{id}`: unless its mode alone differs, a link begins anew.
+    """`PUT /replication/links/{id}`: a link that leads elsewhere begins anew.
 
-    It stays pinned to its authority unless the body names another one.
+    One that selects other entities, or names them otherwise, reconsiders what is here. It stays
+    pinned to its authority unless the body names another one.
     """
     context, id = request.app[CONTEXT], request.match_info["id"]
     body = await read_request(request, LinkBody)
@@ -213,6 +215,7 @@ def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
         raise InvalidAttribute(subject, name=other, error_detail=detail)
     if not definition.peer:
         raise RequiredAttributeMissing(subject, list=needed)
+    check_names(definition, subject)
     refusal = why_refused(definition.peer, context.settings)
     if definition.peer in (context.public_base, context.settings.public_url):
         refusal = "it is this node itself"
@@ -221,6 +224,18 @@ def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
     if body.authority is not None:
         check_authority(context, body.authority, subject)
     return definition
+
+
+def check_names(definition: LinkDefinition, subject: str) -> None:
+    """Refuse names for what a link sends.
+
+    Raises:
+        InvalidAttribute
+    """
+    if definition.sends and (definition.prefix or definition.names):
+        name = "prefix" if definition.prefix else "map"
+        detail = "the target gives names to what it gets"
+        raise InvalidAttribute(subject, name=name, error_detail=detail)
 
 
 def check_authority(context: Context, authority: str, subject: str) -> None:
@@ -342,6 +357,9 @@ def show_link(link: Link) -> dict[str, Any]:
         "mode": definition.mode,
         "authorities": definition.authorities,
         "scope": definition.scope,
+        "types": definition.types,
+        "prefix": definition.prefix,
+        "map": read_names(definition.names),
         "authority": link.authority,
         "instance": None if link.instance is None else str(link.instance),
         "state": state,
@@ -389,7 +407,7 @@ def _show_conflict(conflict: LinkConflict, link: str) -> dict[str, Any]:
         "epoch": conflict.epoch,
         "verdict": conflict.verdict,
         "detail": conflict.detail,
-        "remedy": remedy_of(conflict.verdict, link),
+        "remedy": remedy_of(conflict.verdict, link, conflict.origin.xid),
         "at": format_time(conflict.at),
     }
 

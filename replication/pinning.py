@@ -36,6 +36,14 @@ def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
         sender=source,
         authorities=_admitted(definition, source),
         scope=definition.scope,
+        types=definition.types,
+    )
+
+
+def filter_of(definition: LinkDefinition, source: str) -> CopyFilter:
+    """The copies that a link admits, whose source is pinned to an authority."""
+    return CopyFilter(
+        authorities=_admitted(definition, source), scope=definition.scope, types=definition.types
     )
 
 
@@ -51,7 +59,7 @@ async def policy_within(
     if wanted is not None and not wanted:
         return policy
     filters = [
-        CopyFilter(authorities=frozenset({authority}), scope=definition.scope)
+        replace(filter_of(definition, authority), authorities=frozenset({authority}))
         for authority, definition in await links.pinned_to(connection, wanted)
         if (admitted := _admitted(definition, authority)) is None or authority in admitted
     ]

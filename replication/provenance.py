@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from catalog.model.entity import Entity, Origin, Tombstone
+from replication.selection import is_selected
 
 Copy = Entity | Tombstone
 
@@ -23,15 +24,18 @@ class CopyFilter:
 
     Args:
         authorities: those whose entities are admitted; `None` admits all.
-        scope: xids that are admitted with all below and above them; an empty one admits all.
+        scope: origins that are admitted with all below and above them; an empty one admits all.
+        types: types whose entities are admitted with all below and above them, in the same way.
     """
 
     authorities: frozenset[str] | None = None
     scope: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
 
     def admits(self, copy: Copy | Origin) -> bool:
         by_authority = self.authorities is None or copy.authority in self.authorities
-        return by_authority and is_in_scope(copy.xid, self.scope)
+        path = copy.xid if isinstance(copy, Origin) else copy.origin
+        return by_authority and is_selected(path, self.scope, self.types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +77,6 @@ class Policy(CopyFilter):
 def is_authority(text: object) -> bool:
     """Whether a text may be an authority, which operators read and copy, and requests carry."""
     return isinstance(text, str) and _AUTHORITY.fullmatch(text) is not None
-
-
-def is_in_scope(xid: str, scope: tuple[str, ...]) -> bool:
-    """Whether `xid` is at, below or above one of these paths, or there are none.
-
-    Above, since the ancestors of a replica come with it.
-    """
-    return not scope or any(
-        xid == path or xid.startswith(path + "/") or path.startswith(xid + "/") for path in scope
-    )
 
 
 def may_bring(copy: Copy | Origin, policy: Policy) -> bool:

@@ -18,6 +18,7 @@ from replication.decide import CONFLICTS, Verdict
 from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
 from replication.linkbounds import Allowance, LinkGate
+from replication.mapping import mapping_of
 from replication.pinning import policy_of
 from replication.provenance import Policy
 from replication.wire import MOST_ORIGINS, is_scope
@@ -71,7 +72,8 @@ class Flow:
         """The query parameters that keep the source from sending copies that would be refused."""
         policy = self.policy
         authorities = [("authority", each) for each in sorted(policy.authorities or ())]
-        return authorities + [("scope", path) for path in policy.scope]
+        scope = [("scope", path) for path in policy.scope]
+        return authorities + scope + [("type", each) for each in policy.types]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -204,6 +206,7 @@ async def apply_by(
         behind=behind,
         size=flow.arrived.take(flow.peer.received),
         is_bulk=is_bulk,
+        mapping=mapping_of(flow.link.definition),
     )
     async with flow.gate.turn(is_bulk=is_bulk) as turn:
         applied = await apply_batch(flow.context, batch)

@@ -82,7 +82,9 @@ class PushFlow:
         own = self.context.database.node.authority
         named = None if definition.authorities == RELAY else definition.authorities or (own,)
         return CopyFilter(
-            authorities=None if named is None else frozenset(named), scope=definition.scope
+            authorities=None if named is None else frozenset(named),
+            scope=definition.scope,
+            types=definition.types,
         )
 
     def select(self, page: Page) -> list[Copy]:
@@ -351,7 +353,7 @@ async def _all_pages(flow: PushFlow, end: Position) -> AsyncIterator[Page]:
         async with database.snapshot(database.pools.feed) as connection:
             if is_live:
                 origins = await stored_copies.page_entities(
-                    connection, authorities, after.xid, _ORIGINS_AT_ONCE
+                    connection, authorities, after, _ORIGINS_AT_ONCE
                 )
             else:
                 origins = await stored_copies.page_tombstones(
@@ -360,7 +362,8 @@ async def _all_pages(flow: PushFlow, end: Position) -> AsyncIterator[Page]:
             copies = await read_copies(connection, origins)
         if origins:
             after = origins[-1]
-            changed = frozenset(origin.xid for origin in origins)
+            wanted_here = {*origins}
+            changed = frozenset(copy.xid for copy in copies if origin_of(copy) in wanted_here)
             yield Page(copies=copies, changed=changed, end=end, seen=end)
         elif is_live:
             after, is_live = Origin("", ""), False

@@ -11,10 +11,12 @@ from catalog.model.entity import Origin
 from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.links import Link, LinkReplaced
+from replication.deletionlimit import TooManyDeletions
 from replication.feed import pages_of
 from replication.feedpages import MOST_CHANGES, CursorGone, Page
 from replication.handshake import describe, shake_hands
 from replication.linkrunner import LinkRunner, SnapshotNeeded, until_woken
+from replication.pinning import policy_of
 from replication.push import PushFlow, push_again, push_everything, push_page, why_no_target
 from replication.pushconflicts import learn_conflicts
 
@@ -24,11 +26,19 @@ _OUT_OF_STEP = "push_out_of_step"
 
 
 class AcceptanceRunner(LinkRunner):
-    """Drops pushed replicas when an operator asks for it. Requests do everything else."""
+    """Drops and renames pushed replicas as an operator asks. Requests do everything else."""
 
     async def _follow(self) -> None:
         await self._drop_replicas()
-        await asyncio.Event().wait()
+        own = self._database.node.authority
+        policy = policy_of(self.link.definition, own=own, source=self.link.authority or "")
+        try:
+            await self._reconsider(self.link, policy)
+        except TooManyDeletions as error:
+            await self._remember("braked", error.question)
+            await self._await_permission()
+        else:
+            await asyncio.Event().wait()
 
 
 class PushRunner(LinkRunner):

@@ -45,6 +45,7 @@ from replication.eviction import doubt_copies, drop_doubted
 from replication.feed import read_number
 from replication.feedlines import MEDIA_TYPE, FeedEnd, read_line
 from replication.linkbounds import LinkGate, too_many_copies
+from replication.mapping import mapping_of
 from replication.pinning import policy_of
 from replication.provenance import Policy, is_authority
 
@@ -296,6 +297,7 @@ async def _apply(context: Context, link: Link, policy: Policy, pushed: _Pushed) 
         cursor=pushed.cursor,
         size=pushed.size,
         is_bulk=is_bulk,
+        mapping=mapping_of(link.definition),
     )
     async with _intake_of(context).gate.turn(is_bulk=is_bulk) as turn:
         applied = await apply_batch(context, batch)

@@ -20,6 +20,7 @@ from replication.decide import Verdict
 from replication.feedlines import FeedEnd
 from replication.handshake import describe, peer_at, shake_hands
 from replication.linkbounds import Allowance
+from replication.mapping import mapping_of
 from replication.pinning import check_claim, policy_of
 from replication.pull import COPIES_OF_ONE, apply_lines
 
@@ -105,10 +106,12 @@ async def _fetch(
         link.definition, own=context.database.node.authority, source=source.authority
     )
     policy = replace(policy, is_trusted=True, overruled=await _digests_here(context, wanted))
+    mapping = mapping_of(link.definition)
     found: dict[Origin, CopyFinding] = {}
 
     async def apply(copies: list[Incoming], _: FeedEnd | None) -> AppliedBatch:
-        applied = await apply_batch(context, Batch(copies=copies, policy=policy, is_repair=True))
+        batch = Batch(copies=copies, policy=policy, is_repair=True, mapping=mapping)
+        applied = await apply_batch(context, batch)
         found.update({finding.origin: finding for finding in applied.findings})
         return applied
 

@@ -37,6 +37,8 @@ async def resynchronise(flow: Flow) -> Resynchronised | None:
     the link since the last copy. So its own word replaces it whatever the epochs, and what the
     source does not have at all is left to `drop_doubted`.
 
+    A link that selects other entities than before fetches what differs, however much it is.
+
     Returns:
         `None` if a complete copy is needed; nothing was done then.
 
@@ -50,7 +52,7 @@ async def resynchronise(flow: Flow) -> Resynchronised | None:
     if found is None:
         return None
     wanted = _wanted(found)
-    if len(wanted) > _LARGEST_SHARE * found.rows:
+    if flow.link.former is None and len(wanted) > _LARGEST_SHARE * found.rows:
         return None
     about = _count_gone(found, doubts=flow.link.doubts)
     await check_deletions(flow.context, flow.link, flow.policy, about)

@@ -12,6 +12,7 @@ from replication import (
     handshake,
     linkcourse,
     links,
+    linkselection,
     notifications,
     receive,
 )
@@ -27,6 +28,7 @@ routes: list[web.RouteDef] = [
     web.post("/replication/links", bounded(links.create_link)),
     web.get("/replication/links/{id}", bounded(links.get_link)),
     web.put("/replication/links/{id}", bounded(links.replace_link)),
+    web.patch("/replication/links/{id}", bounded(linkselection.change_selection)),
     web.delete("/replication/links/{id}", bounded(links.delete_link)),
     web.post("/replication/links/{id}/pin", bounded(links.pin_link)),
     web.post("/replication/links/{id}/reset", bounded(links.reset_link)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -18,12 +18,15 @@ from catalog.model.errors import (
     XRegistryError,
     with_violations,
 )
+from catalog.model.xid import is_valid_id
 from catalog.store.links import RELAY, LinkDefinition
+from replication.mapping import why_no_names, write_names
 from replication.provenance import is_authority
 
 MOST_ORIGINS = 1000
 _MOST_NAMED = 100
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}")
+_TYPE = re.compile(r"[a-z_][a-z0-9_]{0,62}(/[a-z_][a-z0-9_]{0,62})?")
 _SCOPE = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}){1,6}")
 
 
@@ -45,6 +48,29 @@ def _check_scope(path: str) -> str:
     if not is_scope(path):
         raise ValueError("it needs to be the path of an entity or collection, as /messagegroups/g")
     return path
+
+
+def is_type(text: str) -> bool:
+    """Whether `text` may be the type of groups, or of resources in groups of a type."""
+    return _TYPE.fullmatch(text) is not None
+
+
+def _check_type(text: str) -> str:
+    if not is_type(text):
+        raise ValueError("it needs to be a type, as endpoints or messagegroups/messages")
+    return text
+
+
+def _check_prefix(text: str) -> str:
+    if text and not is_valid_id(text):
+        raise ValueError("it needs to be the beginning of an id, as eu-")
+    return text
+
+
+def _check_names(names: dict[str, str]) -> dict[str, str]:
+    if fault := why_no_names(names):
+        raise ValueError(fault)
+    return names
 
 
 def _check_id(id: str) -> str:
@@ -77,7 +103,40 @@ class _ClosedBody(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class LinkBody(_ClosedBody):
+class SelectionBody(_ClosedBody):
+    """`PATCH /replication/links/{id}`: what a link brings, and under which names.
+
+    `LinkDefinition` explains the members; `map` is an object.
+    """
+
+    scope: _Scope = Field(default_factory=list)
+    types: Annotated[
+        list[Annotated[_Text, AfterValidator(_check_type)]], Field(max_length=_MOST_NAMED)
+    ] = Field(default_factory=list)
+    prefix: Annotated[str, Field(max_length=64), AfterValidator(_check_prefix)] = ""
+    names: Annotated[
+        dict[str, str], Field(max_length=_MOST_NAMED, alias="map"), AfterValidator(_check_names)
+    ] = Field(default_factory=dict)
+
+    @property
+    def selection(self) -> dict[str, Any]:
+        """The members of a definition."""
+        return {
+            "scope": tuple(self.scope),
+            "types": tuple(self.types),
+            "prefix": self.prefix,
+            "names": write_names(self.names),
+        }
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those of them that are in the body."""
+        return {
+            name: self.selection[name] for name in self.selection.keys() & self.model_fields_set
+        }
+
+
+class LinkBody(SelectionBody):
     """`POST /replication/links` and `PUT /replication/links/{id}`.
 
     A link of mode `push` has a `target`, the others have a `source`. `authority` is the one that
@@ -93,7 +152,6 @@ class LinkBody(_ClosedBody):
     authorities: Annotated[
         list[_Text], Field(max_length=_MOST_NAMED), AfterValidator(_check_authorities)
     ] = Field(default_factory=list)
-    scope: _Scope = Field(default_factory=list)
 
     def to_definition(self) -> LinkDefinition:
         return LinkDefinition(
@@ -101,11 +159,11 @@ class LinkBody(_ClosedBody):
             target=self.target or "",
             mode=self.mode,
             authorities=tuple(self.authorities),
-            scope=tuple(self.scope),
+            **self.selection,
         )
 
 
-class AcceptanceBody(_ClosedBody):
+class AcceptanceBody(SelectionBody):
     """`POST /replication/acceptances`.
 
     `relays` are the authorities whose entities the pusher may bring besides its own.
@@ -116,12 +174,11 @@ class AcceptanceBody(_ClosedBody):
     relays: Annotated[
         list[_Text], Field(max_length=_MOST_NAMED), AfterValidator(_check_authorities)
     ] = Field(default_factory=list)
-    scope: _Scope = Field(default_factory=list)
 
     def to_definition(self) -> LinkDefinition:
         relays = tuple(self.relays)
         authorities = relays if relays in ((), RELAY) else (self.authority, *relays)
-        return LinkDefinition(mode="accept", authorities=authorities, scope=tuple(self.scope))
+        return LinkDefinition(mode="accept", authorities=authorities, **self.selection)
 
 
 class PinBody(_ClosedBody):

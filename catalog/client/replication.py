@@ -116,6 +116,14 @@ class ReplicationCalls(Connection):
         """Find out what a link would bring, delete and refuse now; nothing is written."""
         return await self.post(f"/replication/links/{id}/run", {}, [("dryrun", "")])
 
+    async def change_link(self, id: str, selection: Mapping[str, Any]) -> JsonObject:
+        """Let a link bring other entities, or give them other names; the rest of it stays.
+
+        Args:
+            selection: any of `scope`, `types`, `prefix` and `map`.
+        """
+        return await self.patch(f"/replication/links/{id}", selection)
+
     async def pin_link(self, id: str, authority: str) -> JsonObject:
         """Believe from now on that the source of a link is this authority."""
         return await self.post(f"/replication/links/{id}/pin", {"authority": authority})
@@ -220,7 +228,7 @@ class ReplicationCalls(Connection):
 
         Args:
             wait_seconds: how long to wait for a change if there is none yet; nodes take whole ones.
-            filters: the query parameters `authority` and `scope`, which may be repeated.
+            filters: the query parameters `authority`, `scope` and `type`, which may be repeated.
 
         Raises:
             CursorExpired: the node's log does not reach back so far.

@@ -17,6 +17,7 @@ from catalog.commands.console import (
     print_json,
     table,
 )
+from catalog.commands.linkselection import Names, Prefix, Scope, Types, selection_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,12 +31,10 @@ def add(
         str, typer.Argument(metavar="URI", help="The authority of the catalog that pushes.")
     ],
     id: Annotated[str | None, typer.Option("--id", help="A name for what is accepted.")] = None,
-    scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Accept only the entities at or below this xid. Repeatable.", metavar="XID"
-        ),
-    ] = None,
+    scope: Scope = None,
+    types: Types = None,
+    prefix: Prefix = None,
+    names: Names = None,
     relay: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,7 +55,7 @@ def add(
     definition: dict[str, Any] = {
         "authority": authority,
         "relays": list(relay or []),
-        "scope": list(scope or []),
+        **selection_of(scope, types, prefix, names),
     }
     if id is not None:
         definition["id"] = id

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from catalog.commands import linkcontrol
+from catalog.commands import linkcontrol, linkselection
 from catalog.commands.console import (
     DEFAULT_URL,
     EXIT_CODES,
@@ -23,6 +23,7 @@ from catalog.commands.console import (
 )
 from catalog.commands.dryrun import DryRun, print_dry_run
 from catalog.commands.linkcontrol import LinkId
+from catalog.commands.linkselection import Names, Prefix, Scope, Types, selection_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,6 +31,10 @@ app = typer.Typer(
 )
 
 app.add_typer(linkcontrol.app)
+app.add_typer(linkselection.app)
+
+
+_MOST_REMEDIES = 5
 
 
 class LinkMode(StrEnum):
@@ -73,12 +78,10 @@ def add(
             metavar="URI",
         ),
     ] = None,
-    scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Bring only the entities at or below this xid. Repeatable.", metavar="XID"
-        ),
-    ] = None,
+    scope: Scope = None,
+    types: Types = None,
+    prefix: Prefix = None,
+    names: Names = None,
     force: Annotated[
         bool, typer.Option("--force", help="Add the link without asking the source who it is.")
     ] = False,
@@ -101,7 +104,7 @@ def add(
     definition: dict[str, Any] = {
         **({"source": source, "mode": mode.value} if source else {"target": push, "mode": "push"}),
         "authorities": ["*"] if relay else list(authority or []),
-        "scope": list(scope or []),
+        **selection_of(scope, types, prefix, names),
     }
     if id is not None:
         definition["id"] = id
@@ -182,6 +185,9 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
         for conflict in conflicts:
             shown.add_row(*(cell(conflict.get(name)) for name in columns))
         out.print(shown)
+        remedies = dict.fromkeys(filter(None, (each.get("remedy") for each in conflicts)))
+        for remedy in [*remedies][:_MOST_REMEDIES]:
+            out.print(cell(remedy))
 
 
 @app.command()

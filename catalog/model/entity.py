@@ -11,6 +11,9 @@ from typing import Any
 from catalog.model.digest import bucket, digest_entity, digest_tombstone, fingerprint
 from catalog.model.xid import Kind, Xid
 
+XREF_AT_AUTHORITY = "$xref"
+"""Beside the `xref` of a replica: the one that its authority wrote, where it differs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -56,13 +59,24 @@ class Entity:
     def bucket(self) -> int:
         return bucket(self.authority, self.origin)
 
+    @property
+    def published(self) -> Mapping[str, Any]:
+        """The attributes as the authority wrote them, which every copy has.
+
+        Cross references are followed here, so they are stored with the name of their target here.
+        """
+        if XREF_AT_AUTHORITY not in self.attributes:
+            return self.attributes
+        others = {k: v for k, v in self.attributes.items() if k != XREF_AT_AUTHORITY}
+        return {**others, "xref": self.attributes[XREF_AT_AUTHORITY]}
+
     def content_digest(self) -> bytes:
         """The digest computed from the content, which may differ from a damaged `digest`."""
         return digest_entity(
             authority=self.authority,
             origin=self.origin,
             epoch=self.epoch,
-            attributes=self.attributes,
+            attributes=self.published,
             createdat=self.createdat,
             modifiedat=self.modifiedat,
             document_sha256=self.document_sha256,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid, collection_of
@@ -12,6 +13,14 @@ from catalog.store.queries import Queries
 
 _queries = Queries("copies")
 _PREFETCH = 500
+
+
+class HeldName(NamedTuple):
+    """The xid of an entity here, and its origin."""
+
+    xid: str
+    authority: str
+    origin: str
 
 
 async def stream_entities(
@@ -34,10 +43,12 @@ async def stream_tombstones(
 
 
 async def page_entities(
-    connection: Connection, authorities: Sequence[str] | None, after: str, limit: int
+    connection: Connection, authorities: Sequence[str] | None, after: Origin, limit: int
 ) -> list[Origin]:
-    """Read the origins of up to `limit` entities after an xid; `None` is for all authorities."""
-    rows = await connection.fetch(_queries.page_entities, authorities, after, limit)
+    """Read up to `limit` origins of entities after one; `None` is for all authorities."""
+    rows = await connection.fetch(
+        _queries.page_entities, authorities, after.authority, after.xid, limit
+    )
     return [Origin(row["authority"], row["origin"]) for row in rows]
 
 
@@ -83,10 +94,10 @@ async def drop(connection: Connection, xids: Sequence[str]) -> None:
 
 async def page_groups(
     connection: Connection, own: str, authorities: Sequence[str] | None, after: str, limit: int
-) -> list[Origin]:
+) -> list[HeldName]:
     """Read up to `limit` groups of authorities other than `own`; `None` stands for all."""
     rows = await connection.fetch(_queries.groups, own, authorities, after, limit)
-    return [Origin(row["authority"], row["xid"]) for row in rows]
+    return [HeldName(row["xid"], row["authority"], row["origin"]) for row in rows]
 
 
 async def page_deletions(
@@ -97,6 +108,27 @@ async def page_deletions(
         _queries.deletions, own, authorities, after.authority, after.xid, limit
     )
     return [Origin(row["authority"], row["origin"]) for row in rows]
+
+
+async def page_replicas(
+    connection: Connection, own: str, authorities: Sequence[str] | None, after: Origin, limit: int
+) -> list[HeldName]:
+    """Read up to `limit` entities of authorities other than `own`, each after those above it."""
+    rows = await connection.fetch(
+        _queries.replicas, own, authorities, after.authority, after.xid, limit
+    )
+    return [HeldName(row["xid"], row["authority"], row["origin"]) for row in rows]
+
+
+async def rename(connection: Connection, group: str, target: str) -> None:
+    """Move a group with everything below it to another xid, which is free."""
+    await connection.execute(_queries.rename, group, target, Xid.parse(target).gid)
+
+
+async def refer_anew(connection: Connection, group: Origin, xid: str) -> list[Entity]:
+    """Let the cross references of an authority to a group of its own lead to its xid here."""
+    rows = await connection.fetch(_queries.refer_anew, group.authority, group.xid, xid)
+    return [entity_from(row) for row in rows]
 
 
 async def forget_deletions(connection: Connection, origins: Iterable[Origin]) -> None:

@@ -46,18 +46,20 @@ class DigestSelection:
         ranges: of buckets, each from its first one up to and excluding its second one.
         authorities: `None` stands for all.
         scope: xids at their authorities; with all below and above them. None stands for all.
+        types: types of groups or of resources, in the same way.
     """
 
     ranges: Sequence[tuple[int, int]] = ((0, BUCKETS),)
     authorities: Sequence[str] | None = None
     scope: Sequence[str] = ()
+    types: Sequence[str] = ()
 
     @property
-    def arguments(self) -> tuple[list[int], list[int], list[str] | None, list[str]]:
+    def arguments(self) -> tuple[list[int] | list[str] | None, ...]:
         """The arguments of the statements that read it."""
         starts, stops = [start for start, _ in self.ranges], [stop for _, stop in self.ranges]
         authorities = None if self.authorities is None else list(self.authorities)
-        return starts, stops, authorities, list(self.scope)
+        return starts, stops, authorities, list(self.scope), list(self.types)
 
 
 async def read_buckets(connection: Connection) -> list[Bucket]:

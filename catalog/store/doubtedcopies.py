@@ -14,10 +14,10 @@ _queries = Queries("doubtedcopies")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtedCopy:
-    """A copy that its authority has not told of; `is_live` if its entity is still as it was."""
+    """A copy that its authority has not told of; with its xid if its entity is as it was."""
 
     origin: str
-    is_live: bool
+    xid: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +29,20 @@ class DoubtedCount:
 
 
 async def doubt(
-    connection: Connection, link: Link, authority: str | None, scope: Sequence[str]
+    connection: Connection,
+    link: Link,
+    authority: str | None,
+    scope: Sequence[str],
+    types: Sequence[str],
 ) -> None:
-    """Doubt all copies of an authority here that are in a scope; those of `None` are none.
+    """Doubt all copies of an authority here that are selected; those of `None` are none.
 
     Raises:
         LinkReplaced: there is no link of this revision.
     """
     await connection.execute(_queries.clear, link.id)
     found = await connection.fetchval(
-        _queries.doubt, link.id, link.revision, authority, list(scope)
+        _queries.doubt, link.id, link.revision, authority, list(scope), list(types)
     )
     if found is None:
         raise LinkReplaced(link.id)
@@ -89,7 +93,7 @@ async def read_left(
 ) -> list[DoubtedCopy]:
     """Read up to `limit` doubted copies, ancestors first."""
     rows = await connection.fetch(_queries.left, link, authority, limit)
-    return [DoubtedCopy(origin=row["origin"], is_live=row["is_live"]) for row in rows]
+    return [DoubtedCopy(origin=row["origin"], xid=row["xid"]) for row in rows]
 
 
 async def forget_deletions(

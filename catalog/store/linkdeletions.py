@@ -72,9 +72,11 @@ async def count_held(
     link: str,
     authorities: Collection[str] | None,
     scope: Sequence[str],
+    types: Sequence[str],
     *,
     own: str,
 ) -> int:
     """Count the entities here that a link may bring; `None` stands for all authorities."""
     wanted = None if authorities is None else list(authorities)
-    return int(await connection.fetchval(_queries.held, wanted, own, link, list(scope)))
+    arguments = wanted, own, link, list(scope), list(types)
+    return int(await connection.fetchval(_queries.held, *arguments))

@@ -14,6 +14,7 @@ from catalog.model.entity import Origin
 from catalog.model.timestamps import format_time
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
+from catalog.store.formerselections import FormerSelection, read_former, write_former
 from catalog.store.linktraffic import LinkTraffic
 from catalog.store.queries import Queries
 
@@ -40,7 +41,10 @@ class LinkDefinition:
 
     `authorities` are the authorities of the entities that the link brings: empty stands for the
     one that the source is pinned to, and `("*",)` for all: the source is believed about each of
-    them. `scope` are the xids that it brings, each with everything below it; empty stands for all.
+    them. `scope` are the xids that it brings, each with everything below it, and `types` the types
+    of groups (`endpoints`) or resources (`messagegroups/messages`); empty stands for all. `prefix`
+    comes before the ids that groups get here, unless one of the pairs in `names`, as
+    `messagegroups/shop=messagegroups/eu-shop`, is about them.
 
     A link that sends (`push`, `publish`, `write`) has a `target`, and no `source`; its source is
     this node. One of mode `accept` has neither URL: its source sends by itself. `kafka` follows a
@@ -52,6 +56,9 @@ class LinkDefinition:
     mode: Mode = "pull"
     authorities: tuple[str, ...] = ()
     scope: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    prefix: str = ""
+    names: tuple[str, ...] = ()
 
     @property
     def peer(self) -> str:
@@ -75,7 +82,9 @@ class Link:
     `currentat` is when the link last had applied everything that its source had. `history` has the
     newest event first. `paused` is the reason if it is paused, `nextattemptat` the time of the next
     attempt after a failure. `brake` tells the deletions that the link waits to be allowed, `errors`
-    the numbers of errors by class.
+    the numbers of errors by class. `former` is what it selected before it was changed, as long as
+    what is here is not reconsidered: what is no longer selected leaves, and groups get other names;
+    `None` if there is nothing to do.
 
     Of a link that pushes, the target takes the place of the source: `authority` and `instance` are
     the target's, `cursor` is a position in this node's own log, and `applied` counts there.
@@ -103,6 +112,7 @@ class Link:
     ends: bool
     copiesall: bool
     brake: Mapping[str, Any] | None
+    former: tuple[FormerSelection, ...] | None
     errors: Mapping[str, int] = field(default_factory=dict)
     traffic: LinkTraffic = field(default_factory=LinkTraffic)
 
@@ -157,6 +167,7 @@ def unsaved(id: str, definition: LinkDefinition, authority: str | None) -> Link:
         ends=False,
         copiesall=False,
         brake=None,
+        former=None,
     )
 
 
@@ -168,7 +179,8 @@ async def create(
     Args:
         authority: the one that the source is pinned to; `None` pins it at the first contact.
     """
-    row = await connection.fetchrow(_queries.create, id, _text(definition), authority)
+    is_mapped = bool(definition.prefix or definition.names)
+    row = await connection.fetchrow(_queries.create, id, _text(definition), authority, is_mapped)
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
 
@@ -178,11 +190,24 @@ async def replace(
 ) -> Link | None:
     """Replace the definition of a link and its pin; `None` if there is no such link.
 
-    Unless its mode alone differs, the link begins anew.
+    One that leads elsewhere, or brings other authorities, begins anew. One that selects other
+    entities compares them with its source, and reconsiders what is here, as it does if it gives
+    other names.
     """
     leads_elsewhere = _flow(before.definition) != _flow(definition) or before.authority != authority
+    selects_otherwise = _selection(before.definition) != _selection(definition)
+    names_otherwise = _names(before.definition) != _names(definition)
+    former = None
+    if (selects_otherwise or names_otherwise) and not definition.sends:
+        former = _former_text(before) if selects_otherwise else "[]"
     row = await connection.fetchrow(
-        _queries.replace, before.id, _text(definition), leads_elsewhere, authority
+        _queries.replace,
+        before.id,
+        _text(definition),
+        leads_elsewhere,
+        authority,
+        selects_otherwise,
+        former,
     )
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
@@ -210,6 +235,17 @@ async def restart(
     )
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
+
+
+async def note_reconsidered(connection: Connection, link: Link) -> None:
+    """Note that what a link selected before it was changed is reconsidered."""
+    await connection.execute(_queries.has_reconsidered, link.id, link.revision)
+
+
+async def bringing_beside(connection: Connection, link: Link) -> list[tuple[str, LinkDefinition]]:
+    """Read the authorities and definitions of the other links that bring entities."""
+    rows = await connection.fetch(_queries.bringing_beside, link.id)
+    return [(row["authority"], _definition_from(row)) for row in rows]
 
 
 async def note_dropped(connection: Connection, link: Link) -> None:
@@ -487,8 +523,25 @@ def _flow(definition: LinkDefinition) -> tuple[Any, ...]:
         definition.source,
         definition.target,
         sorted(definition.authorities),
-        sorted(definition.scope),
     )
+
+
+def _selection(definition: LinkDefinition) -> tuple[Any, ...]:
+    lists = definition.authorities, definition.scope, definition.types
+    return tuple(sorted(each) for each in lists)
+
+
+def _names(definition: LinkDefinition) -> tuple[Any, ...]:
+    return definition.prefix, sorted(definition.names)
+
+
+def _former_text(before: Link) -> str:
+    definition = before.definition
+    own = () if before.authority is None else (before.authority,)
+    selection = FormerSelection(
+        authorities=definition.authorities or own, scope=definition.scope, types=definition.types
+    )
+    return write_former(selection)
 
 
 def _text(definition: LinkDefinition) -> str:
@@ -512,5 +565,6 @@ def _link_from(row: Mapping[str, Any]) -> Link:
             "brake": None if row["brake"] is None else orjson.loads(row["brake"]),
             "errors": orjson.loads(row["errors"]),
             "traffic": LinkTraffic.of(row),
+            "former": read_former(row["former"]),
         }
     )

@@ -24,6 +24,10 @@ CREATE FUNCTION fold_case(given text) RETURNS text
         END
         $$;
 
+CREATE FUNCTION is_selected(origin text, scope text[], types text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (((cardinality(scope) = 0) OR (EXISTS (SELECT FROM unnest(is_selected.scope) path(path) WHERE ((is_selected.origin = path.path) OR starts_with(is_selected.origin, (path.path || '/'::text)) OR starts_with(path.path, (is_selected.origin || '/'::text)))))) AND ((cardinality(types) =  ...'/'::text, 2) = split_part(type.type, '/'::text, 1)) AND ((split_part(type.type, '/'::text, 2) = ''::text) OR ((split_part(is_selected.origin, '/'::text, 4) = ''::text) OR (split_part(is_selected.origin, '/'::text, 4) = split_part(type.type, '/'::text, 2)))))))));
+
 CREATE TABLE entities (
     xid text NOT NULL COLLATE "C",
     collection text NOT NULL COLLATE "C",
@@ -226,6 +230,7 @@ CREATE TABLE links (
     ends boolean DEFAULT false NOT NULL,
     copiesall boolean DEFAULT false NOT NULL,
     brake jsonb,
+    former jsonb,
     bytes bigint DEFAULT 0 NOT NULL,
     behind bigint,
     minuteat timestamp with time zone,
@@ -262,6 +267,7 @@ CREATE VIEW bringing_links AS
     ends,
     copiesall,
     brake,
+    former,
     bytes,
     behind,
     minuteat,
@@ -885,7 +891,7 @@ ALTER TABLE ONLY delivery_leases
     ADD CONSTRAINT delivery_leases_process_fkey FOREIGN KEY (process) REFERENCES delivery_processes(id) ON DELETE SET NULL;
 
 ALTER TABLE ONLY documents
-    ADD CONSTRAINT documents_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON DELETE CASCADE;
+    ADD CONSTRAINT documents_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON UPDATE CASCADE ON DELETE CASCADE;
 
 ALTER TABLE ONLY doubted_copies
     ADD CONSTRAINT doubted_copies_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;
@@ -894,7 +900,7 @@ ALTER TABLE ONLY link_deletions
     ADD CONSTRAINT link_deletions_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY set_members
-    ADD CONSTRAINT set_members_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON DELETE CASCADE;
+    ADD CONSTRAINT set_members_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON UPDATE CASCADE ON DELETE CASCADE;
 
 ALTER TABLE ONLY signing_keys
     ADD CONSTRAINT signing_keys_subscription_fkey FOREIGN KEY (subscription) REFERENCES subscriptions(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;

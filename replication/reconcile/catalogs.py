@@ -102,8 +102,20 @@ def _link(link: Mapping[str, Any], listed_by: str) -> ReportedLink:
         source=link.get("source") or listed_by,
         target=link.get("target") or listed_by,
         authorities=tuple(link.get("authorities") or ()),
-        scope=tuple(link.get("scope") or ()),
+        scope=_selected(link.get("scope") or (), link.get("types") or ()),
     )
+
+
+def _selected(scope: Sequence[str], types: Sequence[str]) -> tuple[str, ...]:
+    """The paths that a link selects by scope and types.
+
+    Resources of a type count as all that is in the groups that have them.
+    """
+    by_type = {f"/{type.partition('/')[0]}" for type in types}
+    if not (scope and types):
+        return (*scope, *sorted(by_type))
+    both = tuple(path for path in scope if f"/{path.split('/')[1]}" in by_type)
+    return both or ("/",)
 
 
 def _check_given(remotes: Sequence[RemoteCatalog]) -> None:

@@ -71,7 +71,7 @@ def test_errors_are_told_apart_by_whose_fault_they_are() -> None:
 
 def test_each_conflict_has_a_remedy() -> None:
     for verdict in CONFLICTS | {Verdict.REFUSED}:
-        assert remedy_of(verdict.value, "eu").endswith(".")
-    assert "--prefix" in remedy_of("collided", "eu")
-    assert "concord link reset eu" in remedy_of("diverged", "eu")
-    assert remedy_of("what a later version says", "eu") == ""
+        assert remedy_of(verdict.value, "eu", "/messagegroups/g/messages/m").endswith(".")
+    assert "--prefix" in remedy_of("collided", "eu", "/messagegroups/g")
+    assert "concord link reset eu" in remedy_of("diverged", "eu", "")
+    assert remedy_of("what a later version says", "eu", "") == ""

@@ -58,7 +58,8 @@ CREATE INDEX entities_bucket ON entities (bucket) INCLUDE (fingerprint);
 CREATE INDEX entities_tree ON entities ((replace(lower(xid), '/', E'\x01') COLLATE "C"));
 
 CREATE TABLE documents (
-    xid text COLLATE "C" PRIMARY KEY REFERENCES entities (xid) ON DELETE CASCADE,
+    xid text COLLATE "C" PRIMARY KEY
+        REFERENCES entities (xid) ON DELETE CASCADE ON UPDATE CASCADE,
     body bytea NOT NULL
 );
 
@@ -652,7 +653,8 @@ RETURN CASE WHEN class IS NULL OR more = 0 THEN errors
 -- speaks for no other. `doubts` says that the next complete copy begins by doubting the copies of
 -- that authority here; `drops` are the authorities whose replicas are dropped before, `*` all; a
 -- link that `ends` is deleted once they are. `copiesall` says that the next copy does not compare
--- digests first, and `brake` what the link waits to be allowed to delete. `behind` is the number of
+-- digests first, and `brake` what the link waits to be allowed to delete. `former` are the earlier
+-- selections of the link that are to be reconsidered. `behind` is the number of
 -- changes that its source had told to be left. `minutecopies` came since `minuteat`, and
 -- `earliercopies` in the minute before; `copied` of `copyof` came since `copyat`, by the complete
 -- copy that is under way. `errors` has their numbers by class. No revision is used twice, so a link
@@ -682,6 +684,7 @@ CREATE TABLE links (
     ends boolean NOT NULL DEFAULT false,
     copiesall boolean NOT NULL DEFAULT false,
     brake jsonb,
+    former jsonb,
     bytes bigint NOT NULL DEFAULT 0,
     behind bigint,
     minuteat timestamptz,
@@ -692,6 +695,20 @@ CREATE TABLE links (
     copyof bigint,
     errors jsonb NOT NULL DEFAULT '{}'
 );
+
+-- Whether a link's selection contains an entity: its origin is at, below or above one of the paths
+-- of its scope, and of one of its types. None of either stands for all.
+CREATE FUNCTION is_selected(origin text, scope text[], types text[])
+RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (cardinality(scope) = 0 OR EXISTS (
+        SELECT FROM unnest(scope) AS path
+        WHERE origin = path OR starts_with(origin, path || '/')
+            OR starts_with(path, origin || '/')))
+    AND (cardinality(types) = 0 OR EXISTS (
+        SELECT FROM unnest(types) AS type
+        WHERE split_part(origin, '/', 2) = split_part(type, '/', 1)
+            AND (split_part(type, '/', 2) = ''
+                OR split_part(origin, '/', 4) IN ('', split_part(type, '/', 2)))));
 
 -- The entities that a link has deleted since a time, which count together. An operator has
 -- `allowed` so many of them to the `revision` of the link, once.
@@ -741,7 +758,8 @@ CREATE TABLE conflicts (
 -- the entities that its documents no longer contain. A deleted entity leaves its sets.
 CREATE TABLE set_members (
     name text COLLATE "C" NOT NULL,
-    xid text COLLATE "C" NOT NULL REFERENCES entities (xid) ON DELETE CASCADE,
+    xid text COLLATE "C" NOT NULL
+        REFERENCES entities (xid) ON DELETE CASCADE ON UPDATE CASCADE,
     PRIMARY KEY (name, xid)
 );
 CREATE INDEX set_members_xid ON set_members (xid);

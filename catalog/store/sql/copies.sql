@@ -11,10 +11,11 @@ WHERE $1::text[] IS NULL OR authority = ANY ($1)
 ORDER BY authority, origin
 
 -- name: page_entities
--- The origins of entities of authorities (null stands for all) after an xid, parents first.
+-- The origins of entities of authorities (null stands for all) after one, parents first.
 SELECT authority, origin FROM entities
-WHERE kind <> 'registry' AND ($1::text[] IS NULL OR authority = ANY ($1)) AND xid > $2
-ORDER BY xid LIMIT $3
+WHERE kind <> 'registry' AND ($1::text[] IS NULL OR authority = ANY ($1))
+    AND (authority, origin) > ($2, $3)
+ORDER BY authority, origin LIMIT $4
 
 -- name: page_tombstones
 -- The origins of deleted entities of authorities (null stands for all) after an origin.
@@ -32,7 +33,7 @@ JOIN entities e ON e.authority = wanted.authority AND e.origin = wanted.origin
 
 -- name: groups
 -- Groups of authorities (null stands for all) but one, in the order of their xids.
-SELECT xid, authority FROM entities
+SELECT xid, authority, origin FROM entities
 WHERE kind = 'group' AND authority <> $1 AND ($2::text[] IS NULL OR authority = ANY ($2))
     AND xid > $3
 ORDER BY xid LIMIT $4
@@ -43,6 +44,38 @@ SELECT authority, origin FROM tombstones
 WHERE authority <> $1 AND ($2::text[] IS NULL OR authority = ANY ($2))
     AND (authority, origin) > ($3, $4)
 ORDER BY authority, origin LIMIT $5
+
+-- name: replicas
+-- Entities of authorities (null stands for all) but one after an origin, parents first.
+SELECT xid, authority, origin FROM entities
+WHERE kind <> 'registry' AND authority <> $1 AND ($2::text[] IS NULL OR authority = ANY ($2))
+    AND (authority, origin) > ($3, $4)
+ORDER BY authority, origin LIMIT $5
+
+-- name: rename
+-- Move a group with everything below it to another xid, with the id $3; '0' follows '/'.
+UPDATE entities SET
+    xid = $2 || substr(xid, length($1) + 1),
+    id = CASE WHEN xid = $1 THEN $3 ELSE id END,
+    collection = CASE WHEN xid = $1 THEN collection
+        ELSE $2 || substr(collection, length($1) + 1) END,
+    listing = CASE WHEN xid = $1 THEN listing ELSE $2 || substr(listing, length($1) + 1) END,
+    listing_id = CASE WHEN xid = $1 THEN lower($3) ELSE listing_id END
+WHERE xid = $1 OR xid > $1 || '/' AND xid < $1 || '0'
+
+-- name: refer_anew
+-- Let cross references of an authority to a group of its own lead to the group's xid here.
+WITH reference AS (
+    SELECT xid, coalesce(attributes ->> '$xref', attributes ->> 'xref') AS published
+    FROM entities
+    WHERE kind = 'resource' AND attributes ? 'xref' AND authority = $1
+)
+UPDATE entities e SET attributes = jsonb_build_object(
+        'xref', $3 || substr(r.published, length($2) + 1))
+    || CASE WHEN $2 = $3 THEN '{}' ELSE jsonb_build_object('$xref', r.published) END
+FROM reference r
+WHERE e.xid = r.xid AND starts_with(r.published, $2 || '/')
+RETURNING e.*
 
 -- name: forget_deletions
 -- Delete the tombstones of these origins.

@@ -31,8 +31,7 @@ SELECT count(*) FROM entities WHERE kind <> 'registry'
 
 -- name: merged
 -- The count and the fingerprint of what the buckets in ranges hold, tombstones too, merged by
--- their first $1 bits: of authorities (null stands for all) and at, below and above paths (none
--- stands for everywhere).
+-- their first $1 bits: of authorities (null stands for all), within a selection.
 SELECT held.bucket >> (16 - $1) AS bucket, count(*) AS count,
     bit_xor(held.fingerprint) AS fingerprint
 FROM unnest($2::integer[], $3::integer[]) AS range (start, stop)
@@ -46,10 +45,7 @@ CROSS JOIN LATERAL (
     WHERE t.bucket >= range.start AND t.bucket < range.stop
 ) AS held
 WHERE ($4::text[] IS NULL OR held.authority = ANY ($4))
-    AND (cardinality($5::text[]) = 0 OR EXISTS (
-        SELECT FROM unnest($5::text[]) AS path
-        WHERE held.origin = path OR starts_with(held.origin, path || '/')
-            OR starts_with(path, held.origin || '/')))
+    AND is_selected(held.origin, $5, $6)
 GROUP BY 1 ORDER BY 1
 
 -- name: rows_within
@@ -67,10 +63,7 @@ CROSS JOIN LATERAL (
     WHERE t.bucket >= range.start AND t.bucket < range.stop
 ) AS held
 WHERE ($3::text[] IS NULL OR held.authority = ANY ($3))
-    AND (cardinality($4::text[]) = 0 OR EXISTS (
-        SELECT FROM unnest($4::text[]) AS path
-        WHERE held.origin = path OR starts_with(held.origin, path || '/')
-            OR starts_with(path, held.origin || '/')))
+    AND is_selected(held.origin, $4, $5)
 
 -- name: authorities
 -- Up to $1 authorities of entities and tombstones, each found by one look into an index.

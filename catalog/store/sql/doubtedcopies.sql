@@ -1,5 +1,5 @@
 -- name: doubt
--- The copies of an authority here, in a scope; none of an earlier beginning of the link.
+-- The copies of an authority here that are selected; none of an earlier beginning of the link.
 WITH link AS (
     UPDATE links SET doubts = false WHERE id = $1 AND revision = $2 RETURNING id
 ), held AS (
@@ -9,10 +9,7 @@ WITH link AS (
 ), doubted AS (
     INSERT INTO doubted_copies
     SELECT link.id, held.origin, held.digest FROM link, held
-    WHERE cardinality($4::text[]) = 0 OR EXISTS (
-        SELECT FROM unnest($4::text[]) AS path
-        WHERE held.origin = path OR starts_with(held.origin, path || '/')
-            OR starts_with(path, held.origin || '/'))
+    WHERE is_selected(held.origin, $4, $5)
 )
 SELECT id FROM link
 
@@ -55,8 +52,8 @@ LEFT JOIN entities e ON e.authority = $2 AND e.origin = d.origin AND e.digest = 
 WHERE d.link = $1
 
 -- name: left
--- Doubted origins, ancestors first, and whether an entity is still as it was.
-SELECT d.origin, e.xid IS NOT NULL AS is_live
+-- Doubted origins, ancestors first, and the xids of entities that are still as they were.
+SELECT d.origin, e.xid
 FROM doubted_copies d
 LEFT JOIN entities e ON e.authority = $2 AND e.origin = d.origin AND e.digest = d.digest
 WHERE d.link = $1 ORDER BY d.origin LIMIT $3

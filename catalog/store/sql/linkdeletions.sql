@@ -42,13 +42,10 @@ ON CONFLICT (link) DO UPDATE SET allowed = $3::bigint, revision = $2
 
 -- name: held
 -- The number of entities here that a link may bring: those of authorities or, of all, those that
--- neither this node nor the source of another link speaks for, at, below and above paths.
+-- neither this node nor the source of another link speaks for, within a selection.
 SELECT count(*) FROM entities e
 WHERE e.kind <> 'registry'
     AND CASE WHEN $1::text[] IS NOT NULL THEN e.authority = ANY ($1)
         ELSE e.authority <> $2 AND NOT EXISTS (
             SELECT FROM links l WHERE l.authority = e.authority AND l.id <> $3) END
-    AND (cardinality($4::text[]) = 0 OR EXISTS (
-        SELECT FROM unnest($4::text[]) AS path
-        WHERE e.origin = path OR starts_with(e.origin, path || '/')
-            OR starts_with(path, e.origin || '/')))
+    AND is_selected(e.origin, $4, $5)

@@ -1,24 +1,27 @@
 -- name: create
--- Add a link, unless its id is taken.
-INSERT INTO links (id, definition, authority) VALUES ($1, $2::jsonb, $3)
+-- Add a link, unless its id is taken. If $4, it gives other names to what is here already.
+INSERT INTO links (id, definition, authority, former)
+VALUES ($1, $2::jsonb, $3, CASE WHEN $4 THEN '[]'::jsonb END)
 ON CONFLICT DO NOTHING
 RETURNING *, 0 AS conflicts
 
 -- name: replace
--- Replace the definition of a link; if $3, the link begins anew.
+-- Replace the definition of a link; if $3, the link begins anew, and if $5, it selects other
+-- entities. $6 is what it selected before, if what is here is to be reconsidered.
 UPDATE links SET
     definition = $2::jsonb,
     revision = nextval(pg_get_serial_sequence('links', 'revision')),
     authority = $4,
     instance = CASE WHEN $3 THEN NULL ELSE instance END,
     base = CASE WHEN $3 THEN NULL ELSE base END,
-    cursor = CASE WHEN $3 THEN NULL ELSE cursor END,
+    cursor = CASE WHEN $3 OR $5 THEN NULL ELSE cursor END,
     behind = CASE WHEN NOT $3 THEN behind END,
+    former = CASE WHEN $6::jsonb IS NULL THEN former ELSE coalesce(former, '[]') || $6::jsonb END,
     currentat = CASE WHEN $3 THEN NULL ELSE currentat END,
     doubts = doubts OR $3,
     subscription = NULL,
     state = CASE WHEN paused IS NOT NULL THEN 'paused'
-        WHEN $3 OR cursor IS NULL THEN 'new' ELSE 'behind' END,
+        WHEN $3 OR $5 OR cursor IS NULL THEN 'new' ELSE 'behind' END,
     failures = 0,
     nextattemptat = NULL,
     error = NULL,
@@ -50,6 +53,14 @@ UPDATE links SET
     brake = NULL
 WHERE id = $1
 RETURNING *, 0 AS conflicts
+
+-- name: has_reconsidered
+-- Note that what a link selected before is reconsidered.
+UPDATE links SET former = NULL WHERE id = $1 AND revision = $2
+
+-- name: bringing_beside
+-- The definitions of the other links that bring entities.
+SELECT authority, definition FROM bringing_links WHERE id <> $1 AND authority IS NOT NULL
 
 -- name: has_dropped
 -- Note that the replicas were dropped.

@@ -1,0 +1,100 @@
+"""The options that say what a link brings under which names, and the command `link set`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from catalog.commands.console import DEFAULT_URL, Url, cell, fail, on_node, out
+from catalog.commands.linkcontrol import LinkId
+
+app = typer.Typer()
+
+Scope = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Bring only the entities at or below this xid at their authority. Repeatable.",
+        metavar="XID",
+    ),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        help="Bring only groups of this type, as endpoints, or resources of this type with their "
+        "groups, as messagegroups/messages. Repeatable.",
+        metavar="TYPE",
+    ),
+]
+Prefix = Annotated[
+    str | None,
+    typer.Option(help="Put this before the id of each group here.", metavar="TEXT"),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        help="Call one group otherwise here, as messagegroups/shop=messagegroups/eu-shop. "
+        "Repeatable.",
+        metavar="THERE=HERE",
+    ),
+]
+
+
+def selection_of(
+    scope: Sequence[str] | None,
+    types: Sequence[str] | None,
+    prefix: str | None,
+    names: Sequence[str] | None,
+) -> dict[str, Any]:
+    """The members of a link's definition for the options that were given.
+
+    An empty text stands for none.
+    """
+    given: dict[str, Any] = {"scope": scope, "types": types, "prefix": prefix, "map": names}
+    selection = {name: value for name, value in given.items() if value is not None}
+    for name in selection.keys() & {"scope", "types", "map"}:
+        selection[name] = [each for each in selection[name] if each]
+    if names is not None:
+        selection["map"] = dict(map(_pair, selection["map"]))
+    return selection
+
+
+@app.command("set")
+def set_(
+    id: LinkId,
+    scope: Scope = None,
+    types: Types = None,
+    prefix: Prefix = None,
+    names: Names = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Change what a link brings, or under which names; options that are not given stay.
+
+    Each option replaces what the link had of its kind, but --map adds to the names that it has; an
+    empty one (--type '') takes all of its kind away. What is no longer selected leaves, after the
+    link has asked if that is much. Only what is missing is fetched. Groups that get another name
+    are renamed. ID may also be one of `concord accept list`.
+
+    Example: concord link set eu --type messagegroups --prefix eu-
+    """
+    selection = selection_of(scope, types, prefix, names)
+    if not selection:
+        fail("Nothing is to be changed.", "See `concord link set --help`.")
+    if names and "" not in names:
+        before = on_node(url, lambda client: client.link(id))
+        selection["map"] = {**before["map"], **selection["map"]}
+    link = on_node(url, lambda client: client.change_link(id, selection))
+    shown = ", ".join(
+        f"{name}: {link[name] or '-'}" for name in ("scope", "types", "prefix", "map")
+    )
+    out.print(f"Link [bold]{cell(id)}[/] is changed. {cell(shown)}.")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    there, _, here = text.partition("=")
+    if not here:
+        fail(f'"{text}" is no pair.', "Write --map messagegroups/shop=messagegroups/eu-shop.")
+    return there, here

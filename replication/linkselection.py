@@ -1,0 +1,27 @@
+"""A handler that changes what a link brings, and under which names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aiohttp import web
+
+from catalog.context import CONTEXT
+from catalog.store import links
+from replication.links import answer_link, check_names, existing_link
+from replication.wire import SelectionBody, read_request
+
+
+async def change_selection(request: web.Request) -> web.Response:
+    """`PATCH /replication/links/{id}`: what the body has replaces what the link selected or named.
+
+    What is no longer selected leaves, what is newly selected is fetched, and groups are renamed.
+    The acceptance of a pusher can be changed in the same way.
+    """
+    body = await read_request(request, SelectionBody)
+    async with request.app[CONTEXT].database.transaction() as connection:
+        before = await existing_link(connection, request)
+        definition = replace(before.definition, **body.given)
+        check_names(definition, request.path)
+        changed = await links.replace(connection, before, definition, before.authority)
+        return answer_link(request, changed)

@@ -1,0 +1,182 @@
+"""Links that bring a part: changes of it fetch what is missing, and let go what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.integration.conftest import Node
+from tests.integration.federation import (
+    Rows,
+    databases,
+    digest_rows,
+    drop_log,
+    eventually,
+    link,
+    link_history_is,
+    link_is,
+    own_rows,
+    running,
+    start_member,
+    write_some,
+)
+from tests.integration.meteredsource import follow, metered
+
+FETCH, SNAPSHOT = "/replication/fetch", "/replication/snapshot"
+
+
+@pytest.fixture
+async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
+    """Three fresh nodes that do not know each other; links pause a third of a second."""
+    async with (
+        databases(postgres_url, template, 3) as (one, two, three),
+        start_member(one, pull_interval_seconds=0.3) as first,
+        start_member(two, pull_interval_seconds=0.3) as second,
+        start_member(three, pull_interval_seconds=0.3) as third,
+    ):
+        yield [first, second, third]
+
+
+async def change(node: Node, id: str, **selection: object) -> None:
+    answer = await node.send("PATCH", f"/replication/links/{id}", selection)
+    assert answer.status == 200, answer.body
+
+
+async def selected(source: Node, *beginnings: str) -> Rows:
+    """What a node controls at or below paths that begin so."""
+    return {o: row for o, row in (await own_rows(source)).items() if o[1].startswith(beginnings)}
+
+
+async def holds(target: Node, rows: Rows) -> bool:
+    """Whether a node holds these live replicas and no others."""
+    own = target.database.node.authority
+    held = {o: row for o, row in (await digest_rows(target)).items() if o[0] != own}
+    return {o: row for o, row in held.items() if row[1] == "false"} == {
+        o: row for o, row in rows.items() if row[1] == "false"
+    }
+
+
+async def fill(source: Node, messages: int = 40) -> None:
+    await write_some(source, "a", messages=messages)
+    await write_some(source, "b", messages=2)
+    await source.put("/endpoints/e", {"usage": ["producer"], "protocol": "HTTP"})
+    await source.put("/endpoints/e/messages/m", {})
+
+
+async def test_types_bring_their_entities_by_every_mode(nodes: list[Node]) -> None:
+    source, pulling, pushed = nodes
+    await fill(source, messages=2)
+    await link(pulling, source, id="from", mode="events", types=["endpoints"])
+    authority = source.database.node.authority
+    accepted = {"id": "from", "authority": authority, "types": ["messagegroups/messages"]}
+    assert (await pushed.send("POST", "/replication/acceptances", accepted)).status == 201
+    pushing = {"mode": "push", "target": pushed.url, "id": "to"}
+    pushing |= {"types": ["messagegroups", "endpoints"]}
+    assert (await source.send("POST", "/replication/links", pushing)).status == 201
+    async with running(*nodes), running(source, deliveries=True):
+        await eventually(lambda: holds_selected(pulling, source, "/endpoints"))
+        await eventually(lambda: holds_selected(pushed, source, "/messagegroups"))
+        await source.put("/endpoints/e/messages/later", {})
+        await source.put("/messagegroups/a/messages/later", {})
+        await source.send("DELETE", "/endpoints/e/messages/m")
+        await source.put("/schemagroups/c", {})
+        await eventually(lambda: holds_selected(pulling, source, "/endpoints"))
+        await eventually(lambda: holds_selected(pushed, source, "/messagegroups"))
+        await link_is(pulling, "from", "current")
+        # What the pusher sends and is not accepted is shown to it only.
+        refused = (await source.get("/replication/links/to/conflicts"))["conflicts"]
+        assert {conflict["verdict"] for conflict in refused} == {"refused"}
+    assert (await pulling.get("/replication/links/from"))["conflicts"] == 0
+    assert (await pulling.get("/replication/links/from"))["types"] == ["endpoints"]
+
+
+async def holds_selected(target: Node, source: Node, *beginnings: str) -> bool:
+    return await holds(target, await selected(source, *beginnings))
+
+
+async def test_a_wider_selection_fetches_only_what_is_missing(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await fill(source)
+    async with metered(source) as way, running(target):
+        await follow(target, way, scope=["/messagegroups/a"])
+        await link_is(target, "from", "current")
+        everything = way.bytes
+        way.forget()
+        await change(target, "from", scope=["/messagegroups"])
+        await link_history_is(target, "from", "compared", "copied")
+        await link_is(target, "from", "current")
+        assert await holds_selected(target, source, "/messagegroups")
+        assert (way.requests[SNAPSHOT], way.requests[FETCH]) == (0, 1)
+        assert way.bytes < everything / 2
+        way.forget()
+        # Also where more is missing than is here.
+        await change(target, "from", scope=[])
+        await link_history_is(target, "from", "compared", "compared", "copied")
+        await eventually(lambda: holds_selected(target, source, "/"))
+        assert (way.requests[SNAPSHOT], way.requests[FETCH]) == (0, 1)
+        shown = await target.get("/replication/links/from")
+        assert shown["conflicts"] == 0
+        assert [event["event"] for event in shown["history"]] == ["compared", "compared", "copied"]
+
+
+async def test_what_is_no_longer_selected_leaves_once_the_operator_allows_it(
+    nodes: list[Node],
+) -> None:
+    source, target, other = nodes
+    await fill(source)
+    await link(target, source, id="from")
+    # Another link brings one of the groups, too.
+    await link(target, source, id="beside", scope=["/messagegroups/b"])
+    await write_some(target, "mine", messages=1)
+    await link(other, target, id="behind", authorities=["*"])
+    async with running(target, other):
+        await eventually(lambda: holds_selected(target, source, "/"))
+        for id in ("from", "beside"):
+            await link_is(target, id, "current")
+        mine = await own_rows(target)
+        await change(target, "from", types=["schemagroups"])
+        await link_is(target, "from", "braked")
+        assert await holds_selected(target, source, "/")
+        brake = (await target.get("/replication/links/from"))["brake"]
+        assert brake["deletions"] == 81 + 3
+        assert (await target.send("POST", "/replication/links/from/allow")).status == 200
+        await eventually(
+            lambda: holds_selected(target, source, "/schemagroups", "/messagegroups/b")
+        )
+        await link_is(target, "from", "current")
+        # It comes back without a copy of what has stayed.
+        await change(target, "from", types=[])
+        await eventually(lambda: holds_selected(target, source, "/"))
+        await link_is(target, "from", "current")
+    assert await own_rows(target) == mine
+    history = [e["event"] for e in (await target.get("/replication/links/from"))["history"]]
+    assert history == ["compared", "compared", "left", "braked", "copied"]
+    authority = source.database.node.authority
+    behind = {o: row for o, row in (await digest_rows(other)).items() if o[0] == authority}
+    assert behind == await own_rows(source)
+
+
+async def test_a_lost_place_is_compared_within_the_selection(nodes: list[Node]) -> None:
+    source, target, _ = nodes
+    await fill(source)
+    async with metered(source) as way:
+        await follow(target, way, types=["messagegroups"], prefix="x-")
+        async with running(target):
+            await link_is(target, "from", "current")
+        await source.put("/messagegroups/b/messages/m0", {"description": "meanwhile"})
+        await source.put("/schemagroups/b", {"description": "meanwhile"})
+        await source.send("DELETE", "/messagegroups/a/messages/m1")
+        await drop_log(source)
+        way.forget()
+        async with running(target):
+            await link_history_is(target, "from", "compared", "resynchronise", "copied")
+            await link_is(target, "from", "current")
+        assert await holds_selected(target, source, "/messagegroups")
+        assert (way.requests[SNAPSHOT], way.requests[FETCH]) == (0, 1)
+        # An operator's reset doubts nothing outside the selection.
+        await target.send("POST", "/replication/links/from/reset", {"full": True})
+        async with running(target):
+            await link_is(target, "from", "current")
+        assert await holds_selected(target, source, "/messagegroups")
+    assert (await target.get("/messagegroups/x-b/messages/m0"))["description"] == "meanwhile"
