@@ -64,7 +64,7 @@ async def get_handshake(request: web.Request) -> web.Response:
             "instance": str(database.node.instance),
             "authority": database.node.authority,
             "base": request.app[CONTEXT].public_base,
-            "software": f"concord/{_version()}",
+            "software": software(),
             "digestversion": DIGEST_VERSION,
             "log": {"dropped": str(head.dropped), "now": str(head.now)},
             "offers": _OFFERS,
@@ -210,8 +210,9 @@ async def _fault(peer: Client, error: ClientError) -> str:
     return f"it is no xRegistry server ({said})"
 
 
-def _version() -> str:
+def software() -> str:
+    """The name and version of this node's software."""
     try:
-        return version("concord")
+        return f"concord/{version('concord')}"
     except PackageNotFoundError:
-        return "0"
+        return "concord/0"

@@ -163,7 +163,7 @@ class LinkRunner:
         self._has_polled, self._checked_at = False, float("-inf")
         try:
             await self._reconsider(flow.link, flow.policy)
-            flow = _reconsidered(flow)
+            flow = reconsidered(flow)
             if cursor is None:
                 cursor = await self._copy(flow)
             await self._drop_doubted(flow)
@@ -480,7 +480,7 @@ class LinkRunner:
             await links.remember(connection, self.link, datetime.now(UTC), event, detail[:500])
 
 
-def _reconsidered(flow: Flow) -> Flow:
+def reconsidered(flow: Flow) -> Flow:
     """The flow of a link for which nothing is left to go."""
     if not flow.link.former:
         return flow

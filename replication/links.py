@@ -32,11 +32,15 @@ from replication.dryruns import try_link
 from replication.handshake import probe
 from replication.mapping import read_names
 from replication.pinning import why_not_pinned
+from replication.publishrunner import probe_topic_to_publish
 from replication.push import probe_target
 from replication.repair import repair
+from replication.topicaddress import why_no_topic
+from replication.topicrunner import probe_topic
 from replication.wire import LinkBody, OriginsBody, PinBody, ResetBody, read_request
 
-# A catalog that pushes says so every half minute when it has no changes.
+# A catalog that pushes or publishes says so every half minute when it has no changes.
+_TOLD = ("accept", "kafka")
 _SILENT_SECONDS = 120
 # In other states, nobody tells how many changes there are.
 _IN_CONTACT = frozenset({"copying", "behind", "current", "braked"})
@@ -65,8 +69,7 @@ async def create_link(request: web.Request) -> web.Response:
     definition = _checked(context, body, request.path)
     id = body.id or uuid.uuid4().hex[:12]
     is_forced = "force" in request.query
-    ask = probe_target if definition.mode == "push" else probe
-    found = None if is_forced else await ask(context, definition.peer, request.path)
+    found = None if is_forced else await _probe(context, definition, request.path)
     authority = body.authority
     if found is not None:
         authority = authority or found["authority"]
@@ -209,14 +212,15 @@ async def post_repair(request: web.Request) -> web.Response:
 
 def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
     definition = body.to_definition()
-    other, needed = ("source", "target") if body.mode == "push" else ("target", "source")
+    other, needed = ("source", "target") if definition.sends else ("target", "source")
     if getattr(definition, other):
         detail = f'a link of mode "{body.mode}" has a {needed} instead'
         raise InvalidAttribute(subject, name=other, error_detail=detail)
     if not definition.peer:
         raise RequiredAttributeMissing(subject, list=needed)
     check_names(definition, subject)
-    refusal = why_refused(definition.peer, context.settings)
+    why_unusable = why_no_topic if definition.is_topic else why_refused
+    refusal = why_unusable(definition.peer, context.settings)
     if definition.peer in (context.public_base, context.settings.public_url):
         refusal = "it is this node itself"
     if refusal is not None:
@@ -236,6 +240,21 @@ def check_names(definition: LinkDefinition, subject: str) -> None:
         name = "prefix" if definition.prefix else "map"
         detail = "the target gives names to what it gets"
         raise InvalidAttribute(subject, name=name, error_detail=detail)
+
+
+async def _probe(
+    context: Context, definition: LinkDefinition, subject: str
+) -> dict[str, Any] | None:
+    """Ask the other catalog, if there is one at the other end, who it is."""
+    match definition.mode:
+        case "push":
+            return await probe_target(context, definition.peer, subject)
+        case "publish":
+            await probe_topic_to_publish(context, definition, subject)
+            return None
+        case "kafka":
+            return await probe_topic(context, definition, subject)
+    return await probe(context, definition.peer, subject)
 
 
 def check_authority(context: Context, authority: str, subject: str) -> None:
@@ -347,7 +366,8 @@ def show_link(link: Link) -> dict[str, Any]:
     confirmed = _seconds_since(link.currentat)
     succeeded = max(filter(None, (link.currentat, link.appliedat)), default=None)
     state, error = link.state, link.error
-    if definition.mode == "accept" and state == "current" and (confirmed or 0) > _SILENT_SECONDS:
+    is_silent = definition.mode in _TOLD and (confirmed or 0) > _SILENT_SECONDS
+    if is_silent and state == "current":
         state, error = "waiting", f"Nothing has come for {confirmed:.0f} seconds."
     return {
         "id": link.id,

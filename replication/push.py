@@ -6,30 +6,27 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import structlog
 
 from catalog.client import BadAnswer, Client, ClientError, JsonObject, Refused
 from catalog.context import Context
-from catalog.http.leftout import shown_or_none
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import TargetUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.printable import printable
-from catalog.store import copies as stored_copies
 from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.digests import count_entities
-from catalog.store.links import RELAY, Link, LinkConflict
+from catalog.store.links import Link
 from replication.batch import origin_of
 from replication.decide import CONFLICTS, Verdict
-from replication.feed import DOCUMENTS_AT_ONCE, read_again
-from replication.feedlines import write_copy, write_end
+from replication.feedlines import write_end
 from replication.feedpages import Page, read_copies
 from replication.handshake import Handshake, cause_of, describe, peer_at, shake_hands, why_own
+from replication.outgoing import all_pages, conflict_with, lines_of, sent_by
 from replication.provenance import Copy, CopyFilter
 from replication.pushcursor import read_push_cursor, write_push_cursor
 from replication.receive import MOST_PUSHED
@@ -78,14 +75,7 @@ class PushFlow:
     @property
     def wanted(self) -> CopyFilter:
         """The copies that the link sends: this node's own ones unless it names authorities."""
-        definition = self.link.definition
-        own = self.context.database.node.authority
-        named = None if definition.authorities == RELAY else definition.authorities or (own,)
-        return CopyFilter(
-            authorities=None if named is None else frozenset(named),
-            scope=definition.scope,
-            types=definition.types,
-        )
+        return sent_by(self.context, self.link.definition)
 
     def select(self, page: Page) -> list[Copy]:
         """The copies of a page that the link sends; the target needs none of its own."""
@@ -223,17 +213,6 @@ def shown_detail(line: JsonObject) -> str:
     return printable(detail[:_LONGEST_DETAIL])
 
 
-def conflict_with(copy: Copy, verdict: str, detail: str) -> LinkConflict:
-    return LinkConflict(
-        origin=origin_of(copy),
-        xid=copy.xid,
-        epoch=copy.epoch,
-        verdict=verdict,
-        detail=detail,
-        at=datetime.now(UTC),
-    )
-
-
 async def push_page(flow: PushFlow, page: Page, *, is_current: bool) -> int:
     """Push what changed, with the cursor at its end; return the number of copies.
 
@@ -265,7 +244,7 @@ async def push_everything(flow: PushFlow) -> tuple[Position, int]:
         entities = await count_entities(connection)
     await flow.begin(entities)
     number = 0
-    async for page in _all_pages(flow, head.now):
+    async for page in all_pages(flow.context, flow.wanted, head.now):
         async for request in _requests_for(flow, flow.select(page)):
             await flow.send(request)
             number += len(request.copies)
@@ -343,34 +322,6 @@ def why_no_target(context: Context, target: Handshake) -> str:
     return "" if target.push_bytes else f"its software, {target.software}, takes no pushes"
 
 
-async def _all_pages(flow: PushFlow, end: Position) -> AsyncIterator[Page]:
-    """Everything that is here: entities, parents first, then deletions."""
-    database = flow.context.database
-    wanted = flow.wanted.authorities
-    authorities = None if wanted is None else sorted(wanted)
-    after, is_live = Origin("", ""), True
-    while True:
-        async with database.snapshot(database.pools.feed) as connection:
-            if is_live:
-                origins = await stored_copies.page_entities(
-                    connection, authorities, after, _ORIGINS_AT_ONCE
-                )
-            else:
-                origins = await stored_copies.page_tombstones(
-                    connection, authorities, after, _ORIGINS_AT_ONCE
-                )
-            copies = await read_copies(connection, origins)
-        if origins:
-            after = origins[-1]
-            wanted_here = {*origins}
-            changed = frozenset(copy.xid for copy in copies if origin_of(copy) in wanted_here)
-            yield Page(copies=copies, changed=changed, end=end, seen=end)
-        elif is_live:
-            after, is_live = Origin("", ""), False
-        else:
-            return
-
-
 async def _requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[PushRequest]:
     """Copies in requests that the target takes, none of them empty.
 
@@ -378,16 +329,14 @@ async def _requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator
     """
     most = min(_MOST_BYTES, _room_in(flow))
     request = PushRequest()
-    for start in range(0, len(copies), DOCUMENTS_AT_ONCE):
-        for copy in await read_again(flow.context, copies[start : start + DOCUMENTS_AT_ONCE]):
-            line = shown_or_none(copy.xid, partial(write_copy, copy))
-            if line is None or await _is_too_large(flow, copy, line):
-                continue
-            is_full = request.size + len(line) > most or len(request.copies) == MOST_PUSHED
-            if request.copies and is_full:
-                yield request
-                request = PushRequest()
-            request.add(copy, line)
+    async for copy, line in lines_of(flow.context, copies):
+        if await _is_too_large(flow, copy, line):
+            continue
+        is_full = request.size + len(line) > most or len(request.copies) == MOST_PUSHED
+        if request.copies and is_full:
+            yield request
+            request = PushRequest()
+        request.add(copy, line)
     if request.copies:
         yield request
 

@@ -12,7 +12,8 @@ from catalog.store.links import MOST_CONFLICTS
 from replication.batch import origin_of
 from replication.decide import CONFLICTS, Verdict
 from replication.feedpages import read_copies
-from replication.push import PushFlow, conflict_with, shown_detail
+from replication.outgoing import conflict_with
+from replication.push import PushFlow, shown_detail
 from replication.receive import MOST_PUSHED
 
 

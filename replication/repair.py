@@ -63,7 +63,7 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
         for is_relayed in (False, True):
             for link in by_id:
                 source = link.definition.source
-                if link.authority is None or not source:
+                if link.authority is None or not source or link.definition.is_topic:
                     continue
                 policy = policy_of(link.definition, own="", source=link.authority)
                 wanted = [

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from catalog.store.links import Link, Mode
 from replication.linkrunner import LinkResources, LinkRunner
+from replication.publishrunner import PublishRunner
 from replication.pushrunner import AcceptanceRunner, PushRunner
+from replication.topicrunner import TopicRunner
 
 _RUNNERS: dict[Mode, type[LinkRunner]] = {
     "pull": LinkRunner,
     "events": LinkRunner,
     "push": PushRunner,
     "accept": AcceptanceRunner,
+    "kafka": TopicRunner,
+    "publish": PublishRunner,
 }
 
 

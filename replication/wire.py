@@ -22,6 +22,7 @@ from catalog.model.xid import is_valid_id
 from catalog.store.links import RELAY, LinkDefinition
 from replication.mapping import why_no_names, write_names
 from replication.provenance import is_authority
+from replication.topicaddress import SCHEMES
 
 MOST_ORIGINS = 1000
 _MOST_NAMED = 100
@@ -37,6 +38,8 @@ def is_scope(path: str) -> bool:
 
 def _check_source(url: str) -> str:
     parts = urlsplit(url)
+    if parts.scheme in SCHEMES:
+        return url
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("it needs to be the http or https URL of a catalog")
     if parts.query or parts.fragment or "@" in parts.netloc:
@@ -139,7 +142,8 @@ class SelectionBody(_ClosedBody):
 class LinkBody(SelectionBody):
     """`POST /replication/links` and `PUT /replication/links/{id}`.
 
-    A link of mode `push` has a `target`, the others have a `source`. `authority` is the one that
+    A link of mode `push` or `publish` has a `target`, the others have a `source`; for `publish` and
+    `kafka`, it is a topic, `kafka://HOST:PORT/TOPIC`. `authority` is the one that
     this other catalog is pinned to; without it, a new link is pinned to the one that the catalog
     names first, and another one stays pinned as it is.
     """
@@ -147,7 +151,7 @@ class LinkBody(SelectionBody):
     id: Annotated[str, AfterValidator(_check_id)] | None = None
     source: _Url | None = None
     target: _Url | None = None
-    mode: Literal["pull", "events", "push"] = "events"
+    mode: Literal["pull", "events", "push", "kafka", "publish"] = "events"
     authority: _Authority | None = None
     authorities: Annotated[
         list[_Text], Field(max_length=_MOST_NAMED), AfterValidator(_check_authorities)

@@ -180,8 +180,8 @@ class ReplicationCalls(Connection):
         if authority.startswith(("http://", "https://")):
             return authority
         links = await self.links()
-        sources = (link["source"] for link in links if link["authority"] == authority)
-        return next(filter(None, sources), "")
+        sources = (link["source"] or "" for link in links if link["authority"] == authority)
+        return next((each for each in sources if each.startswith("http")), "")
 
     async def handshake(self, *, count: bool = False) -> JsonObject:
         """The node's identity, the range of its change log, and its number of entities if asked."""

@@ -24,6 +24,7 @@ from catalog.commands.console import (
 from catalog.commands.dryrun import DryRun, print_dry_run
 from catalog.commands.linkcontrol import LinkId
 from catalog.commands.linkselection import Names, Prefix, Scope, Types, selection_of
+from catalog.commands.topicoptions import topic_url
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -35,6 +36,11 @@ app.add_typer(linkselection.app)
 
 
 _MOST_REMEDIES = 5
+
+
+# How a link is told of, by its mode: "to follow", "follows".
+_FOLLOWS = ("follow", "follows")
+_VERBS = {"push": ("push to", "pushes to"), "publish": ("publish to", "publishes to")}
 
 
 class LinkMode(StrEnum):
@@ -59,6 +65,24 @@ def add(
             help="Push to the catalog at this URL, instead of following one.", metavar="URL"
         ),
     ] = None,
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            help="Follow what another catalog publishes to this topic of Kafka, or publish to it "
+            "(--publish).",
+            metavar="TOPIC",
+        ),
+    ] = None,
+    brokers: Annotated[
+        str | None,
+        typer.Option(
+            help="Brokers of the Kafka cluster, with commas between; kafkas:// before them is TLS.",
+            metavar="HOST:PORT",
+        ),
+    ] = None,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Publish this node's entities to the topic.")
+    ] = False,
     id: Annotated[str | None, typer.Option("--id", help="A name for the link.")] = None,
     pin: Annotated[
         str | None,
@@ -97,12 +121,19 @@ def add(
     With --push, this node sends its entities to the other catalog, whose operator has to accept
     them by `concord accept add`. It is for networks that let connections out, but not in.
 
+    With --kafka, a topic is between the two catalogs, which need no path to each other: the source
+    publishes to it, and any number of catalogs follow it.
+
     Example: concord link add http://127.0.0.1:8080 --url http://127.0.0.1:8081
     """
-    if (source is None) == (push is None):
-        fail("Name the catalog to follow, or the one to push to.", "See `concord link add --help`.")
+    topic = topic_url(kafka, brokers, publish=publish)
+    if sum(each is not None for each in (source, push, topic)) != 1:
+        fail(
+            "Name the catalog to follow, the one to push to, or a topic.",
+            "See `concord link add --help`.",
+        )
     definition: dict[str, Any] = {
-        **({"source": source, "mode": mode.value} if source else {"target": push, "mode": "push"}),
+        **_ends(source, mode.value, push, topic, publish=publish),
         "authorities": ["*"] if relay else list(authority or []),
         **selection_of(scope, types, prefix, names),
     }
@@ -118,17 +149,30 @@ def add(
         print_json(link)
         return
     shown, found = f"Link [bold]{cell(link['id'])}[/]", link.get("found")
-    verb, peer = ("follow", link["source"]) if source else ("push to", link["target"])
-    if found is None:
+    peer, (verb, verbs) = link["source"] or link["target"], _VERBS.get(link["mode"], _FOLLOWS)
+    if found is None and (force or not publish):
         out.print(f"{shown} is added to {verb} {cell(peer)}, which was not asked who it is.")
         return
-    out.print(f"{shown} {'follows' if source else 'pushes to'} {cell(peer)}.")
+    out.print(f"{shown} {verbs} {cell(peer)}.")
+    if found is None:
+        return
     entities = found.get("entities")
     counted = "" if entities is None else f", {entities} entities"
     versions = f"{found['software']}, digests of version {found['digestversion']}"
     out.print(cell(f"It is the authority {found['authority']} ({versions}{counted})."))
-    for other in found["followedby"] if source else ():
+    for other in () if push else found["followedby"]:
         out.print(cell(f"Note: link {other} follows this authority already."))
+
+
+def _ends(
+    source: str | None, mode: str, push: str | None, topic: str | None, *, publish: bool
+) -> dict[str, str | None]:
+    """The members of a definition that say from where to where a link leads, and how."""
+    if topic is not None and publish:
+        return {"target": topic, "mode": "publish"}
+    if topic is not None:
+        return {"source": topic, "mode": "kafka"}
+    return {"source": source, "mode": mode} if source else {"target": push, "mode": "push"}
 
 
 @app.command("list")

@@ -11,12 +11,17 @@ from functools import partial
 from typing import Any, cast
 from weakref import ReferenceType, WeakSet
 
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, ScramAuthenticator
 from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed
+from aiokafka.protocol.metadata import MetadataRequest
 
 from catalog.config import Settings
 from catalog.http.outboundsocket import connect_socket
+from catalog.model.sinkcredential import PlainCredential
+from catalog.sinks.cacertificate import tls_context
+from catalog.sinks.kafkacluster import KafkaCluster
 
 _MOST_CONNECTIONS = 64
 _LARGEST_RESPONSE = 2 * 1024 * 1024
@@ -28,11 +33,17 @@ _OPENED_BY = "create_conn"
 
 
 class ConnectionGuard:
-    """Opens every connection of one client; `failure` is why the last one was not opened."""
+    """Opens every connection of one client; `failure` is why the last one was not opened.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:
+        settings: say which addresses are allowed.
+        largest: the most bytes of a response.
+    """
+
+    def __init__(self, settings: Settings, largest: int = _LARGEST_RESPONSE) -> None:
         self.failure: BaseException | None = None
         self._settings = settings
+        self._largest = largest
         self._opened: WeakSet[AIOKafkaConnection] = WeakSet()
 
     def watch(self, client: AIOKafkaClient) -> None:
@@ -42,11 +53,11 @@ class ConnectionGuard:
         """
         for name in _OPENERS:
             method = getattr(client, name)
-            setattr(client, name, _with_global(method, _OPENED_BY, self._open))
+            setattr(client, name, with_global(method, _OPENED_BY, self._open))
 
     async def _open(self, host: str, port: int, **options: Any) -> AIOKafkaConnection:
         connection = _CheckedConnection(host, port, **options)
-        connection.check(self._settings)
+        connection.check(self._settings, self._largest)
         try:
             if sum(each.connected() for each in self._opened) >= _MOST_CONNECTIONS:
                 raise KafkaConnectionError("the cluster has too many brokers")
@@ -63,7 +74,46 @@ class ConnectionGuard:
         return connection
 
 
-def _with_global(method: Any, name: str, value: object) -> Callable[..., Any]:
+def create_no_topics(client: AIOKafkaClient) -> None:
+    """Keep a client from having brokers create the topics that it asks about."""
+    without = partial(MetadataRequest, allow_auto_topic_creation=False)
+    method = with_global(client._metadata_update, MetadataRequest.__name__, without)
+    setattr(client, "_metadata_update", method)  # noqa: B010
+
+
+def connection_options(cluster: KafkaCluster) -> dict[str, Any]:
+    """The arguments of every client of aiokafka that connects to a cluster."""
+    layer = "SSL" if cluster.tls else "PLAINTEXT"
+    options: dict[str, Any] = {
+        "bootstrap_servers": [_authority(*each) for each in cluster.servers],
+        "client_id": cluster.clientid,
+        "security_protocol": layer if cluster.credential is None else f"SASL_{layer}",
+    }
+    if cluster.tls:
+        options["ssl_context"] = tls_context(cluster.cacertificate)
+    if isinstance(cluster.credential, PlainCredential):
+        options["sasl_mechanism"] = cluster.saslmechanism or "PLAIN"
+        options["sasl_plain_username"] = cluster.credential.identifier
+        options["sasl_plain_password"] = cluster.credential.secret
+    elif cluster.credential is not None:
+        options["sasl_mechanism"] = "OAUTHBEARER"
+        options["sasl_oauth_token_provider"] = _Token(cluster.credential.token)
+    return options
+
+
+class _Token(AbstractTokenProvider):
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        return self._token
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def with_global(method: Any, name: str, value: object) -> Callable[..., Any]:
     """A bound method with another value of one of the global names that it uses.
 
     Raises:
@@ -90,8 +140,11 @@ class _CheckedConnection(AIOKafkaConnection):
     that others need.
     """
 
-    def check(self, settings: Settings) -> None:
-        """Check the addresses that it connects to."""
+    largest = _LARGEST_RESPONSE
+
+    def check(self, settings: Settings, largest: int) -> None:
+        """Check the addresses that it connects to, and the size of responses."""
+        self.largest = largest
         self._loop = cast(asyncio.AbstractEventLoop, _CheckedLoop(self._loop, settings))
 
     def authenticator_scram(self) -> ScramAuthenticator:
@@ -113,10 +166,11 @@ class _CheckedConnection(AIOKafkaConnection):
             return
         reader = connection._reader
         assert reader is not None, "it is connected"
+        largest = connection.largest
         del connection
         while True:
             (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-            if not 0 <= size <= _LARGEST_RESPONSE:
+            if not 0 <= size <= largest:
                 raise ConnectionError(f"a response has {size} bytes")
             response = await reader.readexactly(size)
             connection = self_ref()

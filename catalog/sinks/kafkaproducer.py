@@ -7,11 +7,9 @@ import contextlib
 import functools
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -23,9 +21,8 @@ from aiokafka.errors import (
 from aiokafka.partitioner import murmur2
 
 from catalog.config import Settings
-from catalog.model.sinkcredential import PlainCredential, SinkCredential
-from catalog.sinks.cacertificate import tls_context
-from catalog.sinks.kafkaconnection import ConnectionGuard
+from catalog.sinks.kafkacluster import KafkaCluster
+from catalog.sinks.kafkaconnection import ConnectionGuard, connection_options, create_no_topics
 from catalog.sinks.kafkarecords import KafkaRecord
 
 # The most bytes of a batch of several records. Kafka's own default for the largest is a megabyte.
@@ -45,29 +42,6 @@ _HASHES = 4096
 
 # At the level debug it would log passwords, and the delivery tells what its errors tell.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaCluster:
-    """A cluster as a client with a credential sees it.
-
-    Args:
-        servers: the hosts and ports of its bootstrap servers.
-        clientid: the name that the client gives itself.
-        acks: `all`, `1` or `0`: the replicas that have to have a record.
-        tls: whether connections use TLS.
-        cacertificate: the certificates in PEM that sign those of brokers; `None` for the system's.
-        saslmechanism: how a password is proven.
-        credential: what the client proves itself with.
-    """
-
-    servers: tuple[tuple[str, int], ...]
-    clientid: str
-    acks: str
-    tls: bool
-    cacertificate: str | None
-    saslmechanism: str | None
-    credential: SinkCredential | None
 
 
 def partition_of(key: bytes, partitions: Sequence[int]) -> int:
@@ -103,12 +77,10 @@ class KafkaProducer:
         self._seconds = settings.delivery_timeout_seconds * _SHARE_OF_TIME
         self._guard = ConnectionGuard(settings)
         self._producer = AIOKafkaProducer(
-            bootstrap_servers=[_authority(*each) for each in cluster.servers],
-            client_id=cluster.clientid,
             max_batch_size=2 * BATCH_BYTES,
             request_timeout_ms=max(1, int(self._seconds * 1000)),
             **_reliability(cluster.acks),
-            **_security(cluster),
+            **connection_options(cluster),
         )
         self._guard.watch(self._producer.client)
 
@@ -153,6 +125,10 @@ class KafkaProducer:
             raise
         return -1 if metadata is None else int(metadata.offset)
 
+    def create_no_topics(self) -> None:
+        """Create no topic by asking for it, whatever the cluster does by default."""
+        create_no_topics(self._producer.client)
+
     def cause_of(self, error: BaseException) -> BaseException:
         """Why a broker could not be connected to, if that is what an error may come from."""
         return self._guard.failure or error if isinstance(error, _VAGUE) else error
@@ -174,35 +150,7 @@ class KafkaProducer:
         await client.close()
 
 
-class _Token(AbstractTokenProvider):
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    async def token(self) -> str:
-        return self._token
-
-
-def _authority(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def _reliability(acks: str) -> dict[str, Any]:
     if acks == "all":
         return {"acks": "all", "enable_idempotence": True}
     return {"acks": int(acks), "enable_idempotence": False}
-
-
-def _security(cluster: KafkaCluster) -> dict[str, Any]:
-    layer = "SSL" if cluster.tls else "PLAINTEXT"
-    protocol = layer if cluster.credential is None else f"SASL_{layer}"
-    security: dict[str, Any] = {"security_protocol": protocol}
-    if cluster.tls:
-        security["ssl_context"] = tls_context(cluster.cacertificate)
-    if isinstance(cluster.credential, PlainCredential):
-        security["sasl_mechanism"] = cluster.saslmechanism or "PLAIN"
-        security["sasl_plain_username"] = cluster.credential.identifier
-        security["sasl_plain_password"] = cluster.credential.secret
-    elif cluster.credential is not None:
-        security["sasl_mechanism"] = "OAUTHBEARER"
-        security["sasl_oauth_token_provider"] = _Token(cluster.credential.token)
-    return security

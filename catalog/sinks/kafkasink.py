@@ -30,7 +30,8 @@ from catalog.config import Settings
 from catalog.http.descriptors import most_outbound_connections
 from catalog.http.outbound import UNREACHABLE
 from catalog.model.masking import described
-from catalog.sinks.kafkaproducer import BATCH_BYTES, KafkaCluster, KafkaProducer, partition_of
+from catalog.sinks.kafkacluster import KafkaCluster
+from catalog.sinks.kafkaproducer import BATCH_BYTES, KafkaProducer, partition_of
 from catalog.sinks.kafkarecords import KafkaRecord, batches_of, by_partition, record_of
 from catalog.sinks.kafkasettings import KafkaSettings, servers_of, topic_of
 from catalog.sinks.outgoing import OutgoingEvent

@@ -79,8 +79,11 @@ def _link_from(row: Mapping[str, Any]) -> LinkProgress:
 
 
 def _cursor_from(text: str | None) -> LogCursor | None:
-    """A link's cursor. A source may give out cursors of another form, which nobody waits for."""
+    """The position in the source's log that a link's cursor begins with.
+
+    A source may give out cursors of another form, which nobody waits for.
+    """
     try:
-        return None if text is None else LogCursor.parse(text)
+        return None if text is None else LogCursor.parse(text.partition("@")[0])
     except ValueError:
         return None

@@ -66,6 +66,11 @@ class LinkDefinition:
         return self.target or self.source
 
     @property
+    def is_topic(self) -> bool:
+        """Whether the link leads to or from a topic of Kafka."""
+        return self.mode in ("kafka", "publish")
+
+    @property
     def sends(self) -> bool:
         """Whether the link sends what is here; the others bring what is elsewhere."""
         return self.mode in _OUTGOING
