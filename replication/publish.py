@@ -20,8 +20,8 @@ from replication.batch import origin_of
 from replication.decide import Verdict
 from replication.feedpages import Page
 from replication.handshake import software
-from replication.outgoing import all_pages, conflict_with, lines_of, sent_by
 from replication.provenance import Copy
+from replication.sentcopies import all_pages, conflict_with, lines_of, sent_by
 from replication.topicaddress import TopicLost
 from replication.topiccursor import Written
 from replication.topicrecords import (

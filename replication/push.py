@@ -26,10 +26,10 @@ from replication.decide import CONFLICTS, Verdict
 from replication.feedlines import write_end
 from replication.feedpages import Page, read_copies
 from replication.handshake import Handshake, cause_of, describe, peer_at, shake_hands, why_own
-from replication.outgoing import all_pages, conflict_with, lines_of, sent_by
 from replication.provenance import Copy, CopyFilter
 from replication.pushcursor import read_push_cursor, write_push_cursor
 from replication.receive import MOST_PUSHED
+from replication.sentcopies import all_pages, conflict_with, lines_of, sent_by
 
 _log = structlog.get_logger(__name__)
 

@@ -531,7 +531,37 @@ def test_a_link_pushes_to_the_catalog_that_is_named(concord, node) -> None:
 def test_a_link_either_follows_or_pushes(concord, node, urls: tuple[str, ...]) -> None:
     result = concord("link", "add", *urls)
     assert result.exit_code == 2
-    assert "Name the catalog to follow, or the one to push to." in result.stderr
+    assert "Name the catalog to follow, the one to push to, or a topic." in result.stderr
+    assert node.links == []
+
+
+def test_a_link_leads_to_or_from_a_topic(concord, node) -> None:
+    options = ("--kafka", "copies", "--brokers", "b:9092,c:9092")
+    said = concord("link", "add", *options, "--publish", "--force").stdout
+    assert "is added to publish to kafka://b:9092,c:9092/copies, which was not asked" in said
+    concord("link", "add", "--kafka", "copies", "--brokers", "kafkas://b:9093", "--pin", "urn:eu")
+    concord("link", "add", "--kafka", "kafka://b:9092/whole")
+    ends = [(each.get("source"), each.get("target"), each["mode"]) for each in node.links]
+    assert ends == [
+        (None, "kafka://b:9092,c:9092/copies", "publish"),
+        ("kafkas://b:9093/copies", None, "kafka"),
+        ("kafka://b:9092/whole", None, "kafka"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--publish",), "The topic is missing."),
+        (("--kafka", "t"), "The brokers are missing."),
+        (("--kafka", "kafka://b/t", "--brokers", "b:1"), "which names the brokers already"),
+        (("http://a", "--kafka", "kafka://b/t"), "or a topic."),
+    ],
+)
+def test_a_topic_is_named_once_and_with_its_brokers(concord, node, options, reason) -> None:
+    result = concord("link", "add", *options)
+    assert result.exit_code == 2
+    assert reason in result.stderr
     assert node.links == []
 
 

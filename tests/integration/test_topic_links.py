@@ -1,0 +1,408 @@
+"""Links over a topic of Kafka, between nodes that have no path to each other, by a real broker."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import orjson
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+
+from replication.topicrecords import MARK_KEY, read_mark
+from tests.brokers.kafka import KafkaBroker, NoKafka, running_kafka
+from tests.integration.conftest import Node
+from tests.integration.federation import (
+    carries,
+    databases,
+    eventually,
+    execute,
+    link_history_is,
+    link_is,
+    own_rows,
+    running,
+    start_member,
+    write_some,
+)
+
+pytestmark = pytest.mark.xdist_group("topics")
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    try:
+        with running_kafka(tmp_path_factory.mktemp("kafka")) as broker:
+            yield broker
+    except NoKafka as why:
+        pytest.skip(str(why))
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"copies-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
+    """Three fresh nodes that do not know each other."""
+    quick = {"pull_interval_seconds": 0.5, "delivery_timeout_seconds": 30}
+    async with (
+        databases(postgres_url, template, 3) as (one, two, three),
+        start_member(one, **quick) as first,
+        start_member(two, **quick) as second,
+        start_member(three, link_delete_count=3, **quick) as third,
+    ):
+        yield [first, second, third]
+
+
+def authority_of(node: Node) -> str:
+    return node.database.node.authority
+
+
+def url_of(kafka: KafkaBroker, topic: str) -> str:
+    return f"kafka://{kafka.address}/{topic}"
+
+
+async def publish(source: Node, kafka: KafkaBroker, topic: str, **more: Any) -> None:
+    """Let a node publish to a topic by its link `out`."""
+    body = {"id": "out", "target": url_of(kafka, topic), "mode": "publish", **more}
+    answer = await source.send("POST", "/replication/links", body)
+    assert answer.status == 201, answer.body
+
+
+async def follow(target: Node, kafka: KafkaBroker, topic: str, **more: Any) -> None:
+    """Let a node follow a topic by its link `in`, though nobody may publish there yet."""
+    body = {"id": "in", "source": url_of(kafka, topic), "mode": "kafka", **more}
+    answer = await target.send("POST", "/replication/links?force", body)
+    assert answer.status == 201, answer.body
+
+
+async def append(kafka: KafkaBroker, topic: str, key: bytes, value: bytes | None) -> None:
+    """Append a record as anybody may who has access to the topic."""
+    async with AIOKafkaProducer(bootstrap_servers=kafka.address) as producer:
+        await producer.send_and_wait(topic, value, key=key, partition=0)
+
+
+async def administer(kafka: KafkaBroker, call: str, *arguments: Any) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.address)
+    await admin.start()
+    try:
+        await getattr(admin, call)(*arguments)
+    finally:
+        await admin.close()
+
+
+async def events_of(node: Node, id: str) -> list[str]:
+    return [event["event"] for event in (await node.get(f"/replication/links/{id}"))["history"]]
+
+
+async def shown(node: Node, id: str) -> dict[str, Any]:
+    return dict(await node.get(f"/replication/links/{id}"))
+
+
+async def conflicts_of(node: Node, id: str) -> list[dict[str, Any]]:
+    return list((await node.get(f"/replication/links/{id}/conflicts"))["conflicts"])
+
+
+async def everything_is_sent(source: Node) -> None:
+    """Wait until a source, which has only added entities, has sent each of them."""
+    count = len(await own_rows(source))
+
+    async def is_so() -> bool:
+        return bool((await shown(source, "out"))["applied"] >= count)
+
+    await eventually(is_so, 60)
+
+
+async def settled(target: Node, source: Node) -> None:
+    await eventually(lambda: carries(target, source), 60)
+
+
+async def test_what_is_there_and_every_change_comes_through_a_topic(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, late = nodes
+    await write_some(source, "g")
+    await source.put("/messagegroups/gone", {})
+    await source.send("DELETE", "/messagegroups/gone")
+    await publish(source, kafka, topic)
+    await follow(target, kafka, topic, authority=authority_of(source))
+    async with running(*nodes):
+        await settled(target, source)
+        await link_is(target, "in", "current")
+        await source.put("/messagegroups/g/messages/m0", {"description": "another"})
+        await source.put("/messagegroups/h", {})
+        await source.send("DELETE", "/messagegroups/g/messages/m1")
+        await source.send("DELETE", "/schemagroups/g")
+        await settled(target, source)
+        # One that comes later reads the whole topic, in which the deleted ones still are.
+        await follow(late, kafka, topic, authority=authority_of(source))
+        await settled(late, source)
+        await link_is(late, "in", "current")
+    assert (await target.get("/messagegroups/g/messages/m0"))["description"] == "another"
+    found = await shown(target, "in")
+    assert (found["direction"], found["conflicts"], found["error"]) == ("in", 0, None)
+    assert await events_of(target, "in") == ["copied"]
+    assert await events_of(source, "out") == ["published"]
+    records = await kafka.records(topic, 1)
+    assert all(record.value is not None for record in records)
+    deleted = [r for r in records if r.key.endswith(b"\n/schemagroups/g")]
+    assert orjson.loads(deleted[-1].value)["deleted"] is True
+
+
+async def test_both_sides_go_on_from_where_they_were(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g0")
+    await publish(source, kafka, topic)
+    await follow(target, kafka, topic)
+    async with running(source, target):
+        await settled(target, source)
+        await link_history_is(target, "in", "copied")
+    for number in range(1, 4):
+        await write_some(source, f"g{number}")
+        async with running(source):
+            await everything_is_sent(source)
+        async with running(target):
+            await settled(target, source)
+    created = [c.change.xid for c in await target.changes() if c.change.action == "created"]
+    assert len(created) == len(set(created))
+    assert (await events_of(source, "out"), await events_of(target, "in")) == (
+        ["published"],
+        ["copied"],
+    )
+    assert (await shown(target, "in"))["applied"] == len(await own_rows(source))
+
+
+async def test_a_topic_that_was_deleted_is_written_anew(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, late = nodes
+    await write_some(source, "g")
+    await publish(source, kafka, topic)
+    await follow(target, kafka, topic)
+    async with running(*nodes):
+        await settled(target, source)
+        await link_history_is(target, "in", "copied")
+        await administer(kafka, "delete_topics", [topic])
+        await link_history_is(source, "out", "published", "published")
+        await source.put("/messagegroups/h", {})
+        await settled(target, source)
+        await follow(late, kafka, topic)
+        await settled(late, source)
+    assert "resynchronise" in await events_of(target, "in")
+    assert (await shown(target, "in"))["conflicts"] == 0
+
+
+async def test_a_topic_that_lost_records_is_written_anew(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    """One that ends earlier than what was written, and one without its beginning."""
+    source, target, late = nodes
+    await kafka.create_topic(topic, cleanup_policy="compact")
+    await write_some(source, "g")
+    await publish(source, kafka, topic)
+    await follow(target, kafka, topic)
+    async with running(source, target):
+        await settled(target, source)
+        await link_history_is(target, "in", "copied")
+    cursor = (await shown(source, "out"))["cursor"]
+    *first, ends = cursor.split("/")
+    further = "/".join([*first, ",".join(str(int(end) + 5) for end in ends.split(","))])
+    await execute(source, "UPDATE links SET cursor = $1", further)
+    async with running(source, target):
+        await link_history_is(source, "out", "published", "published")
+        await settled(target, source)
+    detail = (await shown(source, "out"))["history"][0]["detail"]
+    assert "the topic ends before what was written last" in detail
+    await administer(kafka, "create_partitions", {topic: NewPartitions(6)})
+    async with running(*nodes):
+        await link_history_is(source, "out", "published", "published", "published")
+        await follow(late, kafka, topic)
+        await settled(late, source)
+        await settled(target, source)
+
+
+async def test_poison_is_a_conflict_and_the_rest_flows(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, other = nodes
+    await write_some(source, "g")
+    await write_some(other, "o")
+    await publish(source, kafka, topic)
+    await follow(target, kafka, topic, authority=authority_of(source))
+    async with running(source, target):
+        await settled(target, source)
+        own = authority_of(source)
+        feed = await other.send("GET", "/replication/snapshot")
+        for line in feed.body.splitlines()[:-1]:
+            copy = orjson.loads(line)
+            key = f"{copy['authority']}\n{copy['origin']}".encode()
+            await append(kafka, topic, key, line)  # an authority that the link does not bring
+        stolen = orjson.loads(feed.body.splitlines()[0]) | {"authority": own}
+        key = f"{own}\n{stolen['origin']}".encode()
+        await append(kafka, topic, key, orjson.dumps(stolen))  # its digest is another's
+        await append(kafka, topic, f"{own}\n/messagegroups/x".encode(), orjson.dumps(stolen))
+        await append(kafka, topic, f"{own}\n/messagegroups/g".encode(), None)
+        await append(kafka, topic, f"{own}\n/messagegroups/y".encode(), b"\xff{")
+        await append(kafka, topic, b"junk", b"{}")
+        await append(kafka, topic, MARK_KEY, b"{}")
+        await source.put("/messagegroups/h", {})
+        await settled(target, source)
+        await link_is(target, "in", "current")
+    reasons = {each["origin"]: each["detail"] for each in await conflicts_of(target, "in")}
+    assert "has no value" in reasons["/messagegroups/g"]
+    assert "its key is not that of its content" in reasons["/messagegroups/x"]
+    assert "not JSON" in reasons["/messagegroups/y"]
+    assert "digest" in reasons[stolen["origin"]]
+    assert "" in reasons
+
+
+async def test_only_the_pinned_authority_is_followed(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, stranger = nodes
+    await write_some(stranger, "s")
+    await publish(stranger, kafka, topic)
+    await follow(target, kafka, topic, authority=authority_of(source))
+    async with running(stranger, target):
+        await link_is(stranger, "out", "current")
+        await link_is(target, "in", "refused")
+    assert authority_of(stranger) in (await shown(target, "in"))["error"]
+    assert await carries(target)
+    body = {"target": url_of(kafka, topic), "mode": "publish"}
+    rival = await source.send("POST", "/replication/links", body)
+    assert (rival.status, rival.error) == (400, "target_unusable")
+    assert "publishes to the topic already" in rival.body.decode()
+
+
+async def test_a_forged_mark_stops_nobody_for_long(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await publish(source, kafka, topic)
+    await follow(target, kafka, topic)
+    async with running(source, target):
+        await settled(target, source)
+        await link_history_is(target, "in", "copied")
+        marks = [read_mark(r.value) for r in await kafka.records(topic, 1) if r.key == MARK_KEY]
+        assert marks[-1] is not None
+        genuine = orjson.loads(
+            next(r.value for r in await kafka.records(topic, 1) if r.key == MARK_KEY)
+        )
+        for forged in (
+            genuine | {"authority": "urn:other"},
+            genuine | {"publication": uuid.uuid4().hex, "begins": [10**9]},
+        ):
+            await append(kafka, topic, MARK_KEY, orjson.dumps(forged))
+        await source.put("/messagegroups/h", {})
+        await settled(target, source)
+        await link_is(target, "in", "current")
+
+
+async def test_a_link_over_a_topic_brakes(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, _, target = nodes
+    for number in range(6):
+        await source.put(f"/messagegroups/g{number}", {})
+    await publish(source, kafka, topic)
+    await follow(target, kafka, topic)
+    async with running(source, target):
+        await settled(target, source)
+        await link_history_is(target, "in", "copied")
+    for number in range(5):
+        await source.send("DELETE", f"/messagegroups/g{number}")
+    async with running(source, target):
+        await link_is(target, "in", "braked")
+        assert (await shown(target, "in"))["brake"]["deletions"] == 5
+        assert not await carries(target, source)
+        await target.send("POST", "/replication/links/in/allow", {})
+        await settled(target, source)
+
+
+async def test_a_child_that_comes_before_its_parent_is_applied(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    """So it may be where a topic was compacted after the parent had changed."""
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await publish(source, kafka, topic)
+    async with running(source):
+        await everything_is_sent(source)
+    records = await kafka.records(topic, 1)
+    last = {record.key: record.value for record in records}
+    turned = f"{topic}-turned"
+    await kafka.create_topic(turned, cleanup_policy="compact")
+    mark = orjson.loads(last.pop(MARK_KEY))
+    for key in sorted(last, reverse=True):
+        await append(kafka, turned, key, last[key])
+    mark |= {"begins": [0, 0, 0, 0], "ends": [0, 0, 0, 0]}
+    await append(kafka, turned, MARK_KEY, orjson.dumps(mark))
+    await follow(target, kafka, turned)
+    async with running(target):
+        await link_history_is(target, "in", "copied")
+        assert await carries(target, source)
+    assert (await shown(target, "in"))["conflicts"] == 0
+
+
+async def test_the_authority_has_the_last_word_when_a_link_is_reset(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, _ = nodes
+    await write_some(source, "g")
+    await publish(source, kafka, topic)
+    await follow(target, kafka, topic)
+    async with running(source, target):
+        await settled(target, source)
+        await link_history_is(target, "in", "copied")
+        await execute(target, "UPDATE entities SET epoch = epoch + 7 WHERE kind = 'version'")
+        await target.send("POST", "/replication/links/in/reset", {})
+        await settled(target, source)
+        await link_history_is(target, "in", "copied", "copied")
+        await target.send("POST", "/replication/links/in/reset", {"drop": True})
+        await link_history_is(target, "in", "copied", "dropped")
+        await settled(target, source)
+
+
+async def test_a_topic_that_does_not_keep_copies_is_refused(
+    nodes: list[Node], kafka: KafkaBroker, topic: str
+) -> None:
+    source, target, _ = nodes
+    await kafka.create_topic(topic, cleanup_policy="delete")
+    await append(kafka, topic, b"a", b"b")
+    body = {"target": url_of(kafka, topic), "mode": "publish"}
+    refused = await source.send("POST", "/replication/links", body)
+    assert (refused.status, refused.error) == (400, "target_unusable")
+    assert 'cleanup.policy is "delete"' in refused.json["title"]
+    for source_url, reason in (
+        (url_of(kafka, f"{topic}-none"), "no topic of this name"),
+        (url_of(kafka, topic), "Nobody publishes"),
+        ("kafka://127.0.0.1:1/t", "cannot be used"),
+    ):
+        body = {"source": source_url, "mode": "kafka"}
+        unusable = await target.send("POST", "/replication/links", body)
+        assert (unusable.status, unusable.error) == (400, "source_unusable")
+        assert reason in unusable.body.decode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"source": "kafka://b:9092/t", "mode": "pull"},
+        {"source": "http://b/t", "mode": "kafka"},
+        {"source": "kafka://b:9092/", "mode": "kafka"},
+        {"source": "kafka://b:9092/a/b", "mode": "kafka"},
+        {"source": "kafka://user:secret@b:9092/t", "mode": "kafka"},
+        {"source": "kafka://b:9092/t", "mode": "publish"},
+        {"target": "kafka://b:9092/t", "mode": "kafka"},
+    ],
+)
+async def test_senseless_topics_are_refused(nodes: list[Node], body: dict[str, Any]) -> None:
+    answer = await nodes[0].send("POST", "/replication/links", body)
+    assert (answer.status, answer.error) == (400, "invalid_attribute")
