@@ -37,6 +37,7 @@ from benchmarks import (
     subscribing,
     to_replica,
     to_sink,
+    topic_copies,
 )
 from benchmarks.figure import Figure
 from benchmarks.machine import facts, is_busy
@@ -66,6 +67,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "replica": to_replica.run,
     "growing-lag": growing_lag.run,
     "followers": followers.run,
+    "topic": topic_copies.run,
 }
 
 _LONGEST_SECONDS = 420

@@ -262,5 +262,8 @@ class _PlainRecords:
     def next_batch(self) -> Any:
         batch = self._records.next_batch()
         if batch is not None and getattr(batch, "compression_type", True):
-            raise CorruptRecordException("the batch is compressed")
+            raise TopicUnusable(
+                "The topic has compressed records, which could be endless.",
+                "Set its compression.type to uncompressed.",
+            )
         return batch
