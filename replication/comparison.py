@@ -6,10 +6,12 @@ import contextlib
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import orjson
 
-from catalog.client import Answer, BadAnswer, ClientError, JsonObject, Unreachable
+from catalog.client import Answer, BadAnswer, Client, ClientError, JsonObject, Unreachable
+from catalog.context import Context
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.store import digests
@@ -59,6 +61,28 @@ class DifferingOrigin:
     there: OriginState | None
 
 
+class LinkEnds(Protocol):
+    """This node, and the other catalog of a link."""
+
+    @property
+    def context(self) -> Context: ...
+
+    @property
+    def peer(self) -> Client: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differences:
+    """The origins whose states differ, of so many `rows` of the other catalog.
+
+    `cursor` is the end of the other catalog's feed before anything was compared.
+    """
+
+    cursor: str
+    rows: int
+    differing: Sequence[DifferingOrigin]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceComparison:
     """The differences among the entities that a link may bring, and the number of rows in all.
@@ -103,15 +127,25 @@ async def _compare(flow: Flow, *, is_whole: bool) -> SourceComparison | None:
     if policy.types and "types" not in flow.source.offers:
         return None
     wanted = DigestSelection(authorities=authorities, scope=policy.scope, types=policy.types)
+    found = await find_differences(flow, wanted, is_whole=is_whole)
+    if found is None:
+        return None
+    return SourceComparison(
+        cursor=cursor or found.cursor, rows=found.rows, differing=found.differing, policy=policy
+    )
+
+
+async def find_differences(
+    flow: LinkEnds, wanted: DigestSelection, *, is_whole: bool = False
+) -> Differences | None:
+    """Compare a selection here with the same at the other catalog; see `compare`."""
     found = await _descend(flow, wanted, is_whole=is_whole)
     if found is None:
         return None
     differing = await _list_differing(flow, wanted, found.difference)
     if differing is None:
         return None
-    return SourceComparison(
-        cursor=cursor or found.cursor, rows=found.rows, differing=differing, policy=policy
-    )
+    return Differences(cursor=found.cursor, rows=found.rows, differing=differing)
 
 
 async def _authorities(flow: Flow, policy: Policy) -> tuple[str, list[str]]:
@@ -138,7 +172,7 @@ class _Descent:
 
 
 async def _descend(
-    flow: Flow, wanted: DigestSelection, *, is_whole: bool = False
+    flow: LinkEnds, wanted: DigestSelection, *, is_whole: bool = False
 ) -> _Descent | None:
     """Find the ranges of buckets that differ; `None` if nothing is here, unless it `is_whole`.
 
@@ -158,14 +192,14 @@ async def _descend(
     return _Descent(cursor=cursor, rows=rows, difference=difference)
 
 
-async def _merged_here(flow: Flow, selection: DigestSelection, bits: int) -> Buckets:
+async def _merged_here(flow: LinkEnds, selection: DigestSelection, bits: int) -> Buckets:
     async with flow.context.database.snapshot() as connection:
         merged = await digests.read_merged(connection, selection, bits)
     return {bucket.number: (bucket.count, bucket.fingerprint) for bucket in merged}
 
 
 async def _merged_there(
-    flow: Flow, wanted: DigestSelection, ranges: BucketRanges, bits: int
+    flow: LinkEnds, wanted: DigestSelection, ranges: BucketRanges, bits: int
 ) -> tuple[Buckets, str]:
     """The merged buckets of the source, and the cursor of the first answer about them."""
     found: dict[int, tuple[int, int]] = {}
@@ -179,7 +213,7 @@ async def _merged_there(
 
 
 async def _list_differing(
-    flow: Flow, wanted: DigestSelection, difference: BucketDifference
+    flow: LinkEnds, wanted: DigestSelection, difference: BucketDifference
 ) -> list[DifferingOrigin] | None:
     """The origins that differ in ranges of buckets; `None` if they are too many."""
     allowance = Allowance.of(flow.context.settings)
@@ -198,7 +232,7 @@ async def _list_differing(
     return differing
 
 
-async def _rows_here(flow: Flow, selection: DigestSelection) -> dict[Origin, OriginState]:
+async def _rows_here(flow: LinkEnds, selection: DigestSelection) -> dict[Origin, OriginState]:
     async with flow.context.database.snapshot() as connection:
         rows = await digests.load_rows_within(connection, selection)
     return {
@@ -208,7 +242,7 @@ async def _rows_here(flow: Flow, selection: DigestSelection) -> dict[Origin, Ori
 
 
 async def _rows_there(
-    flow: Flow, wanted: DigestSelection, ranges: BucketRanges, allowance: Allowance
+    flow: LinkEnds, wanted: DigestSelection, ranges: BucketRanges, allowance: Allowance
 ) -> dict[Origin, OriginState]:
     """The rows of the source.
 
@@ -241,14 +275,14 @@ def _filters(wanted: DigestSelection) -> list[tuple[str, str]]:
     return named + scope + [("type", each) for each in wanted.types]
 
 
-def _cursor_of(flow: Flow, answer: Answer) -> str:
+def _cursor_of(flow: LinkEnds, answer: Answer) -> str:
     cursor = answer.headers.get("Concord-Cursor", "")
     if not cursor:
         raise _malformed(flow, "no cursor")
     return cursor
 
 
-def _read_json(flow: Flow, answer: Answer) -> JsonObject:
+def _read_json(flow: LinkEnds, answer: Answer) -> JsonObject:
     try:
         found = orjson.loads(answer.body)
     except orjson.JSONDecodeError as error:
@@ -258,7 +292,7 @@ def _read_json(flow: Flow, answer: Answer) -> JsonObject:
     return found
 
 
-def _read_authorities(flow: Flow, answer: Answer) -> list[str]:
+def _read_authorities(flow: LinkEnds, answer: Answer) -> list[str]:
     found = _read_json(flow, answer).get("authorities")
     if not isinstance(found, list) or not all(
         isinstance(each, str) and 0 < len(each) <= 1024 and "\0" not in each for each in found
@@ -267,7 +301,7 @@ def _read_authorities(flow: Flow, answer: Answer) -> list[str]:
     return found
 
 
-def _read_merged(flow: Flow, answer: Answer, bits: int) -> dict[int, tuple[int, int]]:
+def _read_merged(flow: LinkEnds, answer: Answer, bits: int) -> dict[int, tuple[int, int]]:
     """Read merged buckets; a source that does not know of them sends others, without `bits`."""
     found = _read_json(flow, answer)
     if found.get("bits") != bits or found.get("digestversion") != DIGEST_VERSION:
@@ -284,7 +318,7 @@ def _read_merged(flow: Flow, answer: Answer, bits: int) -> dict[int, tuple[int, 
     return buckets
 
 
-def _read_fields(flow: Flow, line: bytes) -> list[str]:
+def _read_fields(flow: LinkEnds, line: bytes) -> list[str]:
     try:
         [fields] = csv.reader([line.decode()], strict=True)
     except (ValueError, csv.Error) as error:
@@ -292,7 +326,7 @@ def _read_fields(flow: Flow, line: bytes) -> list[str]:
     return fields
 
 
-def _read_row(flow: Flow, fields: list[str]) -> tuple[Origin, OriginState]:
+def _read_row(flow: LinkEnds, fields: list[str]) -> tuple[Origin, OriginState]:
     try:
         authority, path, _, epoch, deleted, digest, _ = fields
         state = OriginState(int(epoch), deleted in ("true", "t"), bytes.fromhex(digest))
@@ -303,5 +337,5 @@ def _read_row(flow: Flow, fields: list[str]) -> tuple[Origin, OriginState]:
     return Origin(authority, path), state
 
 
-def _malformed(flow: Flow, content: str) -> BadAnswer:
+def _malformed(flow: LinkEnds, content: str) -> BadAnswer:
     return BadAnswer(f"{flow.peer.url}{_PATH}", content)

@@ -28,7 +28,7 @@ from replication.feedpages import Page, read_copies
 from replication.handshake import Handshake, cause_of, describe, peer_at, shake_hands, why_own
 from replication.provenance import Copy, CopyFilter
 from replication.pushcursor import read_push_cursor, write_push_cursor
-from replication.receive import MOST_PUSHED
+from replication.receive import DIFFERING, MOST_PUSHED
 from replication.sentcopies import all_pages, conflict_with, lines_of, sent_by
 
 _log = structlog.get_logger(__name__)
@@ -63,7 +63,8 @@ class PushRequest:
 class PushFlow:
     """A link with its target, after their handshake.
 
-    `after` is the cursor up to which the target has everything, `None` during a complete copy.
+    `after` is the cursor up to which the target has everything, `None` during a complete copy. It
+    `needs_all` unless it says that a copy of what differs would do.
     """
 
     context: Context
@@ -71,6 +72,7 @@ class PushFlow:
     peer: Client
     target: Handshake
     after: str | None = None
+    needs_all: bool = True
 
     @property
     def wanted(self) -> CopyFilter:
@@ -106,6 +108,7 @@ class PushFlow:
         if not (cursor is None or isinstance(cursor, str)):
             raise BadAnswer(f"{self.peer.url}/replication/entities", "no cursor")
         self.after = cursor
+        self.needs_all = last.get("doubts") is not False
         return conflicts
 
     async def confirm(self, position: Position) -> None:
@@ -140,9 +143,12 @@ class PushFlow:
             self.after = cursor
         return sum(verdict is Verdict.APPLY for verdict, _ in verdicts.values())
 
-    async def begin(self, copies: int) -> None:
-        """Tell the target that a complete copy comes, of so many copies."""
-        await self._request(b"", [("begin", ""), ("copies", str(copies))])
+    async def begin(self, copies: int, *, is_whole: bool = True) -> None:
+        """Tell the target that a complete copy comes, or what differs, of so many copies."""
+        async with self.context.database.pool.acquire(timeout=30) as connection:
+            await links.expect(connection, self.link, copies)
+        begin = "" if is_whole else DIFFERING
+        await self._request(b"", [("begin", begin), ("copies", str(copies))])
         self.after = None
 
     async def _request(self, body: bytes, params: list[tuple[str, str]]) -> list[JsonObject]:
@@ -222,7 +228,7 @@ async def push_page(flow: PushFlow, page: Page, *, is_current: bool) -> int:
     if not copies:
         return 0
     request, number = None, 0
-    async for following in _requests_for(flow, copies):
+    async for following in requests_for(flow, copies):
         if request is not None:
             await flow.send(request)
         request = following
@@ -245,7 +251,7 @@ async def push_everything(flow: PushFlow) -> tuple[Position, int]:
     await flow.begin(entities)
     number = 0
     async for page in all_pages(flow.context, flow.wanted, head.now):
-        async for request in _requests_for(flow, flow.select(page)):
+        async for request in requests_for(flow, flow.select(page)):
             await flow.send(request)
             number += len(request.copies)
     await flow.send(PushRequest(), cursor=flow.cursor_of(head.now))
@@ -276,7 +282,7 @@ async def push_again(flow: PushFlow, *, with_refused: bool) -> int:
         gone = set(again) - {origin_of(copy) for copy in copies}
         async with database.transaction() as connection:
             await links.drop_conflicts(connection, flow.link.id, list(gone))
-        async for request in _requests_for(flow, copies):
+        async for request in requests_for(flow, copies):
             await flow.send(request)
     return number
 
@@ -322,7 +328,7 @@ def why_no_target(context: Context, target: Handshake) -> str:
     return "" if target.push_bytes else f"its software, {target.software}, takes no pushes"
 
 
-async def _requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[PushRequest]:
+async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[PushRequest]:
     """Copies in requests that the target takes, none of them empty.
 
     A copy that is too large for the target is noted as a conflict.

@@ -12,9 +12,9 @@ from catalog.store.links import MOST_CONFLICTS
 from replication.batch import origin_of
 from replication.decide import CONFLICTS, Verdict
 from replication.feedpages import read_copies
-from replication.outgoing import conflict_with
 from replication.push import PushFlow, shown_detail
 from replication.receive import MOST_PUSHED
+from replication.sentcopies import conflict_with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

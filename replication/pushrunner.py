@@ -18,6 +18,7 @@ from replication.handshake import describe, shake_hands
 from replication.linkrunner import LinkRunner, SnapshotNeeded, until_woken
 from replication.pinning import policy_of
 from replication.push import PushFlow, push_again, push_everything, push_page, why_no_target
+from replication.pushcomparison import push_differing
 from replication.pushconflicts import learn_conflicts
 
 # The subject of errors about this node's own log.
@@ -42,7 +43,7 @@ class AcceptanceRunner(LinkRunner):
 
 
 class PushRunner(LinkRunner):
-    """Pushes all entities to the target of a link, then every change.
+    """Pushes what the target of a link does not have, then every change.
 
     The target keeps the cursor, with the copies before it. So nothing is lost or sent twice for
     long, whichever of the two catalogs stops, or goes back to a backup.
@@ -120,6 +121,11 @@ class PushRunner(LinkRunner):
 
     async def _push_all(self, flow: PushFlow) -> Position:
         await self._report("copying")
+        found = None if flow.needs_all else await push_differing(flow)
+        if found is not None:
+            detail = f"{found.differing} of {found.rows} origins differ: {found.copies} copies"
+            await self._remember("compared", detail)
+            return found.position
         position, number = await push_everything(flow)
         await self._remember("copied", f"{number} copies")
         return position

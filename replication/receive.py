@@ -49,6 +49,8 @@ from replication.mapping import mapping_of
 from replication.pinning import policy_of
 from replication.provenance import Policy, is_authority
 
+DIFFERING = "differing"
+"""The value of `begin` if only what differs follows."""
 MOST_PUSHED = 1000
 """The most copies of one request."""
 _LONGEST_CURSOR = 256
@@ -86,7 +88,7 @@ class _Pushed:
         copies: in any order.
         after: the cursor that they come after; `None` for a part of a complete copy.
         cursor: the one up to which everything was sent; `None` if more is to come.
-        begins: a complete copy follows.
+        begins: a complete copy follows; only what differs, unless it `is_whole`.
         is_current: the sender has no further changes after those.
         size: the bytes of the body.
         expected: as many copies are in the complete copy that begins, if the sender tells.
@@ -96,6 +98,7 @@ class _Pushed:
     after: str | None
     cursor: str | None
     begins: bool
+    is_whole: bool
     is_current: bool
     size: int
     expected: int | None
@@ -114,7 +117,8 @@ class _Pushed:
 async def post_entities(request: web.Request) -> web.Response:
     """`POST /replication/entities`: apply copies that come as the lines of a feed.
 
-    `?begin` announces a complete copy, of so many `copies` in all. `?after=CURSOR` names the cursor
+    `?begin` announces a complete copy, of so many `copies` in all; `?begin=differing` one of what
+    differs, which will not do if this node `doubts` what it has. `?after=CURSOR` names the cursor
     that the copies come after; without it, they are a part of the complete copy. `?current` says
     that there is nothing further. The answer has a line with the verdict for each copy, and one
     with the cursor. A request without any of these asks for the cursor, and for the copies that
@@ -137,8 +141,10 @@ async def post_entities(request: web.Request) -> web.Response:
     )
     try:
         if pushed.begins:
+            if link.doubts and not pushed.is_whole:
+                raise PushOutOfStep(request.path, error_detail="a complete copy is needed")
             await _begin(context, link, policy, pushed.expected)
-            return _answer((), None)
+            return _answer(link, (), None)
         if not pushed.is_question:
             _check_step(link, pushed, request.path)
         applied = await _apply(context, link, policy, pushed)
@@ -157,7 +163,7 @@ async def post_entities(request: web.Request) -> web.Response:
         message = f"{error.message} {error.hint}".strip()
         await _report(context, link, "refused", error=message[:1000])
         raise _stopped(pusher, error.message, request.path) from error
-    return _answer(findings, pushed.cursor or link.cursor, applied.changes)
+    return _answer(link, findings, pushed.cursor or link.cursor, applied.changes)
 
 
 def _stopped(pusher: _Pusher, reason: str, subject: str) -> PushStopped:
@@ -248,6 +254,7 @@ async def _read_pushed(request: web.Request) -> _Pushed:
         after=None if after is None else _checked_cursor(request, after),
         cursor=cursor,
         begins="begin" in request.query,
+        is_whole=request.query.get("begin") != DIFFERING,
         is_current="current" in request.query,
         size=len(body),
         expected=read_number(request, "copies", 0) if "copies" in request.query else None,
@@ -306,7 +313,9 @@ async def _apply(context: Context, link: Link, policy: Policy, pushed: _Pushed) 
     if pushed.ends_copy:
         async with context.database.pool.acquire(timeout=30) as connection:
             at = datetime.now(UTC)
-            await links.remember(connection, link, at, "copied", "the pusher sent all that it has")
+            await links.remember(
+                connection, link, at, "copied", "the pusher sent all that was missing"
+            )
     return applied
 
 
@@ -374,8 +383,11 @@ async def _report(
             await linkdeletions.forget_earlier(connection, [link])
 
 
-def _answer(findings: Sequence[CopyFinding], cursor: str | None, changes: int = 0) -> web.Response:
-    shown = [*map(_show_finding, findings), {"cursor": cursor, "changes": changes}]
+def _answer(
+    link: Link, findings: Sequence[CopyFinding], cursor: str | None, changes: int = 0
+) -> web.Response:
+    end = {"cursor": cursor, "changes": changes, "doubts": link.doubts}
+    shown = [*map(_show_finding, findings), end]
     body = b"".join(orjson.dumps(line) + b"\n" for line in shown)
     return web.Response(body=body, content_type=MEDIA_TYPE)
 

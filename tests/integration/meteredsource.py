@@ -20,7 +20,7 @@ _PASSED_ON = (hdrs.CONTENT_TYPE, "Concord-Cursor")
 
 @dataclass(slots=True)
 class MeteredSource:
-    """Requests to `node` by path, and the bytes of all answers.
+    """Requests to `node` by path, the bytes `sent` with them, and those of all answers.
 
     `without` are paths that it does not offer. `meanwhile` is called before each answer. It leaves
     out the last line of lists of digests if it `cuts_lists`. Its pages have `page` changes. It
@@ -33,6 +33,7 @@ class MeteredSource:
     url: str = ""
     requests: Counter[str] = field(default_factory=Counter)
     bytes: int = 0
+    sent: int = 0
     without: frozenset[str] = frozenset()
     meanwhile: Callable[[], Awaitable[None]] | None = None
     cuts_lists: bool = False
@@ -54,11 +55,14 @@ class MeteredSource:
         self.requests[request.path] += 1
         if self.meanwhile is not None:
             await self.meanwhile()
+        sent = await request.read()
+        self.sent += len(sent)
+        of_pusher = {n: v for n, v in request.headers.items() if n.startswith("Concord-")}
         async with self.session.request(
             request.method,
             f"{self.node.url}{self._path_of(request)}",
-            data=await request.read(),
-            headers={hdrs.CONTENT_TYPE: request.content_type},
+            data=sent,
+            headers={hdrs.CONTENT_TYPE: request.content_type, **of_pusher},
         ) as answer:
             body = await answer.read()
             if self.cuts_lists and "ranges" in request.query and b"authority," in body:
@@ -84,7 +88,7 @@ class MeteredSource:
     def forget(self) -> None:
         """Count from zero again."""
         self.requests.clear()
-        self.bytes = 0
+        self.bytes = self.sent = 0
 
 
 async def follow(target: Node, source: MeteredSource, **definition: Any) -> None:
