@@ -24,8 +24,8 @@ _REMEDIES: dict[Verdict, str] = {
         "right, `concord link reset {link} --drop` takes it."
     ),
     Verdict.INVALID: (
-        "It is fetched again by itself. If that does not help, look at the entity at its source: "
-        "it has to comply with the types of this node's model."
+        "It is fetched again by itself. If it stays, what it belongs to is in conflict, too, or "
+        "its content does not comply with the types of this node's model."
     ),
     Verdict.REFUSED: (
         "Ask the operator of the target to accept its authority and path (`concord accept add`), "

@@ -27,6 +27,7 @@ from replication.runners import runner_of
 _log = structlog.get_logger(__name__)
 
 _FORGET_SECONDS = 10.0
+_IDLE_SECONDS = 10.0
 
 
 async def run_links(context: Context, *, timing: LoopTiming | None = None) -> None:
@@ -36,7 +37,12 @@ async def run_links(context: Context, *, timing: LoopTiming | None = None) -> No
 
 
 async def _serve(context: Context, timing: LoopTiming, connection: Connection) -> None:
-    async with open_session(context.settings) as session, asyncio.TaskGroup() as group:
+    # A link that is at rest finds the connection of its last pull.
+    idle = context.settings.pull_interval_seconds + _IDLE_SECONDS
+    async with (
+        open_session(context.settings, idle_seconds=idle) as session,
+        asyncio.TaskGroup() as group,
+    ):
         resources = LinkResources(
             context=context,
             session=session,

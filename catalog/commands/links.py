@@ -224,7 +224,7 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     for name, value in link.items():
         out.print(f"[bold]{cell(name)}[/]: {cell(value)}")
     if conflicts:
-        columns = ("xid", "authority", "epoch", "verdict", "detail", "remedy")
+        columns = ("xid", "authority", "epoch", "verdict", "detail")
         shown = table(*columns, title="Not applied")
         for conflict in conflicts:
             shown.add_row(*(cell(conflict.get(name)) for name in columns))

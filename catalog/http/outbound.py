@@ -29,7 +29,9 @@ class RedirectRefused(aiohttp.ClientError):
     """A response is a redirect, which sessions of a node do not follow."""
 
 
-def open_session(settings: Settings, *, total_seconds: float = 300.0) -> aiohttp.ClientSession:
+def open_session(
+    settings: Settings, *, total_seconds: float = 300.0, idle_seconds: float = 15.0
+) -> aiohttp.ClientSession:
     """Open a client session for requests of this node to other servers.
 
     Each address is checked when a connection is opened, so a name that resolves differently
@@ -41,11 +43,13 @@ def open_session(settings: Settings, *, total_seconds: float = 300.0) -> aiohttp
         settings: say which addresses are allowed.
         total_seconds: the longest time of a request, body included, unless the request has a
             timeout of its own.
+        idle_seconds: how long a connection is kept for the next request to the same server.
     """
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(_refuse_redirect)
     connector = _Connector(
         limit=most_outbound_connections(settings),
+        keepalive_timeout=idle_seconds,
         socket_factory=functools.partial(open_allowed_socket, settings),
     )
     return aiohttp.ClientSession(
