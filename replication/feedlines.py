@@ -80,7 +80,7 @@ def read_line(line: bytes) -> Incoming | FeedEnd:
         if data.get("deleted") is True:
             return _read_tombstone(data)
         if b"\\u0000" in line or line.count(b"[") + line.count(b"{") > _MOST_DEPTH:
-            _check_storable(data.get("attributes"), 0)
+            check_storable(data.get("attributes"))
         return _read_entity(data)
     except (KeyError, TypeError, ValueError) as error:
         return _malformed(data, f"it is malformed: {error!r}"[:300])
@@ -134,7 +134,7 @@ def _digest(data: dict[str, Any]) -> bytes:
         raise ValueError("digest") from error
 
 
-def _check_storable(value: Any, level: int) -> None:
+def check_storable(value: Any, level: int = 0) -> None:
     """Raise if PostgreSQL cannot store a value (NUL) or it is nested too deep for parsers."""
     kind = type(value)
     if kind is str:
@@ -144,7 +144,7 @@ def _check_storable(value: Any, level: int) -> None:
         if level > _MOST_DEPTH:
             raise ValueError("it is nested too deep")
         for item in (*value, *value.values()) if kind is dict else value:
-            _check_storable(item, level + 1)
+            check_storable(item, level + 1)
 
 
 def _malformed(data: dict[str, Any], reason: str) -> MalformedCopy:

@@ -29,8 +29,8 @@ _OFFERS = ("changes", "snapshot", "digests", "repair", "entities", "types")
 _MOST_ENTITIES = 2**62
 _LARGEST_ANSWER = 1024 * 1024
 _LONGEST_TITLE = 300
-_PROBE_SECONDS = 10.0
-_FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
+PROBE_SECONDS = 10.0
+FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ async def probe(context: Context, source: str, subject: str) -> dict[str, Any]:
     Raises:
         SourceUnusable: it does not answer, offers no replication, or is this node.
     """
-    seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
+    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
         peer = peer_at(source, session, seconds)
         try:
@@ -149,7 +149,7 @@ async def probe(context: Context, source: str, subject: str) -> dict[str, Any]:
             fault = await _fault(peer, error)
             _log.info("a source cannot be followed", source=source, cause=cause_of(error))
             raise SourceUnusable(
-                subject, source=source, error_detail=fault, detail=_FORCE
+                subject, source=source, error_detail=fault, detail=FORCE
             ) from error
     if fault := why_own(context, found):
         raise SourceUnusable(subject, source=source, error_detail=fault)
@@ -204,8 +204,8 @@ async def _fault(peer: Client, error: ClientError) -> str:
         root = {}
     if "specversion" in root and "registryid" in root:
         return (
-            f"it is a server of xRegistry {str(root['specversion'])[:32]}, but no Concord node, "
-            "and following such servers is not supported yet"
+            f"it is a server of xRegistry {str(root['specversion'])[:32]} without replication: "
+            "it can be walked (`--mode walk`)"
         )
     return f"it is no xRegistry server ({said})"
 

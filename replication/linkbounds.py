@@ -51,11 +51,19 @@ class Allowance:
             ClientError: there are more copies than were asked for.
         """
         self.copies -= 1
-        self.bytes -= size
         if self.copies < 0:
             if self.is_page:
                 raise ClientError("Its source sends more entities than were asked for.")
             raise too_many_copies(self.limits, "Its source sends")
+        self.take_bytes(size)
+
+    def take_bytes(self, size: int) -> None:
+        """Take bytes that are no line of their own.
+
+        Raises:
+            TooMuchSent
+        """
+        self.bytes -= size
         if self.bytes < 0:
             raise TooMuchSent(
                 f"Its source sends more than {self.limits.link_bytes:,} bytes at once.",

@@ -29,14 +29,12 @@ from catalog.store.database import Connection
 from catalog.store.links import RELAY, Link, LinkConflict, LinkDefinition
 from replication.conflictremedies import remedy_of
 from replication.dryruns import try_link
-from replication.handshake import probe
+from replication.linkprobes import ask_peer
 from replication.mapping import read_names
 from replication.pinning import why_not_pinned
-from replication.publishrunner import probe_topic_to_publish
-from replication.push import probe_target
 from replication.repair import repair
 from replication.topicaddress import why_no_topic
-from replication.topicrunner import probe_topic
+from replication.walkprobe import check_walk
 from replication.wire import LinkBody, OriginsBody, PinBody, ResetBody, read_request
 
 # A catalog that pushes or publishes says so every half minute when it has no changes.
@@ -69,7 +67,12 @@ async def create_link(request: web.Request) -> web.Response:
     definition = _checked(context, body, request.path)
     id = body.id or uuid.uuid4().hex[:12]
     is_forced = "force" in request.query
-    found = None if is_forced else await _probe(context, definition, request.path)
+    found = None
+    if not is_forced:
+        is_named = "mode" in body.model_fields_set
+        definition, found = await ask_peer(context, definition, request.path, is_named=is_named)
+    if found is not None and definition.mode == "walk":
+        found["authority"] = body.authority or found["authority"]
     authority = body.authority
     if found is not None:
         authority = authority or found["authority"]
@@ -227,6 +230,7 @@ def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
         raise InvalidAttribute(subject, name=needed, error_detail=refusal)
     if body.authority is not None:
         check_authority(context, body.authority, subject)
+    check_walk(definition, subject)
     return definition
 
 
@@ -240,21 +244,6 @@ def check_names(definition: LinkDefinition, subject: str) -> None:
         name = "prefix" if definition.prefix else "map"
         detail = "the target gives names to what it gets"
         raise InvalidAttribute(subject, name=name, error_detail=detail)
-
-
-async def _probe(
-    context: Context, definition: LinkDefinition, subject: str
-) -> dict[str, Any] | None:
-    """Ask the other catalog, if there is one at the other end, who it is."""
-    match definition.mode:
-        case "push":
-            return await probe_target(context, definition.peer, subject)
-        case "publish":
-            await probe_topic_to_publish(context, definition, subject)
-            return None
-        case "kafka":
-            return await probe_topic(context, definition, subject)
-    return await probe(context, definition.peer, subject)
 
 
 def check_authority(context: Context, authority: str, subject: str) -> None:

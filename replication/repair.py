@@ -65,6 +65,11 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
                 source = link.definition.source
                 if link.authority is None or not source or link.definition.is_topic:
                     continue
+                if link.definition.mode == "walk":
+                    again = f"its source is walked: run `concord link reset {link.id} --full`"
+                    mine = (o for o in repaired.unresolved if o.authority == link.authority)
+                    repaired.unresolved.update(dict.fromkeys([*mine], again))
+                    continue
                 policy = policy_of(link.definition, own="", source=link.authority)
                 wanted = [
                     origin

@@ -7,6 +7,7 @@ from replication.linkrunner import LinkResources, LinkRunner
 from replication.publishrunner import PublishRunner
 from replication.pushrunner import AcceptanceRunner, PushRunner
 from replication.topicrunner import TopicRunner
+from replication.walkrunner import WalkRunner
 
 _RUNNERS: dict[Mode, type[LinkRunner]] = {
     "pull": LinkRunner,
@@ -15,6 +16,7 @@ _RUNNERS: dict[Mode, type[LinkRunner]] = {
     "accept": AcceptanceRunner,
     "kafka": TopicRunner,
     "publish": PublishRunner,
+    "walk": WalkRunner,
 }
 
 

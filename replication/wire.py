@@ -143,7 +143,8 @@ class LinkBody(SelectionBody):
     """`POST /replication/links` and `PUT /replication/links/{id}`.
 
     A link of mode `push` or `publish` has a `target`, the others have a `source`; for `publish` and
-    `kafka`, it is a topic, `kafka://HOST:PORT/TOPIC`. `authority` is the one that
+    `kafka`, it is a topic, `kafka://HOST:PORT/TOPIC`. Without a mode, a new link walks a source
+    that offers no replication. `authority` is the one that
     this other catalog is pinned to; without it, a new link is pinned to the one that the catalog
     names first, and another one stays pinned as it is.
     """
@@ -151,7 +152,7 @@ class LinkBody(SelectionBody):
     id: Annotated[str, AfterValidator(_check_id)] | None = None
     source: _Url | None = None
     target: _Url | None = None
-    mode: Literal["pull", "events", "push", "kafka", "publish"] = "events"
+    mode: Literal["pull", "events", "push", "kafka", "publish", "walk"] = "events"
     authority: _Authority | None = None
     authorities: Annotated[
         list[_Text], Field(max_length=_MOST_NAMED), AfterValidator(_check_authorities)

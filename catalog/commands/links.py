@@ -48,6 +48,7 @@ class LinkMode(StrEnum):
 
     events = "events"
     pull = "pull"
+    walk = "walk"
 
 
 @app.command()
@@ -56,9 +57,13 @@ def add(
         str | None, typer.Argument(help="URL of the catalog to follow.", show_default=False)
     ] = None,
     mode: Annotated[
-        LinkMode,
-        typer.Option(help="Fetch changes at each event of the source, or periodically (pull)."),
-    ] = LinkMode.events,
+        LinkMode | None,
+        typer.Option(
+            help="Fetch changes at each event of the source, or periodically (pull), or read all "
+            "of any xRegistry server again and again (walk).  [default: events, or walk]",
+            show_default=False,
+        ),
+    ] = None,
     push: Annotated[
         str | None,
         typer.Option(
@@ -116,7 +121,8 @@ def add(
     """Follow a catalog: copy its entities, and then each of their changes. Or push them to one.
 
     The node asks the source who it is, and refuses a source that it cannot follow. From then on
-    the source is pinned to its authority: only you can change that, by `concord link pin`.
+    the source is pinned to its authority: only you can change that, by `concord link pin`. An
+    xRegistry server of another make is walked; its authority is its URL, unless --pin names one.
 
     With --push, this node sends its entities to the other catalog, whose operator has to accept
     them by `concord accept add`. It is for networks that let connections out, but not in.
@@ -133,7 +139,7 @@ def add(
             "See `concord link add --help`.",
         )
     definition: dict[str, Any] = {
-        **_ends(source, mode.value, push, topic, publish=publish),
+        **_ends(source, mode, push, topic, publish=publish),
         "authorities": ["*"] if relay else list(authority or []),
         **selection_of(scope, types, prefix, names),
     }
@@ -158,6 +164,9 @@ def add(
         return
     entities = found.get("entities")
     counted = "" if entities is None else f", {entities} entities"
+    if link.get("mode") == "walk":
+        _print_walked(link, found)
+        return
     versions = f"{found['software']}, digests of version {found['digestversion']}"
     out.print(cell(f"It is the authority {found['authority']} ({versions}{counted})."))
     for other in () if push else found["followedby"]:
@@ -165,14 +174,25 @@ def add(
 
 
 def _ends(
-    source: str | None, mode: str, push: str | None, topic: str | None, *, publish: bool
+    source: str | None, mode: LinkMode | None, push: str | None, topic: str | None, *, publish: bool
 ) -> dict[str, str | None]:
     """The members of a definition that say from where to where a link leads, and how."""
     if topic is not None and publish:
         return {"target": topic, "mode": "publish"}
     if topic is not None:
         return {"source": topic, "mode": "kafka"}
-    return {"source": source, "mode": mode} if source else {"target": push, "mode": "push"}
+    if push is not None:
+        return {"target": push, "mode": "push"}
+    return {"source": source, **({} if mode is None else {"mode": mode.value})}
+
+
+def _print_walked(link: dict[str, Any], found: dict[str, Any]) -> None:
+    shown = f"It is a server of {found['software']}, and is read as a whole again and again."
+    out.print(cell(f"{shown} Its entities are of the authority {found['authority']}."))
+    if left := found.get("left"):
+        out.print(
+            cell(f"The model here has no types for, so they are left out: {', '.join(left)}.")
+        )
 
 
 @app.command("list")

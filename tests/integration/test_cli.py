@@ -469,7 +469,8 @@ def test_a_link_relays_for_all_authorities_if_asked(concord, node) -> None:
     assert concord("link", "add", "http://hub", "--relay", "--id", "hub").exit_code == 0
     [link] = node.links
     assert link["authorities"] == ["*"]
-    assert (link["id"], link["source"], link["mode"]) == ("hub", "http://hub", "events")
+    assert (link["id"], link["source"]) == ("hub", "http://hub")
+    assert "mode" not in link, "the node chooses"
 
 
 def test_a_link_is_pinned_to_the_authority_that_is_named(concord, node) -> None:

@@ -1,0 +1,39 @@
+"""Asks the catalog at the other end of a new link who it is, in the way of the link's mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catalog.context import Context
+from catalog.store.links import LinkDefinition
+from replication.publishrunner import probe_topic_to_publish
+from replication.push import probe_target
+from replication.topicrunner import probe_topic
+from replication.walkprobe import choose_mode
+
+
+async def ask_peer(
+    context: Context, definition: LinkDefinition, subject: str, *, is_named: bool
+) -> tuple[LinkDefinition, dict[str, Any] | None]:
+    """Find out whether a link can lead to its peer, and describe that.
+
+    Args:
+        subject: of an error.
+        is_named: the operator has named the mode; otherwise it is chosen for the source.
+
+    Returns:
+        the definition with the mode that was chosen, and the description: its `authority` and
+        more. `None` stands for a topic, which nobody answers for.
+
+    Raises:
+        SourceUnusable, TargetUnusable
+    """
+    match definition.mode:
+        case "push":
+            return definition, await probe_target(context, definition.peer, subject)
+        case "publish":
+            await probe_topic_to_publish(context, definition, subject)
+            return definition, None
+        case "kafka":
+            return definition, await probe_topic(context, definition, subject)
+    return await choose_mode(context, definition, subject, is_named=is_named)

@@ -1,0 +1,83 @@
+"""Finds the entities that are here and were not listed by their server, and deletes those gone.
+
+Absence alone deletes nothing: the server is asked for each entity, or for the one above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from catalog.model.entity import Entity, Origin
+from catalog.model.xid import depth
+from catalog.store import copies as stored_copies
+from catalog.store import entities as store
+from replication.deletionlimit import check_deletions
+from replication.pull import Brought, Flow, apply_by
+from replication.walkedcopies import end_of
+from replication.walkedserver import WalkedServer
+
+_AT_ONCE = 1000
+
+
+async def find_absent(flow: Flow, is_expected: Callable[[str], bool]) -> list[str]:
+    """The xids of the source's entities here that `is_expected` does not hold of, in order."""
+    absent: list[str] = []
+    after = Origin("", "")
+    while True:
+        async with flow.context.database.pool.acquire(timeout=30) as connection:
+            found = await stored_copies.page_entities(
+                connection, [flow.source.authority], after, _AT_ONCE
+            )
+        if not found:
+            return absent
+        absent += [origin.xid for origin in found if not is_expected(origin.xid)]
+        after = found[-1]
+
+
+async def confirm_gone(server: WalkedServer, absent: Sequence[str]) -> list[str]:
+    """Those of the absent entities which are gone, as the server says of them or those above.
+
+    Args:
+        absent: in order, so parents come before their children.
+    """
+    gone: list[str] = []
+    answers: dict[str, bool] = {}
+    for xid in absent:
+        parent = xid.rsplit("/", 2)[0]
+        is_gone = answers.get(parent)
+        if is_gone is None:
+            is_gone = await server.is_gone(_shown_at(xid))
+        answers[xid] = is_gone
+        if is_gone:
+            gone.append(xid)
+    return gone
+
+
+async def delete_gone(flow: Flow, gone: Sequence[str]) -> Brought:
+    """Delete entities here that their server has deleted, children first.
+
+    Raises:
+        TooManyDeletions: nothing was deleted; the link waits to be allowed.
+    """
+    await check_deletions(flow.context, flow.link, flow.policy, len(gone))
+    deleted, now = Brought(cursor=""), datetime.now(UTC)
+    ordered = sorted(gone, key=depth, reverse=True)
+    for start in range(0, len(ordered), _AT_ONCE):
+        entities = await _load(flow, ordered[start : start + _AT_ONCE])
+        deleted.add(await apply_by(flow, [end_of(entity, now) for entity in entities]))
+    return deleted
+
+
+def _shown_at(xid: str) -> str:
+    """The path at which a server shows an entity without its document."""
+    level = depth(xid)
+    if level == 4:
+        return f"{xid}/meta"
+    return xid
+
+
+async def _load(flow: Flow, xids: Sequence[str]) -> list[Entity]:
+    origins = [Origin(flow.source.authority, xid) for xid in xids]
+    async with flow.context.database.pool.acquire(timeout=30) as connection:
+        return [*(await store.load_by_origin(connection, origins)).values()]

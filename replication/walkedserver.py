@@ -1,0 +1,248 @@
+"""Requests to a server of any make by its standard API: bounded, paced, and conditional."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlencode, urljoin, urlsplit
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from catalog.client import ONCE, Answer, BadAnswer, Client, ClientError, JsonObject, Refused
+from catalog.client.errors import ResponseTooLarge
+from catalog.config import Settings
+from catalog.events.supervisor import LoopTiming, backoff_from
+
+GONE = frozenset({404, 410})
+# What a server that is throttled may ask for, before the walk is broken off and begun later.
+_ATTEMPTS_THROTTLED = 20
+_LONGEST_WAIT = 60.0
+_SLOWER, _FASTER = 2.0, 0.9
+_FIRST_PAUSE, _LEAST_PAUSE, _LONGEST_PAUSE = 0.05, 0.01, 5.0
+_LINK = re.compile(r"<([^>]*)>([^<]*)")
+_NEXT = re.compile(r';\s*rel\s*=\s*(?:"[^"]*\bnext\b[^"]*"|next\b)', re.IGNORECASE)
+_TOTAL = re.compile(r';\s*count\s*=\s*"?(\d{1,18})\b', re.IGNORECASE)
+
+
+class AnswerTooLarge(ClientError):
+    """An answer is larger than what a node reads at once; less may be asked for."""
+
+
+class AnswerMalformed(ClientError):
+    """An answer is not what the standard says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkedPage:
+    """A JSON object that the server answered with.
+
+    `next` is the path of the page that follows, if any, and `total` the number of members of all
+    pages, if the server tells it.
+    """
+
+    members: JsonObject
+    next: str
+    total: int | None
+
+
+@dataclass(slots=True)
+class RequestLog:
+    """The requests whose answers were read, each with the answer's tag, in order."""
+
+    tags: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def is_tagged(self) -> bool:
+        """Whether the server can be asked if any of the answers has changed."""
+        return bool(self.tags) and all(tag for _, tag in self.tags)
+
+
+class WalkedServer:
+    """Reads from one server. Every method raises `ClientError`.
+
+    A request that fails for a reason that may pass is repeated a few times; a server that answers
+    429 is asked more slowly from then on. Requests go to the origin of `source` only, wherever
+    the server's links lead.
+
+    `log` has the requests since it was set.
+
+    Args:
+        source: the URL of the registry's root.
+        session: guards against private networks (`open_session`).
+        attempts: how often a request is sent at most, if the server does not throttle.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        session: aiohttp.ClientSession,
+        settings: Settings,
+        timing: LoopTiming,
+        *,
+        attempts: int = 4,
+    ) -> None:
+        url = URL(source)
+        self.url = source
+        self.log = RequestLog()
+        self.flags: Sequence[tuple[str, str]] = ()
+        self._attempts = attempts
+        self._received = 0
+        self._base = url.raw_path.rstrip("/")
+        self._settings = settings
+        self._timing = timing
+        self._backoff = backoff_from(settings)
+        self._pause = 0.0
+        self._client = Client(
+            str(url.origin()),
+            session,
+            retry=ONCE,
+            timeout_seconds=settings.request_timeout_seconds,
+            largest=settings.max_body_bytes,
+        )
+
+    async def read(self, path: str, params: Iterable[tuple[str, str]] = ()) -> WalkedPage:
+        """The JSON object at a path below the root.
+
+        Raises:
+            AnswerTooLarge
+            AnswerMalformed
+        """
+        return await self._read(self._target(path, params))
+
+    async def pages(
+        self, path: str, params: Iterable[tuple[str, str]] = ()
+    ) -> AsyncIterator[WalkedPage]:
+        """The pages of a collection, in order."""
+        target, visited = self._target(path, params), set[str]()
+        while target:
+            visited.add(target)
+            page = await self._read(target)
+            yield page
+            target = page.next
+            if target in visited:
+                raise AnswerMalformed(f"The pages of {self.url}{path} lead in a circle.")
+
+    async def document(self, path: str) -> bytes:
+        """The exact bytes of the document at a path."""
+        answer = await self._send(self._target(path, ()))
+        if answer.status not in (200, 204):
+            raise AnswerMalformed(f"The document is not there, but {answer.status} was answered.")
+        self._received += len(answer.body)
+        return answer.body
+
+    async def is_gone(self, path: str) -> bool:
+        """Whether the server says that there is nothing at a path."""
+        try:
+            await self._send(self._target(path, ()))
+        except Refused as error:
+            if error.problem.status in GONE:
+                return True
+            raise
+        except AnswerTooLarge:
+            pass
+        return False
+
+    def take_received(self) -> int:
+        """The bytes of answers since the last call."""
+        received, self._received = self._received, 0
+        return received
+
+    async def is_unchanged(self, log: RequestLog) -> bool:
+        """Whether the server would answer all these requests as it did."""
+        for target, tag in log.tags:
+            answer = await self._send(target, {"If-None-Match": tag})
+            if answer.status != 304:
+                return False
+        return True
+
+    def _target(self, path: str, params: Iterable[tuple[str, str]]) -> str:
+        """The path and query of a request, below the server's origin."""
+        query = urlencode([*params, *self.flags])
+        return f"{self._base}{path}" + (f"?{query}" if query else "")
+
+    async def _read(self, target: str) -> WalkedPage:
+        answer = await self._send(target)
+        body = answer.body
+        self._received += len(body)
+        if sum(map(body.count, (b",", b"[", b"{"))) > self._settings.max_body_values:
+            raise AnswerTooLarge(f"An answer of {self.url} has too many values.")
+        try:
+            members = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise AnswerMalformed(f"{self._at(target)} answered with no JSON.") from error
+        if not isinstance(members, dict):
+            raise AnswerMalformed(f"{self._at(target)} answered with JSON that is not an object.")
+        following, total = self._next_page(target, answer)
+        self.log.tags.append((target, answer.headers.get("ETag", "")))
+        return WalkedPage(members=members, next=following, total=total)
+
+    def _next_page(self, target: str, answer: Answer) -> tuple[str, int | None]:
+        """The path of the next page, always at this server's own origin, and the total told.
+
+        A server may be known to others by another URL than the one by which it is reached here.
+        """
+        for url, params in _LINK.findall(",".join(answer.headers.getall("Link", ()))):
+            if not _NEXT.search(params):
+                continue
+            total = _TOTAL.search(params)
+            found = urlsplit(urljoin(self._at(target), url))
+            own = urlsplit(self.url)
+            path = found.path
+            if (found.scheme, found.netloc) != (own.scheme, own.netloc):
+                path = urlsplit(target).path
+            query = f"?{found.query}" if found.query else ""
+            return f"{path}{query}", None if total is None else int(total.group(1))
+        return "", None
+
+    def _at(self, target: str) -> str:
+        return f"{self._client.url}{target}"
+
+    async def _send(self, target: str, headers: dict[str, str] | None = None) -> Answer:
+        """Send a request, more slowly if the server asks for that."""
+        failures = 0
+        while True:
+            if self._pause:
+                await self._timing.sleep(self._pause)
+            try:
+                answer = await self._client.request("GET", target, headers=headers)
+            except ClientError as error:
+                failures += 1
+                is_throttled = isinstance(error, Refused) and error.problem.status == 429
+                if is_throttled:
+                    slower = max(_SLOWER * self._pause, _FIRST_PAUSE)
+                    self._pause = min(slower, _LONGEST_PAUSE)
+                attempts = self._attempts
+                if is_throttled and attempts > 1:
+                    attempts = _ATTEMPTS_THROTTLED
+                is_hopeless = not error.is_retryable or error.retry_after > _LONGEST_WAIT
+                if is_hopeless or failures >= attempts:
+                    explained = _explained(error, self._at(target))
+                    if explained is error:
+                        raise
+                    raise explained from error
+                wait = min(_LONGEST_WAIT, self._delay(failures, error))
+                await self._timing.sleep(wait)
+            else:
+                self._pause *= _FASTER
+                if self._pause < _LEAST_PAUSE:
+                    self._pause = 0.0
+                return answer
+
+    def _delay(self, failures: int, error: ClientError) -> float:
+        random = self._timing.random
+        return self._backoff.delay(failures, random, at_least=error.retry_after)
+
+
+def _explained(error: ClientError, url: str) -> ClientError:
+    """The error in words that suit a server of another make."""
+    if isinstance(error, Refused):
+        is_size = error.problem.status == 413 or error.problem.name == "too_large"
+        return AnswerTooLarge(f"{url} refused to answer as it is too much.") if is_size else error
+    if isinstance(error, BadAnswer):
+        if isinstance(error.__cause__, ResponseTooLarge):
+            return AnswerTooLarge(f"{url} answered with {error.__cause__}.")
+        return AnswerMalformed(error.message, "Name the URL of the registry's root itself.")
+    return error

@@ -1,0 +1,129 @@
+"""Runs one link to a server of any make, which is walked again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from datetime import UTC, datetime
+
+from catalog.client import ClientError
+from catalog.store import links
+from catalog.store.database import wait_for
+from catalog.store.links import Link, LinkReplaced
+from replication.deletionlimit import TooManyDeletions
+from replication.handshake import Handshake
+from replication.linkrunner import LinkResources, LinkRunner, reconsidered
+from replication.pinning import meet_claim
+from replication.pull import Flow
+from replication.walk import Walk, Walked, WalkMemory
+from replication.walkedregistry import WalkedRegistry, describe_registry
+from replication.walkedserver import WalkedServer
+
+# A server is walked for at most a tenth of the time.
+_PAUSES = 9
+# What a server says of its own changes is believed for so long.
+_TRUST_SECONDS = 3600.0
+
+
+class WalkRunner(LinkRunner):
+    """Walks the source of a link, then waits: as long as between pulls, or longer if it is large.
+
+    A link that is woken reads everything again, whatever the source says has not changed.
+    """
+
+    def __init__(self, link: Link, resources: LinkResources) -> None:
+        super().__init__(link, resources)
+        self._memory = WalkMemory()
+        self._memory.epochs.reads_all = link.copiesall
+        self._read_at = 0.0
+
+    async def _follow(self) -> None:
+        await self._drop_replicas()
+        await self._await_permission()
+        self.wakeup.clear()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        if began - self._read_at > _TRUST_SECONDS:
+            self._memory.forget_marks()
+            self._read_at = began
+        try:
+            walked = await self.walk_once()
+        except TooManyDeletions as error:
+            self._memory.forget_marks()
+            await self._remember("braked", error.question)
+            return
+        except BaseException:
+            self._memory.forget_marks()
+            raise
+        if walked.is_first:
+            await self._remember("copied", walked.text)
+        self._failures = 0
+        await self._report("current", currentat=datetime.now(UTC))
+        interval = self._resources.context.settings.pull_interval_seconds
+        if await wait_for(self.wakeup, max(interval, _PAUSES * (loop.time() - began))):
+            self._memory.forget_marks()
+
+    async def walk_once(self) -> Walked:
+        """Walk the source, within the time that a stream may take; see `Walk.run`."""
+        seconds = self._resources.context.settings.stream_timeout_seconds
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                server = self._server()
+                model = self._resources.context.configuration.model
+                registry = await describe_registry(server, model)
+                flow = await self._meet(registry)
+                await self._reconsider(flow.link, flow.policy)
+                flow = reconsidered(flow)
+                if flow.link.currentat is None:
+                    await self._report("copying")
+                return await Walk(
+                    flow=flow, server=server, registry=registry, memory=self._memory
+                ).run()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise ClientError(
+                f"{self._peer.url} could not be read within {seconds:.0f} seconds.",
+                "Narrow the link's scope.",
+            ) from error
+
+    def _server(self) -> WalkedServer:
+        return WalkedServer(
+            self.link.definition.source,
+            self._resources.session,
+            self._resources.context.settings,
+            self._resources.timing,
+        )
+
+    async def _meet(self, registry: WalkedRegistry) -> Flow:
+        """Hold the source to its authority; note if there is another registry than before."""
+        context, source = self._resources.context, self.link.definition.source
+        authority = self.link.authority or source
+        if authority == context.database.node.authority:
+            raise ClientError(
+                f"{source} would speak for this node itself.", "Name another authority (--pin)."
+            )
+        instance = uuid.uuid5(uuid.NAMESPACE_URL, f"{authority}\n{registry.registryid}")
+        async with self._database.transaction() as connection:
+            link = await links.get(connection, self.id)
+            if link is None:
+                raise LinkReplaced(self.id)
+            await meet_claim(connection, link, authority)
+            await links.meet(connection, self.link, instance, authority, source)
+        if link.instance not in (None, instance):
+            detail = f"the registry there is {registry.registryid} now, and was another one"
+            await self._remember("another instance", detail)
+        return Flow(
+            context=context,
+            link=link,
+            peer=self._peer,
+            source=Handshake(
+                instance=instance,
+                authority=authority,
+                software=f"xRegistry {registry.edition}",
+                base=source,
+                entities=None,
+                push_bytes=None,
+            ),
+            gate=self._resources.gate,
+        )

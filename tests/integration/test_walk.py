@@ -1,0 +1,371 @@
+"""Walks of a server of another make: they bring what it has, and delete only what is gone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from catalog.client import ClientError
+from catalog.model.modelsource import default_model
+from replication.deletionlimit import TooManyDeletions
+from replication.linkbounds import TooMuchSent
+from replication.walk import WalkIncomplete
+from tests.integration.conftest import Node
+from tests.integration.federation import (
+    databases,
+    digest_rows,
+    eventually,
+    link_is,
+    running,
+    start_member,
+)
+from tests.integration.foreignserver import NO_FLAGS, fill, foreign_server
+from tests.integration.walking import LINK, assert_equal, replicas, walking
+
+WAYS: dict[str, dict[str, Any] | None] = {
+    "export": {"available": {"export": {}}, "flags": ["inline", "doc", "binary"]},
+    "export without binary": {"available": {"export": {}}, "flags": []},
+    "pages with everything": {"flags": ["inline", "doc", "binary"], "pagination": True},
+    "pages in API view": {"flags": ["inline"], "pagination": True},
+    "no flags": NO_FLAGS,
+    "no capabilities": None,
+}
+
+
+@pytest.fixture
+async def node(postgres_url: str, template: str) -> AsyncIterator[Node]:
+    async with databases(postgres_url, template, 1) as (one,), start_member(one) as member:
+        yield member
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_walk_brings_all_that_a_server_has_in_any_way_that_it_offers(
+    node: Node, way: str
+) -> None:
+    async with foreign_server(capabilities=WAYS[way]) as foreign:
+        fill(foreign)
+        foreign.refer("/schemagroups/s0/schemas/other", "/schemagroups/s1/schemas/x1")
+        foreign.put_resource(
+            "/schemagroups/s0/schemas/x0",
+            compatibility="backward",
+            deprecated={"alternative": "http://example.com/"},
+        )
+        foreign.put_version("/schemagroups/s2/schemas/empty", "1", None, description="no document")
+        foreign.put_version("/schemagroups/s2/schemas/far", "1", schemaurl="http://example.com/s")
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            await assert_equal(node, foreign)
+            assert await walker.conflicts() == {}
+            logged = await node.logged()
+
+            await walker.begin_anew()
+            await walker.walk()
+            assert await node.logged() == logged
+
+            foreign.put_version("/schemagroups/s0/schemas/x0", "1", b'{"changed":\n1}')
+            foreign.put_version("/schemagroups/s0/schemas/x0", "3", b"{}", format="x")
+            foreign.put_group("schemagroups", "new", name="new")
+            foreign.put_group("messagegroups", "m0", description="changed")
+            foreign.delete("/schemagroups/s1/schemas/x0/versions/1")
+            foreign.delete("/messagegroups/m0/messages/y0")
+            foreign.delete("/messagegroups/m1")
+            foreign.refer("/schemagroups/s2/schemas/x0", "/schemagroups/s1/schemas/x1")
+            await walker.walk()
+            await assert_equal(node, foreign)
+
+
+async def test_a_server_that_begins_anew_is_followed_and_epochs_go_on(node: Node) -> None:
+    async with foreign_server() as foreign:
+        fill(foreign)
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            backup = foreign.backup()
+            for number in range(5):
+                foreign.put_group("schemagroups", "s0", name=f"again {number}")
+                foreign.put_version("/schemagroups/s0/schemas/x0", "1", b"%d" % number, name="n")
+            await walker.walk()
+            await assert_equal(node, foreign)
+            before = await replicas(node, foreign.url)
+
+            foreign.restore(backup)
+            foreign.delete("/schemagroups/s1")
+            foreign.put_group("schemagroups", "s1", name="created again")
+            foreign.put_version("/schemagroups/s1/schemas/x0", "1", b"created again")
+            await walker.walk()
+            await assert_equal(node, foreign)
+            after = await replicas(node, foreign.url)
+            assert all(after[xid] >= epoch for xid, epoch in before.items() if xid in after)
+            assert after["/schemagroups/s0"] > before["/schemagroups/s0"]
+
+            logged = await node.logged()
+            await walker.begin_anew()
+            await walker.walk()
+            assert await node.logged() == logged
+
+            foreign.delete("/schemagroups/s1")
+            await walker.walk()
+            foreign.put_group("schemagroups", "s1", name="created again")
+            await walker.walk()
+            await assert_equal(node, foreign)
+            assert (await replicas(node, foreign.url))["/schemagroups/s1"] > after[
+                "/schemagroups/s1"
+            ]
+
+
+@pytest.mark.parametrize("way", ["export", "pages with everything"])
+async def test_a_walk_of_an_unchanged_server_with_tags_costs_few_requests(
+    node: Node, way: str
+) -> None:
+    async with foreign_server(capabilities=WAYS[way], has_tags=True, page_size=50) as foreign:
+        fill(foreign, groups=8)
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            await walker.walk()
+            foreign.requests.clear()
+            walked = await walker.walk()
+            assert walked.entities == 0
+            assert foreign.requests.total() <= 5, foreign.requests
+
+            foreign.put_version("/schemagroups/s3/schemas/x0", "1", b"changed")
+            foreign.put_group("messagegroups", "another")
+            await walker.walk()
+            await assert_equal(node, foreign)
+
+
+async def test_documents_that_have_not_changed_are_not_read_again(node: Node) -> None:
+    async with foreign_server(capabilities=WAYS["pages in API view"]) as foreign:
+        fill(foreign)
+        document = "/schemagroups/s0/schemas/x0/versions/1"
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            foreign.requests.clear()
+            await walker.walk()
+            assert foreign.requests[document] == 0
+
+            answer = await node.send("POST", f"/replication/links/{LINK}/reset", {"full": True})
+            assert answer.status == 200
+            await walker.begin_anew()
+            await walker.walk()
+            assert foreign.requests[document] == 1
+
+
+async def test_what_does_not_fit_is_a_conflict_until_the_model_has_room_for_it(node: Node) -> None:
+    plurals = ("schemagroups", "thinggroups")
+    async with foreign_server(plurals=plurals) as foreign:
+        fill(foreign)
+        foreign.put_group("thinggroups", "g")
+        foreign.put_version("/thinggroups/g/things/t", "1", name="a thing")
+        foreign.put_group("schemagroups", "s0", labels="no map")
+        foreign.put_group("schemagroups", "no epoch")
+        foreign.put_group("schemagroups", "s1")["createdat"] = "yesterday"
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            reasons = await walker.conflicts()
+            assert set(reasons) == {
+                "/thinggroups",
+                "/schemagroups/s0",
+                *(f"/schemagroups/s0/schemas/x{n}" for n in range(2)),
+                *(f"/schemagroups/s0/schemas/x{n}/versions/{v}" for n in range(2) for v in (1, 2)),
+                "/schemagroups/s1",
+                "/schemagroups/no epoch",
+            }
+            assert "no such type" in reasons["/thinggroups"]
+            assert "labels" in reasons["/schemagroups/s0"]
+            assert "createdat" in reasons["/schemagroups/s1"]
+            assert "/schemagroups/s2/schemas/x0" in await replicas(node, foreign.url)
+
+            things = {"singular": "thing", "hasdocument": False}
+            source = default_model().source
+            groups = {
+                **source["groups"],
+                "thinggroups": {"singular": "thinggroup", "resources": {"things": things}},
+            }
+            answer = await node.send("PUT", "/modelsource", {**source, "groups": groups})
+            assert answer.status == 200, answer.body
+            foreign.put_group("schemagroups", "s0", labels={"a": "map"})
+            foreign.put_group("schemagroups", "s1")["createdat"] = "2024-01-01T00:00:00Z"
+            foreign.delete("/schemagroups/no epoch")
+            await walker.walk()
+            assert await walker.conflicts() == {}
+            await assert_equal(node, foreign, *plurals)
+
+
+async def test_a_link_brings_only_what_is_in_its_scope(node: Node) -> None:
+    scope = ["/schemagroups/s1/schemas/x1", "/messagegroups", "/schemagroups/none"]
+    async with foreign_server() as foreign:
+        fill(foreign, groups=2)
+        async with walking(node, foreign, scope=scope, authority="urn:foreign") as walker:
+            await walker.walk()
+            found = await replicas(node, "urn:foreign")
+            schema = "/schemagroups/s1/schemas/x1"
+            assert {xid for xid in found if xid.startswith("/schemagroups")} == {
+                "/schemagroups/s1",
+                schema,
+                f"{schema}/versions/1",
+                f"{schema}/versions/2",
+            }
+            assert "/messagegroups/m1/messages/y1/versions/1" in found
+            foreign.delete("/schemagroups/s1")
+            await walker.walk()
+            assert not any(
+                xid.startswith("/schemagroups") for xid in await replicas(node, "urn:foreign")
+            )
+
+
+async def test_a_link_asks_before_it_deletes_much(node: Node) -> None:
+    async with foreign_server() as foreign:
+        fill(foreign)
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            before = await replicas(node, foreign.url)
+            foreign.groups["schemagroups"].clear()
+            with pytest.raises(TooManyDeletions):
+                await walker.walk()
+            assert await replicas(node, foreign.url) == before
+            link = await walker.link()
+            assert (link["state"], link["brake"]) == ("braked", {"deletions": 21, "of": 36})
+
+            assert (await node.send("POST", f"/replication/links/{LINK}/allow")).status == 200
+            await walker.walk()
+            await assert_equal(node, foreign)
+
+
+async def test_an_entity_that_a_listing_leaves_out_stays_while_its_server_shows_it(
+    node: Node,
+) -> None:
+    async with foreign_server(capabilities=NO_FLAGS) as foreign:
+        fill(foreign)
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            before = await replicas(node, foreign.url)
+            backup = foreign.backup()
+            foreign.delete("/messagegroups/m0")
+            foreign.epoch += 1
+            left_out = foreign.groups
+            foreign.restore(backup)
+            find = foreign.groups
+
+            class Listing(dict[str, Any]):
+                """Leaves a group out wherever it is listed or counted."""
+
+                def __iter__(self) -> Any:
+                    return iter(left_out["messagegroups"])
+
+                def __len__(self) -> int:
+                    return len(left_out["messagegroups"])
+
+            find["messagegroups"] = Listing(find["messagegroups"])
+            assert (await walker.walk()).deleted == 0
+            assert await replicas(node, foreign.url) == before
+
+
+@pytest.mark.parametrize(
+    ("fault", "at", "error"),
+    [
+        ("counts", 3, WalkIncomplete),
+        ("circle", 3, ClientError),
+        ("500", 5, ClientError),
+        ("text", 0, ClientError),
+    ],
+)
+async def test_a_listing_that_is_not_whole_ends_a_walk_with_its_reason(
+    node: Node, fault: str, at: int, error: type[ClientError]
+) -> None:
+    async with foreign_server(capabilities=WAYS["pages with everything"]) as foreign:
+        fill(foreign)
+        async with walking(node, foreign) as walker:
+            foreign.number, foreign.fault, foreign.fault_at = 0, fault, at
+            with pytest.raises(error):
+                await walker.walk()
+            await walker.walk()
+            await assert_equal(node, foreign)
+
+
+@pytest.mark.parametrize("fault", ["429", "cut", "huge"])
+async def test_a_walk_goes_on_after_what_may_pass(node: Node, fault: str) -> None:
+    async with foreign_server() as foreign:
+        fill(foreign)
+        async with walking(node, foreign) as walker:
+            foreign.number, foreign.fault, foreign.fault_at = 0, fault, 3
+            await walker.walk()
+            await assert_equal(node, foreign)
+
+
+async def test_a_link_bounds_what_a_server_sends(postgres_url: str, template: str) -> None:
+    async with (
+        databases(postgres_url, template, 1) as (one,),
+        start_member(one, link_copies=20) as node,
+        foreign_server() as foreign,
+    ):
+        fill(foreign)
+        async with walking(node, foreign) as walker:
+            with pytest.raises(TooMuchSent):
+                await walker.walk()
+
+
+async def test_a_server_without_replication_is_walked_and_others_are_told_apart(
+    node: Node,
+) -> None:
+    async with foreign_server() as foreign:
+        answer = await node.send("POST", "/replication/links", {"source": foreign.url})
+        assert answer.status == 201, answer.body
+        assert (answer.json["mode"], answer.json["authority"]) == ("walk", foreign.url)
+        assert answer.json["found"]["software"] == "xRegistry 1.0-rc4"
+
+        for mode in ("pull", "events"):
+            body = {"source": foreign.url, "mode": mode}
+            answer = await node.send("POST", "/replication/links", body)
+            assert answer.error == "source_unusable"
+            assert "--mode walk" in answer.json["title"]
+        body = {"source": foreign.url, "mode": "walk", "authorities": ["*"]}
+        assert (await node.send("POST", "/replication/links", body)).error == "invalid_attribute"
+
+        foreign.specversion = "0.5-wip"
+        for mode in ({}, {"mode": "walk"}):
+            answer = await node.send("POST", "/replication/links", {"source": foreign.url, **mode})
+            assert answer.error == "source_unusable"
+            assert "0.5-wip" in answer.json["title"]
+        foreign.capabilities = {"flags": ["specversion"], "specversions": ["1.0-RC4"]}
+        answer = await node.send("POST", "/replication/links", {"source": foreign.url, "id": "b"})
+        assert answer.status == 201, answer.body
+    body = {"source": node.url, "mode": "walk"}
+    assert "this node itself" in (await node.send("POST", "/replication/links", body)).json["title"]
+
+
+async def test_a_running_link_follows_a_server_and_passes_its_entities_on(
+    postgres_url: str, template: str
+) -> None:
+    async with (
+        databases(postgres_url, template, 2) as (one, two),
+        start_member(one, pull_interval_seconds=0.1) as node,
+        start_member(two, pull_interval_seconds=0.1) as edge,
+        foreign_server(has_tags=True) as foreign,
+    ):
+        fill(foreign)
+        async with walking(node, foreign):
+            body = {"source": node.url, "mode": "pull", "authorities": ["*"]}
+            assert (await edge.send("POST", "/replication/links", body)).status == 201
+            async with running(node, edge):
+
+                async def is_passed_on() -> bool:
+                    here, there = await digest_rows(node), await digest_rows(edge)
+                    walked = {o: row for o, row in here.items() if o[0] == foreign.url}
+                    return bool(walked) and walked.items() <= there.items()
+
+                async def is_there(path: str, status: int = 200) -> bool:
+                    return (await edge.send("GET", path)).status == status
+
+                await link_is(node, LINK, "current")
+                await eventually(is_passed_on)
+                backup = foreign.backup()
+                foreign.put_group("schemagroups", "new")
+                await eventually(lambda: is_there("/schemagroups/new"))
+                foreign.restore(backup)
+                await eventually(lambda: is_there("/schemagroups/new", 404))
+                await eventually(is_passed_on)
+            link = await node.get(f"/replication/links/{LINK}")
+            assert link["history"][-1]["event"] == "copied"
+        await assert_equal(node, foreign)
+        await assert_equal(edge, foreign)
