@@ -39,9 +39,13 @@ class WalkIncomplete(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class PartMark:
-    """A part as it was read: by these requests, while the registry had this epoch and count."""
+    """A part as it was read: by these requests, while the registry had this epoch and count.
+
+    `digest` is that of the export; it is empty for other parts.
+    """
 
     log: RequestLog
+    digest: bytes
     epoch: int | None
     count: int | None
 
@@ -177,10 +181,15 @@ class Walk:
             self.memory.exports = False
             return False
         self._reader.allowance.take_bytes(self.server.take_received())
-        log, before = self.server.log, len(self._conflicting)
+        log, mark = self.server.log, self.memory.marks.get(None)
+        if mark is not None and mark.digest == page.digest:
+            self._keep(None, mark)
+            self._unchanged += parts
+            return True
+        before = len(self._conflicting)
         for part in parts:
             await self._bring(self._reader.read_exported(part, page.members))
-        self._mark(None, log, before)
+        self._mark(None, log, before, page.digest)
         return True
 
     async def _read_part(self, part: WalkPart) -> None:
@@ -198,28 +207,30 @@ class Walk:
         The registry's own is compared for the groups.
         """
         mark = self.memory.marks.get(part)
-        if mark is None or not self._is_marked(part, mark):
+        if mark is None or not mark.log.is_tagged:
+            return False
+        if (mark.epoch, mark.count) != (self.registry.epoch, self._count(part)):
             return False
         if not await self.server.is_unchanged(mark.log):
             return False
-        self._marks[part] = mark
-        self.walked.unchanged += 1
+        self._keep(part, mark)
         return True
 
-    def _is_marked(self, part: WalkPart | None, mark: PartMark) -> bool:
-        return (mark.epoch, mark.count) == (self.registry.epoch, self._count(part))
+    def _keep(self, part: WalkPart | None, mark: PartMark) -> None:
+        self._marks[part] = mark
+        self.walked.unchanged += 1
 
     def _count(self, part: WalkPart | None) -> int | None:
         counts = self.registry.counts
         return sum(counts.values()) if part is None else counts.get(part.plural)
 
-    def _mark(self, part: WalkPart | None, log: RequestLog, conflicts: int) -> None:
-        if (
-            log.is_tagged
-            and len(self._conflicting) == conflicts
-            and self.registry.epoch is not None
-        ):
-            self._marks[part] = PartMark(log, self.registry.epoch, self._count(part))
+    def _mark(
+        self, part: WalkPart | None, log: RequestLog, conflicts: int, digest: bytes = b""
+    ) -> None:
+        """Remember a part that was read; `conflicts` is their number before it was."""
+        is_known = digest or (log.is_tagged and self.registry.epoch is not None)
+        if is_known and len(self._conflicting) == conflicts:
+            self._marks[part] = PartMark(log, digest, self.registry.epoch, self._count(part))
 
     async def _bring(self, bundles: AsyncIterator[list[WalkedItem]]) -> None:
         """Apply what is read, in batches; what belongs together comes together."""

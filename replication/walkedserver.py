@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -39,11 +40,12 @@ class AnswerMalformed(ClientError):
 class WalkedPage:
     """A JSON object that the server answered with.
 
-    `next` is the path of the page that follows, if any, and `total` the number of members of all
-    pages, if the server tells it.
+    `digest` is that of its text. `next` is the path of the page that follows, if any, and `total`
+    the number of members of all pages, if the server tells it.
     """
 
     members: JsonObject
+    digest: bytes
     next: str
     total: int | None
 
@@ -177,7 +179,8 @@ class WalkedServer:
             raise AnswerMalformed(f"{self._at(target)} answered with JSON that is not an object.")
         following, total = self._next_page(target, answer)
         self.log.tags.append((target, answer.headers.get("ETag", "")))
-        return WalkedPage(members=members, next=following, total=total)
+        digest = hashlib.sha256(body).digest()
+        return WalkedPage(members=members, digest=digest, next=following, total=total)
 
     def _next_page(self, target: str, answer: Answer) -> tuple[str, int | None]:
         """The path of the next page, always at this server's own origin, and the total told.
