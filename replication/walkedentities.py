@@ -129,21 +129,22 @@ def is_same_content(entity: Entity, held: Entity) -> bool:
 def sealed_copy(entity: Entity, held: Entity | Tombstone | None) -> Entity:
     """The copy of an entity that its server tells, given what is here of the same origin.
 
-    Its epoch is the server's where that is above the one here. Else the server counts anew, since
-    it was restored or the entity was deleted and created again: then the copy is the next one
-    after what is here, if it differs from that at all. So epochs only rise for those who follow
-    this node, and what the server says is what is here.
+    Its epoch is the server's where that is above the one here, as writes may have raised it. Else
+    the server counts anew, since it was restored or the entity was deleted and created again: then
+    the copy is the next one after what is here, if it differs from that at all. So epochs only rise
+    for those who follow this node, and what the server says is what is here.
+
+    Raises:
+        ValueError: it has numbers that have no canonical form.
     """
     here = 0 if held is None else held.epoch
-    copy = replace(entity, epoch=max(entity.epoch, 1) if held is None else here).sealed()
-    is_leap = entity.epoch > here + MOST_LEAP
-    if held is None:
-        return replace(copy, epoch=1).sealed() if is_leap else copy
-    if here < entity.epoch and not is_leap:
-        return replace(copy, epoch=entity.epoch).sealed()
-    if isinstance(held, Entity) and copy.digest == held.digest and not held.damage:
-        return copy
-    return replace(copy, epoch=here + 1).sealed()
+    if here < entity.epoch <= here + MOST_LEAP:
+        return entity.sealed()
+    if isinstance(held, Entity) and not held.damage:
+        copy = replace(entity, epoch=here).sealed()
+        if copy.digest == held.digest:
+            return copy
+    return replace(entity, epoch=here + 1).sealed()
 
 
 def _entity(authority: str, xid: Xid, told: Mapping[str, Any], without: set[str]) -> Entity:
