@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from catalog.client import ClientError
 from catalog.config import Settings
 from catalog.context import Context
-from catalog.store import linkdeletions
+from catalog.store import linkdeletions, writtenentities
 from catalog.store.database import Connection
 from catalog.store.links import Link
 from replication.brake import BrakeLimits, Deletions, must_stop
 from replication.provenance import Policy
+
+_Count = Callable[[Connection], Awaitable[int]]
 
 
 class TooManyDeletions(ClientError):
@@ -47,7 +50,7 @@ async def count_deletions(
         TooManyDeletions: roll back.
     """
     if about:
-        await _check(context, connection, link, policy, about)
+        await _check(context, connection, link, about, partial(_count_held, link, policy))
         await linkdeletions.add(connection, link, about)
 
 
@@ -62,7 +65,21 @@ async def check_deletions(context: Context, link: Link, policy: Policy, about: i
             asking(context, link),
             context.database.pool.acquire(timeout=30) as connection,
         ):
-            await _check(context, connection, link, policy, about)
+            await _check(context, connection, link, about, partial(_count_held, link, policy))
+
+
+async def check_written_deletions(context: Context, link: Link, about: int) -> None:
+    """Check that a link may delete entities that it has written to its server.
+
+    Raises:
+        TooManyDeletions: the link waits to be allowed.
+    """
+    if about:
+        async with (
+            asking(context, link),
+            context.database.pool.acquire(timeout=30) as connection,
+        ):
+            await _check(context, connection, link, about, partial(_count_written, link))
 
 
 @asynccontextmanager
@@ -115,26 +132,34 @@ async def find_stop(
     """The deletions for which a link would stop and ask, if it were about to delete so many."""
     async with context.database.snapshot() as connection:
         try:
-            await _check(context, connection, link, policy, about)
+            await _check(context, connection, link, about, partial(_count_held, link, policy))
         except TooManyDeletions as error:
             return FoundDeletions(total=error.deletions.total, of=error.of)
     return None
 
 
 async def _check(
-    context: Context, connection: Connection, link: Link, policy: Policy, about: int
+    context: Context, connection: Connection, link: Link, about: int, count: _Count
 ) -> None:
     counted = await linkdeletions.read(connection, link)
     deletions = Deletions(deleted=counted.deleted, about=about, allowed=counted.allowed)
     limits = _limits_of(context.settings)
-    # Most batches delete so little that it does not matter how much is here.
+    # Most batches delete so little that it does not matter how much there is.
     if not must_stop(deletions, 0, limits):
         return
-    held = await linkdeletions.count_held(
-        connection, link.id, policy.authorities, policy.scope, policy.types, own=policy.own
-    )
+    held = await count(connection)
     if must_stop(deletions, held, limits):
         raise TooManyDeletions(link, deletions, held + deletions.deleted)
+
+
+async def _count_held(link: Link, policy: Policy, connection: Connection) -> int:
+    return await linkdeletions.count_held(
+        connection, link.id, policy.authorities, policy.scope, policy.types, own=policy.own
+    )
+
+
+async def _count_written(link: Link, connection: Connection) -> int:
+    return await writtenentities.count(connection, link.id)
 
 
 def _limits_of(settings: Settings) -> BrakeLimits:

@@ -8,6 +8,7 @@ from catalog.context import Context
 from catalog.store.links import LinkDefinition
 from replication.publishrunner import probe_topic_to_publish
 from replication.push import probe_target
+from replication.targets.probe import probe_server
 from replication.topicrunner import probe_topic
 from replication.walkprobe import choose_mode
 
@@ -36,4 +37,6 @@ async def ask_peer(
             return definition, None
         case "kafka":
             return definition, await probe_topic(context, definition, subject)
+        case "write":
+            return definition, await probe_server(context, definition, subject)
     return await choose_mode(context, definition, subject, is_named=is_named)

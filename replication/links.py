@@ -231,6 +231,10 @@ def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
     if body.authority is not None:
         check_authority(context, body.authority, subject)
     check_walk(definition, subject)
+    for name, value in (("authority", body.authority), ("dialect", body.dialect)):
+        if value is not None and (definition.mode == "write") == (name == "authority"):
+            detail = f'a link of mode "{body.mode}" has none'
+            raise InvalidAttribute(subject, name=name, error_detail=detail)
     return definition
 
 
@@ -315,6 +319,8 @@ def _check_not_accepted(link: Link, subject: str) -> None:
 
 def _droppable(link: Link, named: Sequence[str], subject: str) -> Sequence[str]:
     """The authorities whose replicas a link drops: all that it may bring, or the named ones."""
+    if link.definition.mode == "write" and not named:
+        return RELAY
     if link.definition.sends:
         raise InvalidAttribute(subject, name="drop", error_detail="the link brings nothing here")
     own = [link.authority] if link.authority is not None else []
@@ -364,6 +370,7 @@ def show_link(link: Link) -> dict[str, Any]:
         "target": definition.target or None,
         "direction": "out" if definition.sends else "in",
         "mode": definition.mode,
+        "dialect": definition.dialect,
         "authorities": definition.authorities,
         "scope": definition.scope,
         "types": definition.types,

@@ -15,6 +15,7 @@ from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition, LinkReplaced
 from replication.feed import pages_of
 from replication.feedpages import MOST_CHANGES, CursorGone, Page
+from replication.ownlog import LOG, next_page
 from replication.publish import (
     Publication,
     publish_everything,
@@ -31,9 +32,6 @@ from replication.topicrecords import Mark
 if TYPE_CHECKING:
     from replication.topic import Topic, TopicBounds
     from replication.topicwriter import TopicWriter
-
-# The subject of errors about this node's own log.
-_LOG = "/replication/changes"
 
 
 class PublishRunner(PushRunner):
@@ -113,7 +111,7 @@ class PublishRunner(PushRunner):
         assert position is not None, "everything was published"
         while True:
             self.wakeup.clear()
-            page = page or await pages.read(_LOG, position, MOST_CHANGES)
+            page = page or await pages.read(LOG, position, MOST_CHANGES)
             is_last = page.end < page.seen
             if await publish_page(publication, page, is_current=is_last):
                 told_at = loop.time()
@@ -125,7 +123,7 @@ class PublishRunner(PushRunner):
                     told_at = loop.time()
                 self._failures = 0
                 await self._report("current", currentat=datetime.now(UTC))
-                page = await self._next_page(page.seen, interval)
+                page = await next_page(self._database, self.wakeup, page.seen, interval)
             else:
                 page = None
 

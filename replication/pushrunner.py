@@ -15,14 +15,13 @@ from replication.deletionlimit import TooManyDeletions
 from replication.feed import pages_of
 from replication.feedpages import MOST_CHANGES, CursorGone, Page
 from replication.handshake import describe, shake_hands
-from replication.linkrunner import LinkRunner, SnapshotNeeded, until_woken
+from replication.linkrunner import LinkRunner, SnapshotNeeded
+from replication.ownlog import LOG, next_page
 from replication.pinning import policy_of
 from replication.push import PushFlow, push_again, push_everything, push_page, why_no_target
 from replication.pushcomparison import push_differing
 from replication.pushconflicts import learn_conflicts
 
-# The subject of errors about this node's own log.
-_LOG = "/replication/changes"
 _OUT_OF_STEP = "push_out_of_step"
 
 
@@ -138,7 +137,7 @@ class PushRunner(LinkRunner):
         told_at = -interval
         while True:
             self.wakeup.clear()
-            page = page or await pages.read(_LOG, position, MOST_CHANGES)
+            page = page or await pages.read(LOG, position, MOST_CHANGES)
             is_last = page.end < page.seen
             if await push_page(flow, page, is_current=is_last) and is_last:
                 told_at = loop.time()
@@ -150,20 +149,9 @@ class PushRunner(LinkRunner):
                     told_at = loop.time()
                 self._failures = 0
                 await self._report("current", currentat=datetime.now(UTC))
-                page = await self._next_page(page.seen, interval)
+                page = await next_page(self._database, self.wakeup, page.seen, interval)
             else:
                 page = None
-
-    async def _next_page(self, seen: Position, seconds: float) -> Page | None:
-        """Wait for the page after a position; `None` if something else is to be done first."""
-        reading = pages_of(self._database).read_next(_LOG, seen, MOST_CHANGES)
-        try:
-            async with asyncio.timeout(seconds) as waiting:
-                return await until_woken(reading, self.wakeup)
-        except TimeoutError:
-            if not waiting.expired():
-                raise
-            return None
 
     async def _push_refused(self, flow: PushFlow) -> None:
         """Push again what the target did not apply, since the cause may be gone."""

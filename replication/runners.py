@@ -8,6 +8,7 @@ from replication.publishrunner import PublishRunner
 from replication.pushrunner import AcceptanceRunner, PushRunner
 from replication.topicrunner import TopicRunner
 from replication.walkrunner import WalkRunner
+from replication.writerunner import WriteRunner
 
 _RUNNERS: dict[Mode, type[LinkRunner]] = {
     "pull": LinkRunner,
@@ -17,6 +18,7 @@ _RUNNERS: dict[Mode, type[LinkRunner]] = {
     "kafka": TopicRunner,
     "publish": PublishRunner,
     "walk": WalkRunner,
+    "write": WriteRunner,
 }
 
 

@@ -32,7 +32,9 @@ def sent_by(context: Context, definition: LinkDefinition) -> CopyFilter:
     )
 
 
-async def all_pages(context: Context, wanted: CopyFilter, end: Position) -> AsyncIterator[Page]:
+async def all_pages(
+    context: Context, wanted: CopyFilter, end: Position, *, tombstones: bool = True
+) -> AsyncIterator[Page]:
     """Everything that is here: entities, parents first, then deletions.
 
     Args:
@@ -58,7 +60,7 @@ async def all_pages(context: Context, wanted: CopyFilter, end: Position) -> Asyn
             wanted_here = {*origins}
             changed = frozenset(copy.xid for copy in copies if origin_of(copy) in wanted_here)
             yield Page(copies=copies, changed=changed, end=end, seen=end)
-        elif is_live:
+        elif is_live and tombstones:
             after, is_live = Origin("", ""), False
         else:
             return

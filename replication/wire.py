@@ -19,7 +19,7 @@ from catalog.model.errors import (
     with_violations,
 )
 from catalog.model.xid import is_valid_id
-from catalog.store.links import RELAY, LinkDefinition
+from catalog.store.links import RELAY, Dialect, LinkDefinition
 from replication.mapping import why_no_names, write_names
 from replication.provenance import is_authority
 from replication.topicaddress import SCHEMES
@@ -142,21 +142,22 @@ class SelectionBody(_ClosedBody):
 class LinkBody(SelectionBody):
     """`POST /replication/links` and `PUT /replication/links/{id}`.
 
-    A link of mode `push` or `publish` has a `target`, the others have a `source`; for `publish` and
-    `kafka`, it is a topic, `kafka://HOST:PORT/TOPIC`. Without a mode, a new link walks a source
-    that offers no replication. `authority` is the one that
-    this other catalog is pinned to; without it, a new link is pinned to the one that the catalog
-    names first, and another one stays pinned as it is.
+    A link of mode `push`, `publish` or `write` has a `target`, the others have a `source`; for
+    `publish` and `kafka`, it is a topic, `kafka://HOST:PORT/TOPIC`. Without a mode, a new link walks
+    a source that offers no replication. `authority` is the one that this other catalog is pinned
+    to; without it, a new link is pinned to the one that the catalog names first, and another one
+    stays pinned as it is. `dialect` is for links that write.
     """
 
     id: Annotated[str, AfterValidator(_check_id)] | None = None
     source: _Url | None = None
     target: _Url | None = None
-    mode: Literal["pull", "events", "push", "kafka", "publish", "walk"] = "events"
+    mode: Literal["pull", "events", "push", "kafka", "publish", "walk", "write"] = "events"
     authority: _Authority | None = None
     authorities: Annotated[
         list[_Text], Field(max_length=_MOST_NAMED), AfterValidator(_check_authorities)
     ] = Field(default_factory=list)
+    dialect: Dialect | None = None
 
     def to_definition(self) -> LinkDefinition:
         return LinkDefinition(
@@ -165,6 +166,7 @@ class LinkBody(SelectionBody):
             mode=self.mode,
             authorities=tuple(self.authorities),
             **self.selection,
+            dialect=self.dialect,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -40,7 +40,11 @@ _MOST_REMEDIES = 5
 
 # How a link is told of, by its mode: "to follow", "follows".
 _FOLLOWS = ("follow", "follows")
-_VERBS = {"push": ("push to", "pushes to"), "publish": ("publish to", "publishes to")}
+_VERBS = {
+    "push": ("push to", "pushes to"),
+    "publish": ("publish to", "publishes to"),
+    "write": ("write to", "writes to"),
+}
 
 
 class LinkMode(StrEnum):
@@ -88,6 +92,16 @@ def add(
     publish: Annotated[
         bool, typer.Option("--publish", help="Publish this node's entities to the topic.")
     ] = False,
+    write: Annotated[
+        str | None,
+        typer.Option(
+            help="Write to the server at this URL, of any software, by its own API.", metavar="URL"
+        ),
+    ] = None,
+    dialect: Annotated[
+        Literal["xregistry", "messagecatalog", "discovery", "registry04"] | None,
+        typer.Option(help="The API of the server to write to; found out unless given."),
+    ] = None,
     id: Annotated[str | None, typer.Option("--id", help="A name for the link.")] = None,
     pin: Annotated[
         str | None,
@@ -127,22 +141,27 @@ def add(
     With --push, this node sends its entities to the other catalog, whose operator has to accept
     them by `concord accept add`. It is for networks that let connections out, but not in.
 
+    With --write, it writes its entities to a server that knows nothing of Concord, by the standard
+    API of xRegistry or by one of the older ones, and deletes there only what it has brought.
+
     With --kafka, a topic is between the two catalogs, which need no path to each other: the source
     publishes to it, and any number of catalogs follow it.
 
     Example: concord link add http://127.0.0.1:8080 --url http://127.0.0.1:8081
     """
     topic = topic_url(kafka, brokers, publish=publish)
-    if sum(each is not None for each in (source, push, topic)) != 1:
+    if sum(each is not None for each in (source, push, write, topic)) != 1:
         fail(
-            "Name the catalog to follow, the one to push to, or a topic.",
+            "Name the catalog to follow, the one to push to, the server to write to, or a topic.",
             "See `concord link add --help`.",
         )
     definition: dict[str, Any] = {
-        **_ends(source, mode, push, topic, publish=publish),
+        **_ends(source, mode, push, write, topic, publish=publish),
         "authorities": ["*"] if relay else list(authority or []),
         **selection_of(scope, types, prefix, names),
     }
+    if dialect is not None:
+        definition["dialect"] = dialect
     if id is not None:
         definition["id"] = id
     if pin is not None:
@@ -159,6 +178,9 @@ def add(
     if found is None and (force or not publish):
         out.print(f"{shown} is added to {verb} {cell(peer)}, which was not asked who it is.")
         return
+    if write is not None and found is not None:
+        out.print(f"{shown} writes to {cell(found['authority'])} ({cell(found['software'])}).")
+        return
     out.print(f"{shown} {verbs} {cell(peer)}.")
     if found is None:
         return
@@ -174,7 +196,13 @@ def add(
 
 
 def _ends(
-    source: str | None, mode: LinkMode | None, push: str | None, topic: str | None, *, publish: bool
+    source: str | None,
+    mode: LinkMode | None,
+    push: str | None,
+    write: str | None,
+    topic: str | None,
+    *,
+    publish: bool,
 ) -> dict[str, str | None]:
     """The members of a definition that say from where to where a link leads, and how."""
     if topic is not None and publish:
@@ -183,6 +211,8 @@ def _ends(
         return {"source": topic, "mode": "kafka"}
     if push is not None:
         return {"target": push, "mode": "push"}
+    if write is not None:
+        return {"target": write, "mode": "write"}
     return {"source": source, **({} if mode is None else {"mode": mode.value})}
 
 

@@ -19,6 +19,7 @@ from catalog.store.linktraffic import LinkTraffic
 from catalog.store.queries import Queries
 
 Mode = Literal["pull", "events", "push", "accept", "kafka", "publish", "walk", "write"]
+Dialect = Literal["xregistry", "messagecatalog", "discovery", "registry04"]
 State = Literal["new", "copying", "behind", "current", "waiting", "refused", "braked", "paused"]
 
 RELAY = ("*",)
@@ -49,6 +50,7 @@ class LinkDefinition:
     A link that sends (`push`, `publish`, `write`) has a `target`, and no `source`; its source is
     this node. One of mode `accept` has neither URL: its source sends by itself. `kafka` follows a
     topic that another node publishes to, `walk` and `write` lead to servers of other software.
+    `dialect` is the API that a link writes to; without it, it is found out.
     """
 
     source: str = ""
@@ -59,6 +61,7 @@ class LinkDefinition:
     types: tuple[str, ...] = ()
     prefix: str = ""
     names: tuple[str, ...] = ()
+    dialect: Dialect | None = None
 
     @property
     def peer(self) -> str:
@@ -528,6 +531,7 @@ def _flow(definition: LinkDefinition) -> tuple[Any, ...]:
         definition.source,
         definition.target,
         sorted(definition.authorities),
+        definition.dialect,
     )
 
 

@@ -751,6 +751,19 @@ CREATE TABLE tombstones (
     is_past boolean DEFAULT false NOT NULL
 );
 
+CREATE TABLE written_entities (
+    link text NOT NULL,
+    authority text NOT NULL COLLATE "C",
+    origin text NOT NULL COLLATE "C",
+    place text NOT NULL COLLATE "C",
+    xid text NOT NULL COLLATE "C",
+    target text NOT NULL COLLATE "C",
+    path text NOT NULL COLLATE "C",
+    digest bytea NOT NULL,
+    tag text NOT NULL,
+    is_adopted boolean NOT NULL
+);
+
 ALTER TABLE ONLY changes
     ADD CONSTRAINT changes_pkey PRIMARY KEY (txid, seq);
 
@@ -820,6 +833,9 @@ ALTER TABLE ONLY subscriptions
 ALTER TABLE ONLY tombstones
     ADD CONSTRAINT tombstones_pkey PRIMARY KEY (authority, origin);
 
+ALTER TABLE ONLY written_entities
+    ADD CONSTRAINT written_entities_pkey PRIMARY KEY (link, authority, origin);
+
 CREATE INDEX dead_letters_at ON dead_letters USING btree (at);
 
 CREATE INDEX dead_letters_state ON dead_letters USING btree (subscription, state, number);
@@ -874,6 +890,8 @@ CREATE INDEX subscriptions_expiresat ON subscriptions USING btree (expiresat) WH
 
 CREATE INDEX tombstones_bucket ON tombstones USING btree (bucket);
 
+CREATE INDEX written_entities_place ON written_entities USING btree (link, place);
+
 CREATE TRIGGER subscriptions_logged AFTER INSERT OR DELETE ON subscriptions FOR EACH ROW EXECUTE FUNCTION log_subscription();
 
 CREATE TRIGGER subscriptions_update_logged AFTER UPDATE ON subscriptions FOR EACH ROW WHEN (((old.revision <> new.revision) OR (old.state <> new.state) OR ((old.failures = 0) <> (new.failures = 0)))) EXECUTE FUNCTION log_subscription();
@@ -910,3 +928,6 @@ ALTER TABLE ONLY sink_consents
 
 ALTER TABLE ONLY sink_credentials
     ADD CONSTRAINT sink_credentials_subscription_fkey FOREIGN KEY (subscription) REFERENCES subscriptions(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY written_entities
+    ADD CONSTRAINT written_entities_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;

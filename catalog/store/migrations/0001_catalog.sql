@@ -751,6 +751,25 @@ CREATE TABLE conflicts (
     PRIMARY KEY (link, authority, origin)
 );
 
+-- The entities that a link has written to a server, by this node's xids and by the server's paths:
+-- the link deletes nothing else there. `place` is the group or the resource, `digest` that of the
+-- content, which is empty until a first write was answered; `tag` is what the server has answered
+-- it with. What `is_adopted` was there before, and stays.
+CREATE TABLE written_entities (
+    link text NOT NULL REFERENCES links (id) ON DELETE CASCADE,
+    authority text COLLATE "C" NOT NULL,
+    origin text COLLATE "C" NOT NULL,
+    place text COLLATE "C" NOT NULL,
+    xid text COLLATE "C" NOT NULL,
+    target text COLLATE "C" NOT NULL,
+    path text COLLATE "C" NOT NULL,
+    digest bytea NOT NULL,
+    tag text NOT NULL,
+    is_adopted boolean NOT NULL,
+    PRIMARY KEY (link, authority, origin)
+);
+CREATE INDEX written_entities_place ON written_entities (link, place);
+
 
 -- Sets of applied documents
 

@@ -1,0 +1,97 @@
+"""Stores the entities that links have written to servers of other software."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.model.entity import Origin
+from catalog.store.database import Connection
+from catalog.store.entities import columns_of
+from catalog.store.queries import Queries
+
+_queries = Queries("writtenentities")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenEntity:
+    """An entity of this node that a link has written, or is about to write, to a server.
+
+    `place` is the xid of its group or resource. `target` is the server's root, `path` the
+    entity's path there. `digest` is that of the written content, empty until the server has
+    answered; `tag` is its answer's. What `is_adopted` was there before the link. `is_here` says
+    whether it still is in this catalog, and is not stored.
+    """
+
+    origin: Origin
+    place: str
+    xid: str
+    target: str
+    path: str
+    digest: bytes = b""
+    tag: str = ""
+    is_adopted: bool = False
+    is_here: bool = True
+
+
+async def load_at(connection: Connection, link: str, places: Iterable[str]) -> list[WrittenEntity]:
+    """Read what a link has written in groups or resources: each itself, and versions."""
+    rows = await connection.fetch(_queries.at_places, link, list(places))
+    return [_written_from(row) for row in rows]
+
+
+async def load_below(connection: Connection, link: str, group: str) -> list[WrittenEntity]:
+    """Read what a link has written in the resources of a group."""
+    rows = await connection.fetch(_queries.below, link, group)
+    return [_written_from(row) for row in rows]
+
+
+async def page(connection: Connection, link: str, after: Origin, limit: int) -> list[WrittenEntity]:
+    """Read up to `limit` entities that a link has written, in the order of their origins."""
+    rows = await connection.fetch(_queries.page, link, after.authority, after.xid, limit)
+    return [_written_from(row) for row in rows]
+
+
+async def save(connection: Connection, link: str, written: Sequence[WrittenEntity]) -> None:
+    await connection.execute(
+        _queries.save,
+        link,
+        *columns_of(each.origin for each in written),
+        [each.place for each in written],
+        [each.xid for each in written],
+        [each.target for each in written],
+        [each.path for each in written],
+        [each.digest for each in written],
+        [each.tag for each in written],
+        [each.is_adopted for each in written],
+    )
+
+
+async def forget(connection: Connection, link: str, origins: Iterable[Origin]) -> None:
+    """Forget entities that are no longer at the server, or are none of the link's any more."""
+    await connection.execute(_queries.forget, link, *columns_of(origins))
+
+
+async def forget_elsewhere(connection: Connection, link: str, target: str) -> None:
+    """Forget what a link has written to other servers than the one it leads to now."""
+    await connection.execute(_queries.forget_elsewhere, link, target)
+
+
+async def count(connection: Connection, link: str) -> int:
+    """Count the entities that a link has brought to its server."""
+    return int(await connection.fetchval(_queries.count, link))
+
+
+def _written_from(row: Mapping[str, Any]) -> WrittenEntity:
+    return WrittenEntity(
+        origin=Origin(row["authority"], row["origin"]),
+        place=row["place"],
+        xid=row["xid"],
+        target=row["target"],
+        path=row["path"],
+        digest=bytes(row["digest"]),
+        tag=row["tag"],
+        is_adopted=row["is_adopted"],
+        is_here=row["is_here"],
+    )

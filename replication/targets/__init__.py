@@ -1,0 +1,1 @@
+"""The servers that a link can write to: any xRegistry server, and those of three older drafts."""

@@ -1,0 +1,112 @@
+"""Finds out which API a server has that a link is to write to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import structlog
+
+from catalog.client import ONCE, Client, ClientError
+from catalog.context import Context
+from catalog.http.outbound import open_session
+from catalog.model.concorderrors import TargetUnusable
+from catalog.store.links import Dialect, LinkDefinition
+from replication.handshake import cause_of, describe, may_pass
+from replication.targets.target import Target
+from replication.targets.xregistry import XRegistryTarget
+
+_log = structlog.get_logger(__name__)
+
+_LARGEST_ANSWER = 32 * 1024 * 1024
+_PROBE_SECONDS = 10.0
+_FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
+
+Opener = Callable[[Context, Client, str], Awaitable[Target | None]]
+
+
+class UnknownApi(ClientError):
+    """A server has none of the APIs that a link can write to."""
+
+
+async def _open_xregistry(context: Context, client: Client, mark: str) -> Target | None:
+    root = await client.get("/")
+    if not (str(root.get("specversion", "")).startswith("1.") and "registryid" in root):
+        return None
+    return await XRegistryTarget.open(client, root, mark)
+
+
+# By dialect: the paths below the given URL at which its API may be, and how it is told.
+_OPENERS: dict[Dialect, tuple[tuple[str, ...], Opener]] = {
+    "xregistry": (("",), _open_xregistry),
+}
+
+
+async def open_target(
+    context: Context,
+    session: aiohttp.ClientSession,
+    definition: LinkDefinition,
+    mark: str,
+    timeout_seconds: float,
+) -> Target:
+    """Find the API of the server that a link leads to.
+
+    Args:
+        session: guards against private networks (`open_session`).
+        mark: tells the link in what it brings.
+
+    Raises:
+        ClientError: it does not answer, or has no such API.
+    """
+    chosen = [definition.dialect] if definition.dialect else [*_OPENERS]
+    last: ClientError | None = None
+    for dialect in chosen:
+        paths, opener = _OPENERS[dialect]
+        for path in paths:
+            client = Client(
+                definition.target + path,
+                session,
+                retry=ONCE,
+                timeout_seconds=timeout_seconds,
+                largest=_LARGEST_ANSWER,
+            )
+            try:
+                found = await opener(context, client, mark)
+            except ClientError as error:
+                if may_pass(error):
+                    raise
+                last = error
+                continue
+            if found is not None:
+                return found
+    wanted = definition.dialect or "xRegistry, Message Catalog, Discovery or Registry 0.4"
+    said = f" ({describe(last, definition.target)})" if last is not None else ""
+    raise UnknownApi(
+        f"{definition.target} shows no API of {wanted}{said}",
+        "Name the root of the API, and its dialect.",
+    )
+
+
+async def probe_server(
+    context: Context, definition: LinkDefinition, subject: str
+) -> dict[str, Any]:
+    """Find out whether a link can write to a server, and describe it.
+
+    Args:
+        subject: of an error.
+
+    Raises:
+        TargetUnusable: it does not answer, or has no API that a link can write to.
+    """
+    seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
+    async with open_session(context.settings, total_seconds=seconds) as session:
+        try:
+            found = await open_target(context, session, definition, "", seconds)
+        except ClientError as error:
+            _log.info("a server cannot be written to", cause=cause_of(error))
+            detail = describe(error, definition.target).rstrip(".")
+            raise TargetUnusable(
+                subject, target=definition.target, error_detail=detail, detail=_FORCE
+            ) from error
+    return {"authority": found.root, "software": found.software}

@@ -1,0 +1,308 @@
+"""Decides about a batch of entities what a link writes to its server, and writes it.
+
+A group or resource that is at the server, and that the link has not brought, is another's: it is
+never overwritten, and nothing is added to it. What is equal there is adopted: the link keeps it
+equal from then on, and never deletes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from catalog.client import Refused
+from catalog.context import Context
+from catalog.model.entity import Origin
+from catalog.model.xid import Xid
+from catalog.store import entities, links, writtenentities
+from catalog.store.links import Link, LinkConflict
+from catalog.store.writtenentities import WrittenEntity
+from replication.batch import origin_of
+from replication.decide import Verdict
+from replication.provenance import Copy
+from replication.targets.requests import is_of_entity, said_in
+from replication.targets.target import Found, Item, Target, Translation, Unwritable, place_of
+
+_SAVED_AT_ONCE = 50
+_OTHERS = "the server has another one there, which this link did not bring"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteLink:
+    """A link with the server that it writes to.
+
+    Args:
+        mark: tells the link in what it brings.
+        is_tolerant: faults of the server count as refusals of single entities, since they do not
+            end.
+    """
+
+    context: Context
+    link: Link
+    target: Target
+    mark: str
+    is_tolerant: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """A group or a resource at the server.
+
+    Args:
+        found: what is there, by xid; `None` if it was not asked for.
+        fault: the reason why nothing can be written there.
+    """
+
+    is_ours: bool = False
+    is_there: bool = False
+    found: Mapping[str, Found] | None = None
+    fault: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Results:
+    """The results that are not saved yet."""
+
+    written: list[WrittenEntity] = field(default_factory=list)
+    settled: list[Origin] = field(default_factory=list)
+    forgotten: list[Origin] = field(default_factory=list)
+    conflicts: list[LinkConflict] = field(default_factory=list)
+    applied: int = 0
+
+    @property
+    def size(self) -> int:
+        saved = len(self.written) + len(self.settled)
+        return saved + len(self.forgotten) + len(self.conflicts)
+
+
+class WriteBatch:
+    """The items of some copies on their way to a server.
+
+    Args:
+        compares: what is at the server is compared, and written where it differs. Otherwise only
+            what changed here is written.
+    """
+
+    def __init__(self, flow: WriteLink, *, compares: bool) -> None:
+        self._flow = flow
+        self._target = flow.target
+        self._compares = compares
+        self._written: dict[Origin, WrittenEntity] = {}
+        self._places: dict[str, Place] = {}
+        self._below: dict[str, Mapping[str, Mapping[str, Found]]] = {}
+        self._results = Results()
+        self.applied = 0
+
+    async def write(self, copies: Sequence[Copy]) -> Translation:
+        """Write the entities among some copies; the plan says what else is to be done."""
+        database = self._flow.context.database
+        async with database.snapshot(database.pools.tasks) as connection:
+            plan = await self._target.plan(connection, copies)
+            places = {place_of(item.entity.xid) for item in plan.items}
+            places |= {str(item.xid.group) for item in plan.items}
+            rows = await writtenentities.load_at(connection, self._flow.link.id, places)
+        self._written = {row.origin: row for row in rows}
+        for row in rows:
+            if not self._compares:
+                self._places.setdefault(row.place, Place(is_ours=True, is_there=True))
+        try:
+            for copy, reason in plan.faults:
+                self._refuse(copy, Verdict.INVALID, reason)
+            for kind in ("group", "version", "resource"):
+                await self._write_all([i for i in plan.items if i.xid.kind == kind])
+        finally:
+            await self._save()
+        return plan
+
+    async def _write_all(self, items: Sequence[Item]) -> None:
+        """Write items of one kind. What is new is noted before, in case the answer gets lost."""
+        for start in range(0, len(items), _SAVED_AT_ONCE):
+            chunk = items[start : start + _SAVED_AT_ONCE]
+            for item in chunk:
+                await self._settle_place(item, items)
+            wanted = [item for item in chunk if await self._is_wanted(item)]
+            noted = {i.origin: self._as_new(i) for i in wanted if i.origin not in self._written}
+            if noted:
+                async with self._flow.context.database.transaction() as connection:
+                    await writtenentities.save(connection, self._flow.link.id, [*noted.values()])
+                self._written |= noted
+            for item in wanted:
+                await self._write(item, is_noted=item.origin in noted)
+            await self._save()
+
+    def _as_new(self, item: Item) -> WrittenEntity:
+        return WrittenEntity(
+            origin=item.origin,
+            place=item.place,
+            xid=item.entity.xid,
+            target=self._target.root,
+            path=self._target.path_of(item),
+        )
+
+    async def _settle_place(self, item: Item, items: Sequence[Item]) -> None:
+        """Find out whose the group or resource of an item is at the server, once."""
+        if item.place in self._places:
+            return
+        xid = Xid.parse(item.place)
+        above = self._places.get(str(xid.group)) if xid.rid else None
+        if above is not None and above.fault:
+            fault = "its group cannot be written: " + above.fault
+            self._places[item.place] = Place(fault=fault)
+            return
+        is_absent = above is not None and not above.is_there
+        found = {} if is_absent else await self._find(xid, above)
+        has_rows = any(row.place == item.place for row in self._written.values())
+        place = Place(is_there=bool(found), found=found, is_ours=has_rows or not found)
+        self._places[item.place] = place
+        if not place.is_ours:
+            await self._adopt(place, [each for each in items if each.place == item.place])
+
+    async def _find(self, place: Xid, above: Place | None) -> Mapping[str, Found]:
+        if not (self._compares and place.rid and above is not None):
+            return await self._target.find(place)
+        group = str(place.group)
+        if group not in self._below:
+            # Those before it are complete: items come by groups.
+            self._below = {group: await self._target.find_below(place.group)}
+        return self._below[group].get(str(place), {})
+
+    async def _adopt(self, place: Place, items: Sequence[Item]) -> None:
+        """Take over what a link of this id has brought before, or what is equal."""
+        found = dict(place.found or {})
+        if any(each.owner == self._flow.mark for each in found.values()):
+            place.is_ours = True
+            return
+        equal = [item for item in items if await self._is_adoptable(item, found)]
+        paths = {self._target.path_of(item) for item in equal}
+        others = {path for path, each in found.items() if each.is_version} - paths
+        if equal and not others:
+            place.is_ours = True
+        else:
+            place.fault = _OTHERS
+
+    async def _is_adoptable(self, item: Item, found: Mapping[str, Found]) -> bool:
+        path = self._target.path_of(item)
+        return path in found and await self._is_equal(item, path, found[path])
+
+    async def _is_wanted(self, item: Item) -> bool:
+        """Whether an item is to be written, as far as the server's state is known."""
+        place, written = self._places[item.place], self._written.get(item.origin)
+        if place.fault:
+            is_others = place.fault == _OTHERS
+            verdict = Verdict.COLLIDED if is_others else Verdict.REFUSED
+            self._refuse(item.entity, verdict, place.fault)
+            return False
+        if place.found is None:
+            is_same = written is not None and written.digest == item.digest
+            if is_same:
+                self._results.settled.append(item.origin)
+            return not is_same
+        base = written or self._as_new(item)
+        there = place.found.get(base.path)
+        if there is None or not await self._is_same(item, base, there):
+            return True
+        self._results.settled.append(item.origin)
+        if (base.digest, base.tag) != (item.digest, there.tag):
+            is_adopted = (written is None and there.owner != self._flow.mark) or base.is_adopted
+            kept = replace(base, digest=item.digest, tag=there.tag, is_adopted=is_adopted)
+            self._written[item.origin] = kept
+            self._results.written.append(kept)
+        return False
+
+    async def _is_same(self, item: Item, written: WrittenEntity, there: Found) -> bool:
+        """Whether the server has an item as it is here; by its tag, if nobody wrote to it since."""
+        is_untouched = there.tag != "" and there.tag == written.tag
+        if is_untouched and written.digest == item.digest:
+            return True
+        return await self._is_equal(item, written.path, there)
+
+    async def _is_equal(self, item: Item, path: str, there: Found) -> bool:
+        if there.shape != item.shape:
+            return False
+        expected = item.entity.document_sha256
+        if expected is None:
+            return True
+        return hashlib.sha256(await self._target.read_document(path)).digest() == expected
+
+    async def _write(self, item: Item, *, is_noted: bool) -> None:
+        place, written = self._places[item.place], self._written[item.origin]
+        if place.fault:
+            self._fail(item, place, Verdict.REFUSED, place.fault, is_noted=is_noted)
+            return
+        if item.xid.kind == "resource" and not place.is_there and "xref" not in item.content:
+            fault = "the server has none of its versions"
+            self._fail(item, place, Verdict.REFUSED, fault, is_noted=is_noted)
+            return
+        is_new = is_noted and written.path not in (place.found or {})
+        document = await self._document(item)
+        try:
+            answer = await self._target.write(item, document, written, is_new=is_new)
+        except Unwritable as error:
+            self._fail(item, place, Verdict.INVALID, str(error), is_noted=is_noted)
+            return
+        except Refused as error:
+            if not is_of_entity(error, is_tolerant=self._flow.is_tolerant):
+                raise
+            self._fail(item, place, Verdict.REFUSED, said_in(error), is_noted=is_noted)
+            return
+        place.is_there = True
+        self._results.applied += 1
+        self._results.settled.append(item.origin)
+        self._results.written.append(
+            replace(written, path=answer.path, digest=item.digest, tag=answer.tag)
+        )
+
+    def _fail(
+        self, item: Item, place: Place, verdict: Verdict, reason: str, *, is_noted: bool
+    ) -> None:
+        if item.xid.kind == "group" and not place.is_there:
+            place.fault = reason
+        if is_noted:
+            self._results.forgotten.append(item.origin)
+        self._refuse(item.entity, verdict, reason)
+
+    async def _document(self, item: Item) -> bytes | None:
+        if item.entity.document_sha256 is None:
+            return None
+        xid = item.entity.xid
+        async with self._flow.context.database.pool.acquire(timeout=30) as connection:
+            return (await entities.load_documents(connection, [xid])).get(xid)
+
+    def _refuse(self, copy: Copy, verdict: Verdict, reason: str) -> None:
+        self._results.conflicts.append(conflict_of(copy, verdict, reason))
+
+    async def _save(self) -> None:
+        results, self._results = self._results, Results()
+        self.applied += results.applied
+        if results.size:
+            await save_results(self._flow, results)
+
+
+def conflict_of(copy: Copy, verdict: Verdict, detail: str) -> LinkConflict:
+    return LinkConflict(
+        origin=origin_of(copy),
+        xid=copy.xid,
+        epoch=copy.epoch,
+        verdict=verdict.value,
+        detail=detail,
+        at=datetime.now(UTC),
+    )
+
+
+async def save_results(flow: WriteLink, results: Results) -> None:
+    """Save what the server has answered, with the conflicts that it began or ended."""
+    id = flow.link.id
+    async with flow.context.database.transaction() as connection:
+        if results.written:
+            await writtenentities.save(connection, id, results.written)
+        if results.forgotten:
+            await writtenentities.forget(connection, id, results.forgotten)
+        if results.settled:
+            await links.drop_conflicts(connection, id, results.settled)
+        if results.conflicts:
+            await links.add_conflicts(connection, id, results.conflicts)
+        await links.save_progress(
+            connection, flow.link, cursor=None, applied=results.applied, at=datetime.now(UTC)
+        )

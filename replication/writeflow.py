@@ -1,0 +1,108 @@
+"""Writes to the server of a link: everything once, then pages of the log, then what was refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from catalog.model.entity import Origin
+from catalog.store import links
+from catalog.store.changes import Position, read_head
+from catalog.store.writtenentities import WrittenEntity
+from replication.batch import origin_of
+from replication.feedpages import Page, read_copies
+from replication.provenance import CopyFilter
+from replication.pushcursor import read_push_cursor, write_push_cursor
+from replication.sentcopies import all_pages, sent_by
+from replication.writebatch import WriteBatch, WriteLink
+from replication.writeremoval import remove_gone, remove_unwanted
+
+_ORIGINS_AT_ONCE = 200
+
+
+def wanted_by(flow: WriteLink) -> CopyFilter:
+    """The copies that a link writes."""
+    return sent_by(flow.context, flow.link.definition)
+
+
+def cursor_of(flow: WriteLink, position: Position) -> str:
+    """The cursor of a position: of no use for another log, or another catalog at the server."""
+    return write_push_cursor(flow.context.database.node.instance, position, flow.target.identity)
+
+
+def position_of(flow: WriteLink, cursor: str | None) -> Position | None:
+    """The position of a cursor; `None` if it is of another log, or another catalog is there now."""
+    return read_push_cursor(flow.context.database.node.instance, flow.target.identity, cursor)
+
+
+async def write_page(flow: WriteLink, page: Page) -> int:
+    """Write what changed, and save the cursor; return how many entities the server took.
+
+    Raises:
+        TooManyDeletions: the link waits to be allowed; nothing of the page was deleted.
+    """
+    number = 0
+    if copies := page.select(wanted_by(flow)):
+        batch = WriteBatch(flow, compares=False)
+        plan = await batch.write(copies)
+        number = batch.applied + await remove_gone(flow, plan.gone)
+    await _save_cursor(flow, page.end)
+    return number
+
+
+async def write_everything(flow: WriteLink, *, compares: bool) -> tuple[Position, int]:
+    """Write all that is here where the server differs, and delete what is no longer here.
+
+    Args:
+        compares: look at what the server has. Otherwise all is written, whatever is there of it.
+
+    Returns:
+        the position to go on from, and how many entities the server took.
+    """
+    database, wanted = flow.context, wanted_by(flow)
+    async with database.snapshot(database.pools.feed) as connection:
+        head = await read_head(connection)
+    number = 0
+    async for page in all_pages(database, wanted, head.now, tombstones=False):
+        if copies := page.select(wanted):
+            batch = WriteBatch(flow, compares=compares)
+            plan = await batch.write(copies)
+            number += batch.applied + await remove_gone(flow, plan.gone)
+
+    def is_gone(row: WrittenEntity) -> bool:
+        return not (row.is_here and wanted.admits(row.origin))
+
+    number += await remove_unwanted(flow, is_gone)
+    await _save_cursor(flow, head.now)
+    return head.now, number
+
+
+async def write_again(flow: WriteLink) -> int:
+    """Write again what the server did not take; return how many entities it took now."""
+    database, wanted = flow.context, wanted_by(flow)
+    number, after = 0, Origin("", "")
+    while True:
+        async with database.pool.acquire(timeout=30) as connection:
+            found = await links.load_conflicts(connection, flow.link.id, after, _ORIGINS_AT_ONCE)
+        if not found:
+            return number
+        after = found[-1].origin
+        async with database.snapshot(database.pools.feed) as connection:
+            held = await read_copies(connection, [conflict.origin for conflict in found])
+        copies = [copy for copy in held if wanted.admits(copy)]
+        unknown = {conflict.origin for conflict in found} - {origin_of(copy) for copy in copies}
+        async with database.transaction() as connection:
+            await links.drop_conflicts(connection, flow.link.id, list(unknown))
+        batch = WriteBatch(flow, compares=False)
+        plan = await batch.write(copies)
+        number += batch.applied + await remove_gone(flow, plan.gone)
+
+
+async def _save_cursor(flow: WriteLink, position: Position) -> None:
+    async with flow.context.database.transaction() as connection:
+        await links.save_progress(
+            connection,
+            flow.link,
+            cursor=cursor_of(flow, position),
+            applied=0,
+            at=datetime.now(UTC),
+        )
