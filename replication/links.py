@@ -118,7 +118,9 @@ async def replace_link(request: web.Request) -> web.Response:
     async with context.database.transaction() as connection:
         before = await existing_link(connection, request)
         _check_not_accepted(before, request.path)
-        authority = body.authority or before.authority
+        leads_to_another = definition.target != before.definition.target
+        kept = None if definition.mode == "write" and leads_to_another else before.authority
+        authority = body.authority or kept
         await check_pin(connection, request, id, definition, authority)
         return answer_link(request, await links.replace(connection, before, definition, authority))
 

@@ -143,10 +143,10 @@ class LinkBody(SelectionBody):
     """`POST /replication/links` and `PUT /replication/links/{id}`.
 
     A link of mode `push`, `publish` or `write` has a `target`, the others have a `source`; for
-    `publish` and `kafka`, it is a topic, `kafka://HOST:PORT/TOPIC`. Without a mode, a new link walks
-    a source that offers no replication. `authority` is the one that this other catalog is pinned
-    to; without it, a new link is pinned to the one that the catalog names first, and another one
-    stays pinned as it is. `dialect` is for links that write.
+    `publish` and `kafka`, it is a topic, `kafka://HOST:PORT/TOPIC`. Without a mode, a new link
+    walks a source that offers no replication. `authority` is the one that this other catalog is
+    pinned to; without it, a new link is pinned to the one that the catalog names first, and another
+    one stays pinned as it is. `dialect` is for links that write.
     """
 
     id: Annotated[str, AfterValidator(_check_id)] | None = None

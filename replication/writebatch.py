@@ -21,7 +21,8 @@ from catalog.store.links import Link, LinkConflict
 from catalog.store.writtenentities import WrittenEntity
 from replication.batch import origin_of
 from replication.decide import Verdict
-from replication.provenance import Copy
+from replication.provenance import Copy, CopyFilter
+from replication.sentcopies import sent_by
 from replication.targets.requests import is_of_entity, said_in
 from replication.targets.target import Found, Item, Target, Translation, Unwritable, place_of
 
@@ -44,6 +45,11 @@ class WriteLink:
     target: Target
     mark: str
     is_tolerant: bool = False
+
+    @property
+    def wanted(self) -> CopyFilter:
+        """The copies that the link writes."""
+        return sent_by(self.context, self.link.definition)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,6 +96,7 @@ class WriteBatch:
         self._target = flow.target
         self._compares = compares
         self._written: dict[Origin, WrittenEntity] = {}
+        self._paths: set[str] = set()
         self._places: dict[str, Place] = {}
         self._below: dict[str, Mapping[str, Mapping[str, Found]]] = {}
         self._results = Results()
@@ -100,10 +107,12 @@ class WriteBatch:
         database = self._flow.context.database
         async with database.snapshot(database.pools.tasks) as connection:
             plan = await self._target.plan(connection, copies)
+            plan.items = [item for item in plan.items if self._flow.wanted.admits(item.entity)]
             places = {place_of(item.entity.xid) for item in plan.items}
             places |= {str(item.xid.group) for item in plan.items}
             rows = await writtenentities.load_at(connection, self._flow.link.id, places)
         self._written = {row.origin: row for row in rows}
+        self._paths = {row.path for row in rows}
         for row in rows:
             if not self._compares:
                 self._places.setdefault(row.place, Place(is_ours=True, is_there=True))
@@ -128,17 +137,22 @@ class WriteBatch:
                 async with self._flow.context.database.transaction() as connection:
                     await writtenentities.save(connection, self._flow.link.id, [*noted.values()])
                 self._written |= noted
+                self._paths |= {row.path for row in noted.values()}
             for item in wanted:
                 await self._write(item, is_noted=item.origin in noted)
             await self._save()
 
     def _as_new(self, item: Item) -> WrittenEntity:
+        path = self._target.path_of(item)
+        if path in self._paths:
+            # A server that numbers versions has another one there: this one's is not known yet.
+            path += f"#{item.xid.vid}"
         return WrittenEntity(
             origin=item.origin,
             place=item.place,
             xid=item.entity.xid,
             target=self._target.root,
-            path=self._target.path_of(item),
+            path=path,
         )
 
     async def _settle_place(self, item: Item, items: Sequence[Item]) -> None:

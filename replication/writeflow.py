@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from catalog.model.entity import Origin
@@ -10,18 +11,12 @@ from catalog.store.changes import Position, read_head
 from catalog.store.writtenentities import WrittenEntity
 from replication.batch import origin_of
 from replication.feedpages import Page, read_copies
-from replication.provenance import CopyFilter
 from replication.pushcursor import read_push_cursor, write_push_cursor
-from replication.sentcopies import all_pages, sent_by
+from replication.sentcopies import all_pages
 from replication.writebatch import WriteBatch, WriteLink
 from replication.writeremoval import remove_gone, remove_unwanted
 
 _ORIGINS_AT_ONCE = 200
-
-
-def wanted_by(flow: WriteLink) -> CopyFilter:
-    """The copies that a link writes."""
-    return sent_by(flow.context, flow.link.definition)
 
 
 def cursor_of(flow: WriteLink, position: Position) -> str:
@@ -41,7 +36,7 @@ async def write_page(flow: WriteLink, page: Page) -> int:
         TooManyDeletions: the link waits to be allowed; nothing of the page was deleted.
     """
     number = 0
-    if copies := page.select(wanted_by(flow)):
+    if copies := page.select(flow.wanted):
         batch = WriteBatch(flow, compares=False)
         plan = await batch.write(copies)
         number = batch.applied + await remove_gone(flow, plan.gone)
@@ -58,11 +53,11 @@ async def write_everything(flow: WriteLink, *, compares: bool) -> tuple[Position
     Returns:
         the position to go on from, and how many entities the server took.
     """
-    database, wanted = flow.context, wanted_by(flow)
+    database, wanted = flow.context.database, flow.wanted
     async with database.snapshot(database.pools.feed) as connection:
         head = await read_head(connection)
     number = 0
-    async for page in all_pages(database, wanted, head.now, tombstones=False):
+    async for page in all_pages(flow.context, wanted, head.now, tombstones=False):
         if copies := page.select(wanted):
             batch = WriteBatch(flow, compares=compares)
             plan = await batch.write(copies)
@@ -78,7 +73,8 @@ async def write_everything(flow: WriteLink, *, compares: bool) -> tuple[Position
 
 async def write_again(flow: WriteLink) -> int:
     """Write again what the server did not take; return how many entities it took now."""
-    database, wanted = flow.context, wanted_by(flow)
+    flow = replace(flow, is_tolerant=True)
+    database, wanted = flow.context.database, flow.wanted
     number, after = 0, Origin("", "")
     while True:
         async with database.pool.acquire(timeout=30) as connection:

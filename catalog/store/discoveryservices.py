@@ -38,6 +38,12 @@ async def find_by_ids(connection: Connection, ids: Collection[str]) -> list[Enti
     return [entity_from(row) for row in rows]
 
 
+async def find_referring(connection: Connection, references: Collection[str]) -> list[str]:
+    """Read the xids of the endpoints that refer to message groups by one of these texts."""
+    rows = await connection.fetch(_queries.find_referring, list(references))
+    return [row["xid"] for row in rows]
+
+
 async def find_by_names(connection: Connection, names: Iterable[str]) -> list[Entity]:
     """Read services by their folded names, the oldest first."""
     rows = await connection.fetch(_queries.find_by_names, list(names))

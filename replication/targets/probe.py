@@ -10,10 +10,15 @@ import structlog
 
 from catalog.client import ONCE, Client, ClientError
 from catalog.context import Context
+from catalog.dialects.messagecatalog.uris import CATALOG_ROOT
+from catalog.dialects.registry04.names import REGISTRY04_ROOT
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import TargetUnusable
 from catalog.store.links import Dialect, LinkDefinition
 from replication.handshake import cause_of, describe, may_pass
+from replication.targets.discovery import DiscoveryTarget
+from replication.targets.messagecatalog import MessageCatalogTarget
+from replication.targets.registry04 import Registry04Target
 from replication.targets.target import Target
 from replication.targets.xregistry import XRegistryTarget
 
@@ -37,9 +42,24 @@ async def _open_xregistry(context: Context, client: Client, mark: str) -> Target
     return await XRegistryTarget.open(client, root, mark)
 
 
+async def _open_registry04(context: Context, client: Client, mark: str) -> Target | None:
+    return await Registry04Target.open(context, client, mark)
+
+
+async def _open_messagecatalog(context: Context, client: Client, mark: str) -> Target | None:
+    return await MessageCatalogTarget.open(client)
+
+
+async def _open_discovery(context: Context, client: Client, mark: str) -> Target | None:
+    return await DiscoveryTarget.open(context, client)
+
+
 # By dialect: the paths below the given URL at which its API may be, and how it is told.
 _OPENERS: dict[Dialect, tuple[tuple[str, ...], Opener]] = {
     "xregistry": (("",), _open_xregistry),
+    "registry04": (("", REGISTRY04_ROOT), _open_registry04),
+    "messagecatalog": (("", CATALOG_ROOT), _open_messagecatalog),
+    "discovery": (("",), _open_discovery),
 }
 
 

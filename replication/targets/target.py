@@ -36,7 +36,9 @@ class Item:
     def __post_init__(self) -> None:
         shape = shape_of(self.content)
         object.__setattr__(self, "shape", shape)
-        hashed = shape + (self.entity.document_sha256 or b"")
+        # Older drafts tell the media type beside the content.
+        media_type = str(self.entity.attributes.get("contenttype", "")).encode()
+        hashed = shape + (self.entity.document_sha256 or b"") + media_type
         object.__setattr__(self, "digest", hashlib.sha256(hashed).digest())
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from catalog.client import Client, JsonObject, Params
+from catalog.longwork import aside
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
 from catalog.store.database import Connection
@@ -51,6 +52,9 @@ class XRegistryTarget:
         return cls(client, root, model, mark)
 
     async def plan(self, connection: Connection, copies: Sequence[Copy]) -> Translation:
+        return await aside(len(copies), self._plan, copies)
+
+    def _plan(self, copies: Sequence[Copy]) -> Translation:
         plan = Translation()
         for copy in copies:
             if not isinstance(copy, Entity):

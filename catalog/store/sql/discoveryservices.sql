@@ -98,3 +98,8 @@ WHERE id = $1 AND state = 'pending' AND deadline <= clock_timestamp()
 -- name: status
 -- The state and the answer of a request.
 SELECT state, headers, body FROM service_requests WHERE id = $1
+
+-- name: find_referring
+-- The endpoints that refer to message groups by one of these texts.
+SELECT xid FROM entities
+WHERE collection = '/endpoints' AND attributes -> 'messagegroups' ?| $1::text[]

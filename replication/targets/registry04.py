@@ -1,0 +1,252 @@
+"""Writes to a CloudEvents Registry 0.4: endpoints, definition groups and schema groups.
+
+There, the server numbers versions, so those of other ids get other ones; the link keeps them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from catalog.client import Answer, Client, JsonObject
+from catalog.context import Context
+from catalog.dialects.registry04.address import Types, types_in
+from catalog.dialects.registry04.layout import Layout
+from catalog.dialects.registry04.names import path_of
+from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, headers_of
+from catalog.dialects.registry04.translate import SERVED
+from catalog.dialects.versionnumbers import is_number
+from catalog.http.headers import encode_url
+from catalog.model.entity import Entity
+from catalog.model.errors import XRegistryError
+from catalog.model.timestamps import format_time
+from catalog.model.xid import Xid
+from catalog.store.database import Connection
+from catalog.store.writtenentities import WrittenEntity
+from replication.provenance import Copy
+from replication.targets.requests import delete, get_or_none, members_of, object_in
+from replication.targets.target import (
+    Answered,
+    Found,
+    Item,
+    Translation,
+    Unwritable,
+    in_order,
+    shape_of,
+)
+from replication.targets.xregistryforms import MARK, tag_of
+
+_META = [("meta", "")]
+_ANY = "application/octet-stream"
+
+
+class Registry04Target:
+    """A CloudEvents Registry 0.4, which shows a resource as its latest version."""
+
+    def __init__(
+        self, context: Context, client: Client, root: Mapping[str, Any], mark: str
+    ) -> None:
+        self.root = client.url
+        self.identity = str(root.get("id"))[:200]
+        self.software = f"CloudEvents Registry {root.get('specVersion')}"[:64]
+        self._context = context
+        self._client = client
+        self._mark = mark
+
+    @classmethod
+    async def open(cls, context: Context, client: Client, mark: str) -> Registry04Target | None:
+        """Look whether a server has a root of edition 0.4."""
+        root = await client.get("/")
+        is_known = str(root.get("specVersion", "")).startswith("0.4")
+        return cls(context, client, root, mark) if is_known else None
+
+    def _types(self, xid: Xid) -> Types | None:
+        for types in types_in(self._context.model):
+            is_named = types.group.native == xid.groups
+            if is_named and xid.resources in ("", types.resource.native):
+                return types
+        return None
+
+    def _layout(self, entity: Entity) -> Layout:
+        base = self._context.public_base
+        return Layout(self._context.model, base=base, authority=entity.authority)
+
+    async def plan(self, connection: Connection, copies: Sequence[Copy]) -> Translation:
+        plan = Translation()
+        for copy in copies:
+            xid = Xid.parse(copy.xid)
+            types = self._types(xid)
+            if types is None:
+                plan.faults += [(copy, "edition 0.4 has no such type")] * isinstance(copy, Entity)
+            elif not isinstance(copy, Entity):
+                plan.gone.append(copy)
+            elif xid.kind in ("group", "version"):
+                self._add(plan, copy, types)
+        plan.items = sorted(in_order(plan.items), key=_by_number)
+        return plan
+
+    def _add(self, plan: Translation, entity: Entity, types: Types) -> None:
+        layout = self._layout(entity)
+        try:
+            shown = (
+                layout.version(entity, types)
+                if entity.kind == "version"
+                else layout.group(entity, types, 0)
+            )
+        except XRegistryError as error:
+            plan.faults.append((entity, error.title))
+            return
+        plan.items.append(Item(entity=entity, content=_content_of(shown, types)))
+
+    def path_of(self, item: Item) -> str:
+        return path_of(item.xid)
+
+    async def find(self, place: Xid) -> Mapping[str, Found]:
+        path, types = path_of(place), self._types(place)
+        assert types is not None, "it was planned"
+        if not place.rid:
+            shown = await get_or_none(self._client, path)
+            return {} if shown is None else {path: _found(shown, types)}
+        return {
+            f"{path}/versions/{id}": _found(shown, types, is_version=True)
+            async for id, shown in members_of(self._client, f"{path}/versions")
+        }
+
+    async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
+        types = self._types(group)
+        assert types is not None, "it was planned"
+        found = {}
+        async for id, _ in members_of(self._client, f"{path_of(group)}/{types.resource.plural}"):
+            place = group.child(types.resource.native, id)
+            found[str(place)] = await self.find(place)
+        return found
+
+    async def write(
+        self, item: Item, document: bytes | None, written: WrittenEntity, *, is_new: bool
+    ) -> Answered:
+        types = self._types(item.xid)
+        assert types is not None, "it was planned"
+        body = {**item.content, "tags": {**(item.content.get("tags") or {}), MARK: self._mark}}
+        if not item.xid.rid:
+            return await self._write_group(item, body, written)
+        path = await self._place_version(item, body, document, written, is_new=is_new)
+        return Answered(path=path, tag=await self._complete(path, item, body, types))
+
+    async def _write_group(self, item: Item, body: JsonObject, written: WrittenEntity) -> Answered:
+        body["createdOn"] = format_time(item.entity.createdat)
+        if await get_or_none(self._client, written.path) is None:
+            collection, _, id = written.path.rpartition("/")
+            answer = await self._client.request("POST", collection, body={"id": id, **body})
+        else:
+            answer = await self._client.request("PUT", written.path, body=body)
+        return Answered(path=written.path, tag=tag_of(object_in(answer)))
+
+    async def _place_version(
+        self,
+        item: Item,
+        body: JsonObject,
+        document: bytes | None,
+        written: WrittenEntity,
+        *,
+        is_new: bool,
+    ) -> str:
+        """Write a version without the rest of its metadata; return its path at the server."""
+        resource = path_of(item.xid.resource)
+        there = await self.find(item.xid.resource)
+        if written.path in there and not is_new:
+            await self._send("PUT", written.path, body, item, document)
+            return written.path
+        if not there:
+            collection, _, id = resource.rpartition("/")
+            answer = await self._send("POST", collection, {"id": id, **body}, item, document)
+        elif not written.digest and not is_new and (lost := await self._lost(item, there)):
+            return lost
+        else:
+            answer = await self._send("POST", resource, body, item, document)
+        number = answer.headers.get(f"{HEADER_PREFIX}version") or object_in(answer).get("version")
+        if number is None:
+            raise Unwritable("the server did not say which number it gave to the version")
+        return f"{resource}/versions/{number}"
+
+    async def _lost(self, item: Item, there: Mapping[str, Found]) -> str:
+        """The version that a request added whose answer got lost, empty if it added none."""
+        newest = max(there, key=lambda path: (len(path), path))
+        expected = item.entity.document_sha256
+        if expected is None:
+            return newest if there[newest].shape == item.shape else ""
+        document = await self.read_document(newest)
+        return newest if hashlib.sha256(document).digest() == expected else ""
+
+    async def _send(
+        self, method: str, path: str, body: JsonObject, item: Item, document: bytes | None
+    ) -> Answer:
+        """Send a definition as JSON, or a document with its scalar metadata in headers."""
+        types = self._types(item.xid)
+        if types is None or not types.has_document:
+            return await self._client.request(method, path, body=body)
+        media_type = str(item.entity.attributes.get("contenttype") or _ANY)
+        headers = {**headers_of(body), "Content-Type": encode_url(media_type)}
+        return await self._client.request(method, path, body=document or b"", headers=headers)
+
+    async def _complete(self, path: str, item: Item, body: JsonObject, types: Types) -> str:
+        """Give a version its metadata where it has other, as it inherits some; return its tag."""
+        shown = await self._client.get(path, _META)
+        found = _found(shown, types)
+        if found.shape == item.shape and found.owner == self._mark:
+            return found.tag
+        gone = {name: None for name in _content_of(shown, types) if name not in body}
+        body = {name: value for name, value in body.items() if name != types.uri}
+        answer = await self._client.request("PUT", path, params=_META, body={**gone, **body})
+        return tag_of(object_in(answer))
+
+    async def read_document(self, path: str) -> bytes:
+        return (await self._client.request("GET", path)).body
+
+    async def remove(
+        self, place: Xid, paths: Collection[str], adopted: Collection[str], *, is_whole: bool
+    ) -> bool:
+        path, types = path_of(place), self._types(place)
+        if not place.rid:
+            if types is not None:
+                async for _ in members_of(self._client, f"{path}/{types.resource.plural}"):
+                    detail = f'it stays, since it has "{types.resource.plural}" of others'
+                    raise Unwritable(detail)
+            await delete(self._client, path)
+            return True
+        members = members_of(self._client, f"{path}/versions")
+        there = {f"{path}/versions/{id}" async for id, _ in members}
+        if there <= {*paths}:
+            await delete(self._client, path)
+            return True
+        for version in sorted(there & {*paths}):
+            await delete(self._client, version)
+        if is_whole and there - {*paths, *adopted}:
+            raise Unwritable("it stays, since it has versions that this link did not bring")
+        return False
+
+
+def _content_of(shown: Mapping[str, Any], types: Types) -> JsonObject:
+    plural = types.resource.plural
+    hidden = SERVED | {plural, f"{plural}URL", f"{plural}Count", "versionsURL", "versionsCount"}
+    content = {name: value for name, value in shown.items() if name not in hidden}
+    tags = content.pop("tags", None)
+    kept = {n: v for n, v in tags.items() if n != MARK} if isinstance(tags, dict) else tags
+    return {**content, "tags": kept} if kept else content
+
+
+def _found(shown: Mapping[str, Any], types: Types, *, is_version: bool = False) -> Found:
+    tags = shown.get("tags")
+    owner = tags.get(MARK) if isinstance(tags, dict) else None
+    return Found(
+        shape=shape_of(_content_of(shown, types)),
+        tag=tag_of(shown),
+        owner=owner if isinstance(owner, str) else "",
+        is_version=is_version,
+    )
+
+
+def _by_number(item: Item) -> tuple[bool, str, bool, int]:
+    vid = item.xid.vid
+    number = int(vid) if is_number(vid) else 0
+    return bool(vid), item.place if vid else "", is_number(vid), number
