@@ -9,47 +9,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 
 from catalog.client import Refused
-from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.model.xid import Xid
-from catalog.store import entities, links, writtenentities
-from catalog.store.links import Link, LinkConflict
+from catalog.store import entities, writtenentities
 from catalog.store.writtenentities import WrittenEntity
-from replication.batch import origin_of
 from replication.decide import Verdict
-from replication.provenance import Copy, CopyFilter
-from replication.sentcopies import sent_by
+from replication.provenance import Copy
 from replication.targets.requests import is_of_entity, said_in
-from replication.targets.target import Found, Item, Target, Translation, Unwritable, place_of
+from replication.targets.target import Found, Item, Translation, Unwritable, place_of
+from replication.writeresults import Results, WriteLink, conflict_of, save_results
 
 _SAVED_AT_ONCE = 50
+# Entities of resources that are created by one request, and the bytes of documents of each.
+_CREATED_AT_ONCE = 100
+_SMALL_BYTES = 64 * 1024
 _OTHERS = "the server has another one there, which this link did not bring"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteLink:
-    """A link with the server that it writes to.
-
-    Args:
-        mark: tells the link in what it brings.
-        is_tolerant: faults of the server count as refusals of single entities, since they do not
-            end.
-    """
-
-    context: Context
-    link: Link
-    target: Target
-    mark: str
-    is_tolerant: bool = False
-
-    @property
-    def wanted(self) -> CopyFilter:
-        """The copies that the link writes."""
-        return sent_by(self.context, self.link.definition)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,22 +44,6 @@ class Place:
     fault: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class Results:
-    """The results that are not saved yet."""
-
-    written: list[WrittenEntity] = field(default_factory=list)
-    settled: list[Origin] = field(default_factory=list)
-    forgotten: list[Origin] = field(default_factory=list)
-    conflicts: list[LinkConflict] = field(default_factory=list)
-    applied: int = 0
-
-    @property
-    def size(self) -> int:
-        saved = len(self.written) + len(self.settled)
-        return saved + len(self.forgotten) + len(self.conflicts)
-
-
 class WriteBatch:
     """The items of some copies on their way to a server.
 
@@ -97,6 +58,10 @@ class WriteBatch:
         self._compares = compares
         self._written: dict[Origin, WrittenEntity] = {}
         self._paths: set[str] = set()
+        # What is new in this batch, and what of it was created together with others.
+        self._noted: set[Origin] = set()
+        self._created: set[Origin] = set()
+        self._documents: dict[str, bytes] = {}
         self._places: dict[str, Place] = {}
         self._below: dict[str, Mapping[str, Mapping[str, Found]]] = {}
         self._results = Results()
@@ -114,13 +79,16 @@ class WriteBatch:
         self._written = {row.origin: row for row in rows}
         self._paths = {row.path for row in rows}
         for row in rows:
-            if not self._compares:
+            if row.digest and not self._compares:
                 self._places.setdefault(row.place, Place(is_ours=True, is_there=True))
         try:
             for copy, reason in plan.faults:
                 self._refuse(copy, Verdict.INVALID, reason)
             for kind in ("group", "version", "resource"):
-                await self._write_all([i for i in plan.items if i.xid.kind == kind])
+                items = [item for item in plan.items if item.xid.kind == kind]
+                if kind == "version":
+                    await self._create_resources([i for i in plan.items if i.xid.kind != "group"])
+                await self._write_all([i for i in items if i.origin not in self._created])
         finally:
             await self._save()
         return plan
@@ -133,14 +101,84 @@ class WriteBatch:
                 await self._settle_place(item, items)
             wanted = [item for item in chunk if await self._is_wanted(item)]
             noted = {i.origin: self._as_new(i) for i in wanted if i.origin not in self._written}
-            if noted:
-                async with self._flow.context.database.transaction() as connection:
-                    await writtenentities.save(connection, self._flow.link.id, [*noted.values()])
-                self._written |= noted
-                self._paths |= {row.path for row in noted.values()}
+            await self._note(noted)
             for item in wanted:
-                await self._write(item, is_noted=item.origin in noted)
+                await self._write(item, is_noted=item.origin in self._noted)
             await self._save()
+
+    async def _create_resources(self, items: Sequence[Item]) -> None:
+        """Create resources that the server has not, many at once.
+
+        Where it refuses some, they are left to be written one by one: so it says which these are.
+        """
+        by_place: dict[str, list[Item]] = {}
+        for item in items:
+            by_place.setdefault(item.place, []).append(item)
+        batch: list[Item] = []
+        for members in by_place.values():
+            versions = [each for each in members if each.xid.kind == "version"]
+            await self._settle_place(members[0], versions or members)
+            place = self._places[members[0].place]
+            is_known = any(self._is_answered(each) for each in members)
+            if place.is_there or place.fault or is_known or not await self._are_small(members):
+                continue
+            is_other_collection = batch and batch[0].collection != members[0].collection
+            if is_other_collection or len(batch) + len(members) > _CREATED_AT_ONCE:
+                await self._create(batch)
+                batch = []
+            batch += members
+        if batch:
+            await self._create(batch)
+
+    def _is_answered(self, item: Item) -> bool:
+        written = self._written.get(item.origin)
+        return written is not None and written.digest != b""
+
+    async def _are_small(self, items: Sequence[Item]) -> bool:
+        """Whether the documents of a resource may be sent together with others."""
+        hashed = [each.entity.xid for each in items if each.entity.document_sha256 is not None]
+        if not hashed:
+            return True
+        async with self._flow.context.database.pool.acquire(timeout=30) as connection:
+            found = await entities.load_documents(connection, hashed)
+        if len(found) < len(hashed) or sum(map(len, found.values())) > _SMALL_BYTES:
+            return False
+        self._documents |= found
+        return True
+
+    async def _create(self, items: Sequence[Item]) -> None:
+        noted = {item.origin: self._as_new(item) for item in items}
+        await self._note(noted)
+        sent = [item.entity.xid for item in items if item.entity.document_sha256 is not None]
+        documents = {xid: self._documents.pop(xid) for xid in sent}
+        try:
+            tags = await self._target.create(items, documents)
+        except Refused as error:
+            if not is_of_entity(error, is_tolerant=self._flow.is_tolerant):
+                raise
+            return
+        if tags is None:
+            return
+        for item in items:
+            self._created.add(item.origin)
+            self._places[item.place].is_there = True
+            self._took(item, replace(noted[item.origin], tag=tags.get(item.entity.xid, "")))
+        await self._save()
+
+    async def _note(self, noted: Mapping[Origin, WrittenEntity]) -> None:
+        """Note what is about to be written for the first time."""
+        if noted:
+            async with self._flow.context.database.transaction() as connection:
+                await writtenentities.save(connection, self._flow.link.id, [*noted.values()])
+            self._noted |= noted.keys()
+            self._written |= noted
+            self._paths |= {row.path for row in noted.values()}
+
+    def _took(self, item: Item, written: WrittenEntity) -> None:
+        """The server has an item now."""
+        self._results.applied += 1
+        self._results.settled.append(item.origin)
+        self._results.written.append(replace(written, digest=item.digest))
 
     def _as_new(self, item: Item) -> WrittenEntity:
         path = self._target.path_of(item)
@@ -251,6 +289,9 @@ class WriteBatch:
             return
         is_new = is_noted and written.path not in (place.found or {})
         document = await self._document(item)
+        if document is None and item.entity.document_sha256 is not None:
+            self._fail(item, place, Verdict.INVALID, "its document is gone", is_noted=is_noted)
+            return
         try:
             answer = await self._target.write(item, document, written, is_new=is_new)
         except Unwritable as error:
@@ -262,11 +303,7 @@ class WriteBatch:
             self._fail(item, place, Verdict.REFUSED, said_in(error), is_noted=is_noted)
             return
         place.is_there = True
-        self._results.applied += 1
-        self._results.settled.append(item.origin)
-        self._results.written.append(
-            replace(written, path=answer.path, digest=item.digest, tag=answer.tag)
-        )
+        self._took(item, replace(written, path=answer.path, tag=answer.tag))
 
     def _fail(
         self, item: Item, place: Place, verdict: Verdict, reason: str, *, is_noted: bool
@@ -292,31 +329,3 @@ class WriteBatch:
         self.applied += results.applied
         if results.size:
             await save_results(self._flow, results)
-
-
-def conflict_of(copy: Copy, verdict: Verdict, detail: str) -> LinkConflict:
-    return LinkConflict(
-        origin=origin_of(copy),
-        xid=copy.xid,
-        epoch=copy.epoch,
-        verdict=verdict.value,
-        detail=detail,
-        at=datetime.now(UTC),
-    )
-
-
-async def save_results(flow: WriteLink, results: Results) -> None:
-    """Save what the server has answered, with the conflicts that it began or ended."""
-    id = flow.link.id
-    async with flow.context.database.transaction() as connection:
-        if results.written:
-            await writtenentities.save(connection, id, results.written)
-        if results.forgotten:
-            await writtenentities.forget(connection, id, results.forgotten)
-        if results.settled:
-            await links.drop_conflicts(connection, id, results.settled)
-        if results.conflicts:
-            await links.add_conflicts(connection, id, results.conflicts)
-        await links.save_progress(
-            connection, flow.link, cursor=None, applied=results.applied, at=datetime.now(UTC)
-        )

@@ -13,8 +13,9 @@ from replication.batch import origin_of
 from replication.feedpages import Page, read_copies
 from replication.pushcursor import read_push_cursor, write_push_cursor
 from replication.sentcopies import all_pages
-from replication.writebatch import WriteBatch, WriteLink
+from replication.writebatch import WriteBatch
 from replication.writeremoval import remove_gone, remove_unwanted
+from replication.writeresults import WriteLink
 
 _ORIGINS_AT_ONCE = 200
 

@@ -16,7 +16,7 @@ from replication.deletionlimit import check_written_deletions
 from replication.provenance import Copy
 from replication.targets.requests import is_of_entity, said_in
 from replication.targets.target import Unwritable, place_of
-from replication.writebatch import Results, WriteLink, conflict_of, save_results
+from replication.writeresults import Results, WriteLink, conflict_of, save_results
 
 _ROWS_AT_ONCE = 1000
 

@@ -14,9 +14,9 @@ from replication.feedpages import MOST_CHANGES, CursorGone, Page
 from replication.linkrunner import LinkRunner
 from replication.ownlog import LOG, next_page
 from replication.targets.probe import open_target
-from replication.writebatch import WriteLink
 from replication.writeflow import position_of, write_again, write_everything, write_page
 from replication.writeremoval import remove_unwanted
+from replication.writeresults import WriteLink
 
 # A fault of the server that came so often in a row is that of one entity.
 _TOLERANT_AFTER = 5

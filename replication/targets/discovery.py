@@ -93,6 +93,11 @@ class DiscoveryTarget:
     async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
         return {}
 
+    async def create(
+        self, items: Sequence[Item], documents: Mapping[str, bytes]
+    ) -> Mapping[str, str] | None:
+        return None
+
     async def write(
         self, item: Item, document: bytes | None, written: WrittenEntity, *, is_new: bool
     ) -> Answered:

@@ -133,6 +133,11 @@ class MessageCatalogTarget:
                 raise
         return found
 
+    async def create(
+        self, items: Sequence[Item], documents: Mapping[str, bytes]
+    ) -> Mapping[str, str] | None:
+        return None
+
     async def write(
         self, item: Item, document: bytes | None, written: WrittenEntity, *, is_new: bool
     ) -> Answered:

@@ -50,6 +50,11 @@ class Item:
         return self.entity.path
 
     @property
+    def collection(self) -> str:
+        """The path of the collection that its resource is in."""
+        return self.place.rpartition("/")[0]
+
+    @property
     def place(self) -> str:
         """The xid of the group, or of the resource, that the entity is or belongs to."""
         return place_of(self.entity.xid)
@@ -115,6 +120,20 @@ class Target(Protocol):
 
     async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
         """What is in each resource of a group, by its xid and their paths."""
+        ...
+
+    async def create(
+        self, items: Sequence[Item], documents: Mapping[str, bytes]
+    ) -> Mapping[str, str] | None:
+        """Create new resources of one collection by one request, all or none.
+
+        Args:
+            items: all those of each resource.
+            documents: of versions, by xid.
+
+        Returns:
+            tags by xid, as far as the server tells them; `None` if the API has no such request.
+        """
         ...
 
     async def write(

@@ -116,6 +116,24 @@ class XRegistryTarget:
                 found[f"{place}/versions/{vid}"] = found_in(shown, hidden, is_version=True)
         return found
 
+    async def create(
+        self, items: Sequence[Item], documents: Mapping[str, bytes]
+    ) -> Mapping[str, str] | None:
+        body: dict[str, JsonObject] = {}
+        for item in items:
+            xid, kind = item.entity.xid, self._kind(item.xid)
+            own = body_of(item.entity, item.content, documents.get(xid), kind, self._mark)
+            resource = body.setdefault(item.xid.rid, {})
+            if item.xid.vid:
+                resource.setdefault("versions", {})[item.xid.vid] = own
+            else:
+                resource["meta"] = own
+        answer = await self._client.request(
+            "POST", items[0].collection, params=_INLINED, body=body, is_repeatable=True
+        )
+        shown = object_in(answer)
+        return {item.entity.xid: _tag_in(shown.get(item.xid.rid), item) for item in items}
+
     async def write(
         self, item: Item, document: bytes | None, written: WrittenEntity, *, is_new: bool
     ) -> Answered:
@@ -191,3 +209,13 @@ def _at_epoch(shown: Mapping[str, Any]) -> Params:
     """The condition that nothing was added since this was shown."""
     epoch = tag_of(shown)
     return [("epoch", epoch)] if epoch else []
+
+
+def _tag_in(shown: Any, item: Item) -> str:
+    """The tag of an item in its resource, as an answer shows that."""
+    versions = shown.get("versions") if isinstance(shown, dict) else None
+    if item.xid.vid:
+        found = versions.get(item.xid.vid) if isinstance(versions, dict) else None
+    else:
+        found = shown.get("meta") if isinstance(shown, dict) else None
+    return tag_of(found) if isinstance(found, dict) and "xref" not in found else ""
