@@ -25,6 +25,7 @@ from catalog.commands import (
     keys,
     links,
     model,
+    recover,
     subscriptions,
     validate,
 )
@@ -67,6 +68,7 @@ for single in (import_app, apply_app, export.app, get.app, delete.app, lint_app,
 for name, group, short_help in (
     ("link", links.app, "Follow other catalogs, or push to them."),
     ("accept", accept.app, "Accept what other catalogs push."),
+    ("recover", recover.app, "Take a node's own entities back from its replicas."),
     ("model", model.model_app, "Show and replace a model."),
     ("capabilities", model.capabilities_app, "Show and change what a node can do."),
     ("subscription", subscriptions.app, "Send changes as events."),
@@ -114,6 +116,14 @@ def serve(
         str | None,
         typer.Option(
             help="The URL at which others reach this node; the authority of a fresh node."
+        ),
+    ] = None,
+    authority: Annotated[
+        str | None,
+        typer.Option(
+            help="The authority of a fresh node, if it is not its URL: that of a lost node, whose "
+            "entities it takes back with `concord recover`.",
+            metavar="URI",
         ),
     ] = None,
 ) -> None:

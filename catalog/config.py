@@ -114,6 +114,13 @@ class Settings(Limits):
     )
     public_url: Annotated[str, AfterValidator(_public_url)] | None = None
     """URL that others reach this node at; becomes a fresh node's authority"""
+    authority: str | None = Field(
+        None,
+        max_length=1024,
+        pattern=r"^[A-Za-z][A-Za-z0-9+.-]*:[!-~]+$",
+        description="Authority of a fresh node, if it is not `public_url`: that of a lost node, "
+        "whose entities it is to recover. A node that is another authority does not start",
+    )
     hosts: Annotated[_HostNames, NoDecode, BeforeValidator(_split)] = Field(
         (),
         description="Further names that this node is reached by, with commas between, or `*`; it "

@@ -160,6 +160,7 @@ async def _open_database(settings: Settings) -> AsyncIterator[tuple[Database, Re
                 modelsource=initial.model.source,
                 resolved=initial.resolved,
                 public_url=settings.public_url,
+                authority=settings.authority,
                 sizes=PoolSizes(
                     requests=settings.database_pool_size,
                     streams=settings.streams,

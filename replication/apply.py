@@ -21,6 +21,7 @@ from catalog.store.database import Connection
 from catalog.store.links import Link, LinkConflict
 from catalog.store.locks import (
     ConfigurationChanged,
+    Gate,
     MustBeginAgain,
     Touched,
     is_awaited,
@@ -45,6 +46,7 @@ from replication.provenance import Copy, Policy
 
 _MOST_LOCKS = 200
 _MOST_ATTEMPTS = 3
+_NOT_RECOVERING: frozenset[Gate] = frozenset({"open", "model"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,7 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
         TooManyDeletions: nothing was written; the link waits to be allowed.
         ServerBusy: nothing was written; the database did not answer in time, or the
             configuration keeps changing.
+        CatalogRecovering: nothing was written; the batch is of a recovery that has ended.
     """
     for _ in range(_MOST_ATTEMPTS):
         try:
@@ -135,7 +138,11 @@ async def _apply_once(
 ) -> AppliedBatch:
     database, model, now = context.database, configuration.model, datetime.now(UTC)
     valid = [copy for copy in batch.copies if not isinstance(copy, MalformedCopy)]
-    touched = replace(_touched_by(valid, batch), revision=configuration.revision)
+    # Whoever takes its own entities back must have closed the gate, and not opened it since.
+    refused_at = _NOT_RECOVERING if batch.policy.is_recovering else frozenset()
+    touched = replace(
+        _touched_by(valid, batch), revision=configuration.revision, refused_at=refused_at
+    )
     if is_exclusive:
         touched = replace(touched, registry_exclusive=True)
     async with database.transaction() as connection:

@@ -37,10 +37,21 @@ from replication.wire import is_scope
 
 _PATH = "/replication/digests"
 _MOST_DIFFERING = 100_000
-# What one answer about merged buckets, and one list of rows, are about.
+# What one answer about merged buckets is about.
 _MOST_MERGED = 1 << 14
-_MOST_LISTED = 1 << 11
+MOST_LISTED = 1 << 11
+"""The most buckets of one list of rows."""
 _MOST_EPOCH = 2**62
+
+
+class LinkEnds(Protocol):
+    """The two catalogs that are compared: this node, and a peer of it."""
+
+    @property
+    def context(self) -> Context: ...
+
+    @property
+    def peer(self) -> Client: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +70,6 @@ class DifferingOrigin:
     origin: Origin
     here: OriginState | None
     there: OriginState | None
-
-
-class LinkEnds(Protocol):
-    """This node, and the other catalog of a link."""
-
-    @property
-    def context(self) -> Context: ...
-
-    @property
-    def peer(self) -> Client: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,7 @@ async def find_differences(
     flow: LinkEnds, wanted: DigestSelection, *, is_whole: bool = False
 ) -> Differences | None:
     """Compare a selection here with the same at the other catalog; see `compare`."""
-    found = await _descend(flow, wanted, is_whole=is_whole)
+    found = await descend(flow, wanted, is_whole=is_whole)
     if found is None:
         return None
     differing = await _list_differing(flow, wanted, found.difference)
@@ -164,16 +165,28 @@ async def _authorities(flow: Flow, policy: Policy) -> tuple[str, list[str]]:
     return cursor, [authority for authority in named if authority not in excluded]
 
 
+async def read_authorities(source: LinkEnds) -> list[str]:
+    """Read the authorities that a source has entities of; one more than it names at most.
+
+    Raises:
+        ClientError
+    """
+    answer = await source.peer.request("GET", _PATH, params={"format": "authorities"})
+    return _read_authorities(source, answer)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Descent:
+class Descent:
+    """The ranges of buckets that differ, of so many rows, and the cursor of the first answer."""
+
     cursor: str
     rows: int
     difference: BucketDifference
 
 
-async def _descend(
+async def descend(
     flow: LinkEnds, wanted: DigestSelection, *, is_whole: bool = False
-) -> _Descent | None:
+) -> Descent | None:
     """Find the ranges of buckets that differ; `None` if nothing is here, unless it `is_whole`.
 
     The cursor is of the first answer: whatever changes at the source after it, the feed brings.
@@ -189,7 +202,7 @@ async def _descend(
         difference = find_difference(here, there, bits)
         if difference.is_small:
             break
-    return _Descent(cursor=cursor, rows=rows, difference=difference)
+    return Descent(cursor=cursor, rows=rows, difference=difference)
 
 
 async def _merged_here(flow: LinkEnds, selection: DigestSelection, bits: int) -> Buckets:
@@ -218,10 +231,10 @@ async def _list_differing(
     """The origins that differ in ranges of buckets; `None` if they are too many."""
     allowance = Allowance.of(flow.context.settings)
     differing: list[DifferingOrigin] = []
-    most = BUCKETS if difference.is_small else _MOST_LISTED
+    most = BUCKETS if difference.is_small else MOST_LISTED
     for part in divided(difference.ranges, MOST_RANGES, most):
-        here = await _rows_here(flow, replace(wanted, ranges=part))
-        there = await _rows_there(flow, wanted, part, allowance)
+        here = await rows_here(flow, replace(wanted, ranges=part))
+        there = await rows_there(flow, wanted, part, allowance)
         differing += [
             DifferingOrigin(origin, here.get(origin), there.get(origin))
             for origin in {**here, **there}
@@ -232,7 +245,8 @@ async def _list_differing(
     return differing
 
 
-async def _rows_here(flow: LinkEnds, selection: DigestSelection) -> dict[Origin, OriginState]:
+async def rows_here(flow: LinkEnds, selection: DigestSelection) -> dict[Origin, OriginState]:
+    """The rows of this node."""
     async with flow.context.database.snapshot() as connection:
         rows = await digests.load_rows_within(connection, selection)
     return {
@@ -241,7 +255,7 @@ async def _rows_here(flow: LinkEnds, selection: DigestSelection) -> dict[Origin,
     }
 
 
-async def _rows_there(
+async def rows_there(
     flow: LinkEnds, wanted: DigestSelection, ranges: BucketRanges, allowance: Allowance
 ) -> dict[Origin, OriginState]:
     """The rows of the source.

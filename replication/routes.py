@@ -15,6 +15,7 @@ from replication import (
     linkselection,
     notifications,
     receive,
+    recovery,
 )
 
 routes: list[web.RouteDef] = [
@@ -41,6 +42,12 @@ routes: list[web.RouteDef] = [
     web.get("/replication/acceptances", bounded(acceptances.list_acceptances)),
     web.post("/replication/acceptances", bounded(acceptances.create_acceptance)),
     web.delete("/replication/acceptances/{id}", bounded(acceptances.delete_acceptance)),
+    web.get("/replication/recovery", bounded(recovery.get_recovery)),
+    web.post("/replication/recovery", bounded(recovery.begin_recovery)),
+    web.delete("/replication/recovery", bounded(recovery.abort_recovery)),
+    web.post("/replication/recovery/resume", bounded(recovery.resume_recovery)),
+    web.post("/replication/recovery/bury", bounded(recovery.bury_refused)),
+    web.get("/replication/recovery/findings", bounded(recovery.list_findings)),
     web.post("/notifications", bounded(notifications.post_notification)),
     web.options("/notifications", notifications.grant_notifications),
 ]

@@ -1,4 +1,4 @@
-"""Runs the links of a node: one runner for each."""
+"""Runs the links of a node: one runner for each, and one for the recovery of the node itself."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from catalog.store.configuration import CONFIGURATION_CHANNEL
 from catalog.store.database import Connection
 from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.links import LINK_CHANNEL
+from catalog.store.recoveries import RECOVERY_CHANNEL
 from replication.confirmations import Confirmations
 from replication.linkbounds import LinkGate
 from replication.linkconnections import LinkConnections
 from replication.linkrunner import LinkResources, LinkRunner
 from replication.notifications import forget_subscription
+from replication.recoveryrunner import RecoveryRunner
 from replication.runners import runner_of
 
 _log = structlog.get_logger(__name__)
@@ -52,10 +54,13 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
             confirmations=Confirmations(context.database),
         )
         scheduler = LinkScheduler(resources, group)
+        recovery = RecoveryRunner(resources)
         group.create_task(run_heartbeat(connection))
         group.create_task(resources.confirmations.run())
+        group.create_task(recovery.run())
         async with (
             listening(connection, LINK_CHANNEL, scheduler.hear),
+            listening(connection, RECOVERY_CHANNEL, lambda _: recovery.wakeup.set()),
             listening(connection, CONFIGURATION_CHANNEL, lambda _: scheduler.reconsider()),
         ):
             await scheduler.run()

@@ -26,6 +26,7 @@ from replication.topicaddress import SCHEMES
 
 MOST_ORIGINS = 1000
 _MOST_NAMED = 100
+_MOST_SOURCES = 20
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}")
 _TYPE = re.compile(r"[a-z_][a-z0-9_]{0,62}(/[a-z_][a-z0-9_]{0,62})?")
 _SCOPE = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}){1,6}")
@@ -206,6 +207,12 @@ class ResetBody(_ClosedBody):
     drop: bool = False
     full: bool = False
     authorities: list[_Text] = Field(default_factory=list, max_length=_MOST_NAMED)
+
+
+class RecoveryBody(_ClosedBody):
+    """`POST /replication/recovery`."""
+
+    sources: list[_Url] = Field(min_length=1, max_length=_MOST_SOURCES)
 
 
 class _OriginBody(_ClosedBody):

@@ -9,11 +9,12 @@ import orjson
 from catalog.client.connection import JsonObject
 from catalog.client.documentcalls import DocumentCalls
 from catalog.client.exports import ExportCalls
+from catalog.client.recoverycalls import RecoveryCalls
 from catalog.client.replication import ReplicationCalls
 from catalog.client.subscriptions import SubscriptionCalls
 
 
-class Client(ExportCalls, DocumentCalls, SubscriptionCalls, ReplicationCalls):
+class Client(ExportCalls, DocumentCalls, SubscriptionCalls, ReplicationCalls, RecoveryCalls):
     """The API of one node. Use `Client.open`; every method raises `ClientError`.
 
     Requests that are safe to repeat are repeated; see `request`.

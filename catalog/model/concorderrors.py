@@ -118,6 +118,10 @@ class TargetUnusable(XRegistryError, name="target_unusable", home=CONCORD):
     template = "Nothing can be pushed to the catalog at <target>: <error_detail>."
 
 
+class ReplicaUnusable(XRegistryError, name="replica_unusable", home=CONCORD):
+    template = "Nothing can be recovered from <source>: <error_detail>."
+
+
 class PushNotAccepted(XRegistryError, name="push_not_accepted", status=403, home=CONCORD):
     template = "This catalog accepts no pushes of <authority>."
 
@@ -140,6 +144,16 @@ class RequestInterrupted(XRegistryError, name="request_interrupted", status=406,
 
 class PreconditionFailed(XRegistryError, name="precondition_failed", status=412, home=CONCORD):
     template = "<subject> is not in the state that the request is conditional on."
+
+
+class CatalogRecovering(RequestError, name="catalog_recovering", status=503, home=CONCORD):
+    """The node takes its own entities back from its replicas: a write now could be lost."""
+
+    template = (
+        "This catalog is taking its own entities back from its replicas. Until that is done, it "
+        "can be read, and takes no writes."
+    )
+    headers = MappingProxyType({"Retry-After": "10"})
 
 
 class DatabaseUnavailable(ServerBusy, name="database_unavailable", home=CONCORD):

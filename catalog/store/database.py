@@ -141,6 +141,7 @@ class Database:
         modelsource: Mapping[str, Any],
         resolved: Mapping[str, Any] | None = None,
         public_url: str | None = None,
+        authority: str | None = None,
         sizes: PoolSizes = _SIZES,
     ) -> AsyncIterator[Database]:
         """Connect, migrate, and read or create the identity of this node.
@@ -151,11 +152,12 @@ class Database:
             resolved: the same with its `$include`s resolved, if it has any.
             public_url: becomes the authority of a fresh node; without one it is
                 `urn:uuid:` and the instance id. An authority never changes afterwards.
+            authority: the one that the node is to be.
             sizes: the most connections that are open at a time.
 
         Raises:
-            DatabaseUnusable: the server cannot be reached or refuses the connection, or another
-                version of Concord migrated the database.
+            DatabaseUnusable: the server cannot be reached or refuses the connection, another
+                version of Concord migrated the database, or it is that of another authority.
         """
         availability = Availability()
         pools = await _connect(dsn, sizes, availability)
@@ -163,9 +165,12 @@ class Database:
             try:
                 async with pools.tasks.acquire() as connection:
                     await migrate(connection)
-                    node = await _identify(connection, modelsource, resolved, public_url)
+                    name = authority or public_url
+                    node = await _identify(connection, modelsource, resolved, name)
             except ServerBusy as error:
                 raise DatabaseUnusable(str(error.__cause__)) from error
+            if authority not in (None, node.authority):
+                raise DatabaseUnusable(f"it is that of the authority {node.authority}")
             yield cls(dsn, pools, availability, node)
         finally:
             await pools.close()
@@ -282,13 +287,13 @@ async def _identify(
     connection: Connection,
     modelsource: Mapping[str, Any],
     resolved: Mapping[str, Any] | None,
-    public_url: str | None,
+    authority: str | None,
 ) -> Node:
     instance = uuid.uuid4()
     await connection.execute(
         _queries.create,
         instance,
-        public_url or f"urn:uuid:{instance}",
+        authority or f"urn:uuid:{instance}",
         orjson.dumps(dict(modelsource)).decode(),
         None if resolved is None else orjson.dumps(dict(resolved)).decode(),
     )

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from asyncpg.exceptions import LockNotAvailableError, PostgresError
 
+from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.entity import Entity
 from catalog.store.database import Connection
 from catalog.store.entities import entities_from
 from catalog.store.queries import Queries
 
 _queries = Queries("locks")
+
+Gate = Literal["open", "model", "closed"]
+"""What the node is open to: all writes, changes of the model alone, or no writes of clients."""
 
 
 class MustBeginAgain(Exception):
@@ -27,6 +32,7 @@ _REASONS: Mapping[str, type[Exception]] = {
     "CC001": MustBeginAgain,
     LockNotAvailableError.sqlstate: MustBeginAgain,
     "CC002": ConfigurationChanged,
+    "CC003": CatalogRecovering,
 }
 
 
@@ -36,7 +42,8 @@ class Touched:
 
     `groups` and `resources` are xids. The exclusive flags name the entities that are known to
     gain or lose children; the database finds the missing ones itself. `revision` is that of the
-    configuration that the interaction was read with; `None` fits any.
+    configuration that the interaction was read with; `None` fits any. While the node's gate is in a
+    position that is among `refused_at`, nothing may be written.
     """
 
     groups: frozenset[str] = frozenset()
@@ -45,6 +52,7 @@ class Touched:
     groups_exclusive: bool = False
     catalog_exclusive: bool = False
     revision: int | None = None
+    refused_at: frozenset[Gate] = frozenset()
 
     def __or__(self, other: Touched) -> Touched:
         """The entities of both, which have the same revision."""
@@ -94,6 +102,7 @@ async def lock_and_load(
     Raises:
         MustBeginAgain: roll back, and come again with everything exclusive.
         ConfigurationChanged: roll back, and read the configuration anew.
+        CatalogRecovering: roll back, since the gate is closed to the caller.
     """
     try:
         rows = await connection.fetch(
@@ -105,6 +114,7 @@ async def lock_and_load(
             touched.catalog_exclusive,
             touched.revision,
             f"{patience_seconds:.3f}s",
+            list(touched.refused_at),
         )
     except PostgresError as error:
         reason = _REASONS.get(getattr(error, "sqlstate", None) or "")

@@ -50,7 +50,7 @@ CREATE TABLE entities (
     CONSTRAINT entities_kind_check CHECK ((kind = ANY (ARRAY['registry'::text, 'group'::text, 'resource'::text, 'version'::text])))
 );
 
-CREATE FUNCTION lock_and_load(group_xids text[], resource_xids text[], registry_exclusive boolean, groups_exclusive boolean, catalog_exclusive boolean, expected_revision bigint) RETURNS TABLE(entity entities, is_referred boolean, has_lived boolean)
+CREATE FUNCTION lock_and_load(group_xids text[], resource_xids text[], registry_exclusive boolean, groups_exclusive boolean, catalog_exclusive boolean, expected_revision bigint, refused_at text[]) RETURNS TABLE(entity entities, is_referred boolean, has_lived boolean)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -88,6 +88,9 @@ BEGIN
         OFFSET 0
     ) AS ordered;
     SELECT * INTO held FROM node;
+    IF held.gate = ANY (refused_at) THEN
+        RAISE EXCEPTION 'the gate is %', held.gate USING ERRCODE = 'CC003';
+    END IF;
     IF expected_revision IS NOT NULL AND expected_revision IS DISTINCT FROM held.revision THEN
         RAISE EXCEPTION 'the configuration changed' USING ERRCODE = 'CC002';
     END IF;
@@ -478,7 +481,62 @@ CREATE TABLE node (
     resolved json,
     capabilities json,
     revision bigint DEFAULT 0 NOT NULL,
+    gate text DEFAULT 'open'::text NOT NULL,
+    CONSTRAINT node_gate_check CHECK ((gate = ANY (ARRAY['open'::text, 'model'::text, 'closed'::text]))),
     CONSTRAINT node_singleton_check CHECK (singleton)
+);
+
+CREATE TABLE recovery (
+    singleton boolean DEFAULT true NOT NULL,
+    state text NOT NULL,
+    startedat timestamp with time zone NOT NULL,
+    endedat timestamp with time zone,
+    failures integer DEFAULT 0 NOT NULL,
+    nextattemptat timestamp with time zone,
+    error text,
+    taken bigint DEFAULT 0 NOT NULL,
+    kept bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT recovery_singleton_check CHECK (singleton),
+    CONSTRAINT recovery_state_check CHECK ((state = ANY (ARRAY['reading'::text, 'taking'::text, 'blocked'::text, 'burying'::text, 'done'::text, 'aborted'::text])))
+);
+
+CREATE TABLE recovery_choices (
+    origin text NOT NULL COLLATE "C",
+    epoch bigint NOT NULL,
+    deleted boolean NOT NULL,
+    digest bytea NOT NULL,
+    rank integer NOT NULL,
+    votes integer NOT NULL,
+    rivals integer NOT NULL,
+    state text NOT NULL,
+    detail text DEFAULT ''::text NOT NULL,
+    CONSTRAINT recovery_choices_state_check CHECK ((state = ANY (ARRAY['wanted'::text, 'taken'::text, 'kept'::text, 'refused'::text, 'buried'::text])))
+);
+
+CREATE TABLE recovery_copies (
+    origin text NOT NULL COLLATE "C",
+    source integer NOT NULL,
+    epoch bigint,
+    deleted boolean NOT NULL,
+    digest bytea NOT NULL,
+    isspoilt boolean DEFAULT false NOT NULL
+);
+
+CREATE TABLE recovery_sources (
+    number integer NOT NULL,
+    url text NOT NULL,
+    instance uuid,
+    origins bigint DEFAULT 0 NOT NULL,
+    isread boolean DEFAULT false NOT NULL
+);
+
+ALTER TABLE recovery_sources ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME recovery_sources_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 CREATE VIEW resources_shown AS
@@ -806,6 +864,18 @@ ALTER TABLE ONLY migrations
 ALTER TABLE ONLY node
     ADD CONSTRAINT node_pkey PRIMARY KEY (singleton);
 
+ALTER TABLE ONLY recovery_choices
+    ADD CONSTRAINT recovery_choices_pkey PRIMARY KEY (origin);
+
+ALTER TABLE ONLY recovery_copies
+    ADD CONSTRAINT recovery_copies_pkey PRIMARY KEY (origin, source);
+
+ALTER TABLE ONLY recovery
+    ADD CONSTRAINT recovery_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY recovery_sources
+    ADD CONSTRAINT recovery_sources_pkey PRIMARY KEY (number);
+
 ALTER TABLE ONLY service_ids
     ADD CONSTRAINT service_ids_pkey PRIMARY KEY (authority, origin);
 
@@ -874,6 +944,8 @@ CREATE INDEX entities_xref_versions ON entities USING btree (((xid || '/versions
 
 CREATE UNIQUE INDEX links_accepted ON links USING btree (authority) WHERE ((definition ->> 'mode'::text) = 'accept'::text);
 
+CREATE INDEX recovery_choices_wanted ON recovery_choices USING btree (rank, origin) WHERE (state = 'wanted'::text);
+
 CREATE INDEX service_ids_id ON service_ids USING btree (id);
 
 CREATE INDEX service_requests_at ON service_requests USING btree (at);
@@ -916,6 +988,9 @@ ALTER TABLE ONLY doubted_copies
 
 ALTER TABLE ONLY link_deletions
     ADD CONSTRAINT link_deletions_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY recovery_copies
+    ADD CONSTRAINT recovery_copies_source_fkey FOREIGN KEY (source) REFERENCES recovery_sources(number) ON DELETE CASCADE;
 
 ALTER TABLE ONLY set_members
     ADD CONSTRAINT set_members_xid_fkey FOREIGN KEY (xid) REFERENCES entities(xid) ON UPDATE CASCADE ON DELETE CASCADE;

@@ -15,7 +15,7 @@ from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.store.changes import read_newest
 from catalog.store.database import Connection, Node
-from catalog.store.locks import Locked, MustBeginAgain, Touched, lock_and_load
+from catalog.store.locks import Gate, Locked, MustBeginAgain, Touched, lock_and_load
 from catalog.store.logcursor import LogCursor
 from catalog.store.writes import write
 from catalog.writing.content import StoredContent
@@ -151,7 +151,7 @@ class WriteTransaction:
             it has to be written alone or needs other locks.
 
         Raises:
-            MustBeginAgain, ConfigurationChanged: as `lock_and_load`.
+            MustBeginAgain, ConfigurationChanged, CatalogRecovering: as `lock_and_load`.
             ChecksDue: nothing was written, since documents have to be checked before.
             XRegistryError: the condition or the reconfiguration refuses.
         """
@@ -192,10 +192,17 @@ class WriteTransaction:
     async def _load(self, locks: Touched, patience_seconds: float = 0) -> None:
         self._locks = locks
         self._locked = await lock_and_load(
-            self.connection, locks, patience_seconds=patience_seconds
+            self.connection,
+            replace(locks, refused_at=self._refused_at(locks)),
+            patience_seconds=patience_seconds,
         )
         entities = self._locked.entities.values()
         await aside(len(entities), self._file, entities)
+
+    def _refused_at(self, locks: Touched) -> frozenset[Gate]:
+        """The positions of the gate at which clients may not write this."""
+        is_of_model = self.reconfiguration is not None and not (locks.groups or locks.resources)
+        return frozenset({"closed"} if is_of_model else {"closed", "model"})
 
     def _file(self, entities: Iterable[Entity]) -> None:
         for entity in entities:

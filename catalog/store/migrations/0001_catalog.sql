@@ -7,6 +7,8 @@
 -- source with its includes resolved; it is null if the source has none. `capabilities` are null
 -- until a client has chosen some: all that the server offers are enabled until then. Every
 -- change of the configuration raises `revision`. `home` is the database that the node was in last.
+-- While the node recovers, its `gate` is `closed` to the writes of clients, or open to changes of
+-- the `model` alone.
 CREATE TABLE node (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
     instance uuid NOT NULL,
@@ -21,7 +23,8 @@ CREATE TABLE node (
     dropped_subscription_seq bigint NOT NULL DEFAULT 0,
     resolved json,
     capabilities json,
-    revision bigint NOT NULL DEFAULT 0
+    revision bigint NOT NULL DEFAULT 0,
+    gate text NOT NULL DEFAULT 'open' CHECK (gate IN ('open', 'model', 'closed'))
 );
 
 
@@ -146,7 +149,8 @@ CREATE TABLE changes (
 -- do; otherwise the group is locked shared and each of the resources exclusive. SQLSTATE CC001:
 -- an entity was deleted while the interaction waited for its locks; begin again, with the
 -- registry and the groups exclusive. SQLSTATE CC002: the configuration has another revision
--- than the expected one (null expects none); read the configuration and begin again.
+-- than the expected one (null expects none); read the configuration and begin again. SQLSTATE
+-- CC003: the gate of the node is in one of the positions at which the caller may not write.
 --
 -- `is_referred` says whether a cross reference may refer to any of the resources, `has_lived`
 -- whether any of the entities, or a version of the resources, may have been deleted before.
@@ -159,7 +163,8 @@ CREATE FUNCTION lock_and_load(
     registry_exclusive boolean,
     groups_exclusive boolean,
     catalog_exclusive boolean,
-    expected_revision bigint
+    expected_revision bigint,
+    refused_at text[]
 ) RETURNS TABLE (entity entities, is_referred boolean, has_lived boolean)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
@@ -198,6 +203,9 @@ BEGIN
         OFFSET 0
     ) AS ordered;
     SELECT * INTO held FROM node;
+    IF held.gate = ANY (refused_at) THEN
+        RAISE EXCEPTION 'the gate is %', held.gate USING ERRCODE = 'CC003';
+    END IF;
     IF expected_revision IS NOT NULL AND expected_revision IS DISTINCT FROM held.revision THEN
         RAISE EXCEPTION 'the configuration changed' USING ERRCODE = 'CC002';
     END IF;
@@ -769,6 +777,63 @@ CREATE TABLE written_entities (
     PRIMARY KEY (link, authority, origin)
 );
 CREATE INDEX written_entities_place ON written_entities (link, place);
+
+
+-- Recovery
+
+-- The recovery of a node's own entities from its replicas: the one under way, or the last one. It
+-- reads what its sources have, takes what is later than here, and is `blocked` while something
+-- cannot be taken. One that is `burying` deletes that. At its end, it has `taken` and `kept` so much.
+CREATE TABLE recovery (
+    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    state text NOT NULL
+        CHECK (state IN ('reading', 'taking', 'blocked', 'burying', 'done', 'aborted')),
+    startedat timestamptz NOT NULL,
+    endedat timestamptz,
+    failures integer NOT NULL DEFAULT 0,
+    nextattemptat timestamptz,
+    error text,
+    taken bigint NOT NULL DEFAULT 0,
+    kept bigint NOT NULL DEFAULT 0
+);
+
+-- The sources of the recovery. Of one that was read, `origins` differed from what was here.
+CREATE TABLE recovery_sources (
+    number integer PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    url text NOT NULL,
+    instance uuid,
+    origins bigint NOT NULL DEFAULT 0,
+    isread boolean NOT NULL DEFAULT false
+);
+
+-- The copies of sources, where they differ from what was here; `epoch` is null where a source has
+-- nothing. One that `isspoilt` did not come as it was announced.
+CREATE TABLE recovery_copies (
+    origin text COLLATE "C" NOT NULL,
+    source integer NOT NULL REFERENCES recovery_sources (number) ON DELETE CASCADE,
+    epoch bigint,
+    deleted boolean NOT NULL,
+    digest bytea NOT NULL,
+    isspoilt boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (origin, source)
+);
+
+-- The copy that was chosen of each origin, by so many `votes`, with the number of different copies
+-- of its epoch as `rivals`. They are taken in the order of `rank`: deletions first, the deepest
+-- first, then parents first. What is `kept` was here already; what is `buried` was deleted, since
+-- something above it was, or since an operator asked for that.
+CREATE TABLE recovery_choices (
+    origin text COLLATE "C" PRIMARY KEY,
+    epoch bigint NOT NULL,
+    deleted boolean NOT NULL,
+    digest bytea NOT NULL,
+    rank integer NOT NULL,
+    votes integer NOT NULL,
+    rivals integer NOT NULL,
+    state text NOT NULL CHECK (state IN ('wanted', 'taken', 'kept', 'refused', 'buried')),
+    detail text NOT NULL DEFAULT ''
+);
+CREATE INDEX recovery_choices_wanted ON recovery_choices (rank, origin) WHERE state = 'wanted';
 
 
 -- Sets of applied documents

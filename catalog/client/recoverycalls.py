@@ -1,0 +1,43 @@
+"""The recovery of a node from its replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catalog.client.connection import Connection, JsonObject
+
+_PATH = "/replication/recovery"
+
+
+class RecoveryCalls(Connection):
+    """The calls for the recovery of a node, which takes its own entities back."""
+
+    async def begin_recovery(self, sources: Sequence[str], *, force: bool = False) -> JsonObject:
+        """Take the node's own entities back from replicas; it takes no writes until it has.
+
+        Args:
+            force: do not ask the replicas first, which may not be reachable yet.
+        """
+        params = [("force", "")] if force else []
+        return await self.post(_PATH, {"sources": list(sources)}, params)
+
+    async def recovery(self) -> JsonObject:
+        """The recovery under way, or the last one."""
+        return await self.get(_PATH)
+
+    async def recovery_findings(self) -> list[JsonObject]:
+        """What could not be taken, what was deleted, and what replicas had different copies of."""
+        pages = self.pages(f"{_PATH}/findings")
+        return [finding async for page in pages for finding in page["findings"]]
+
+    async def resume_recovery(self) -> JsonObject:
+        """Go on now, and try again what could not be taken."""
+        return await self.post(f"{_PATH}/resume", {})
+
+    async def bury_refused(self) -> JsonObject:
+        """Delete what could not be taken, at every replica as well, and end the recovery."""
+        return await self.post(f"{_PATH}/bury", {})
+
+    async def abort_recovery(self) -> JsonObject:
+        """End the recovery as it is, and let clients write."""
+        return await self._json("DELETE", _PATH)

@@ -1,0 +1,234 @@
+"""The command group `recover`: starts a recovery, and shows, resumes and ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catalog.commands.console import (
+    CANNOT,
+    DEFAULT_URL,
+    EXIT_CODES,
+    NO,
+    AsJson,
+    Url,
+    cell,
+    err,
+    fail,
+    on_node,
+    out,
+    print_json,
+    table,
+)
+
+if TYPE_CHECKING:
+    from catalog.client import Client, JsonObject
+
+_LOOK_SECONDS = 0.5
+_MOST_SHOWN = 20
+_UNDER_WAY = ("reading", "taking", "burying")
+_COUNTS = ("wanted", "taken", "kept", "refused", "buried")
+
+app = typer.Typer(
+    invoke_without_command=True,
+    help=(
+        "Take a node's own entities back from its replicas, after its catalog was lost or restored "
+        "from an old backup.\n\n"
+        "Of each entity, the copy of the highest epoch is taken, deletions included; what is later "
+        "here stays. Name all the catalogs that follow the node. Until it is done the node can be "
+        "read and takes no writes, also after a restart. Links, subscriptions and the model are "
+        "no part of it.\n\n"
+        "A lost node is replaced by a fresh one with the same authority: `concord serve "
+        "--public-url` with the same URL, or `--authority` with what it was.\n\n"
+        "Example: concord recover --from https://eu.example.com --from https://us.example.com\n\n"
+        f"{EXIT_CODES}"
+    ),
+)
+
+
+@app.callback()
+def recover(
+    context: typer.Context,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from", help="URL of a catalog that has replicas. Repeatable.", metavar="URL"
+        ),
+    ] = None,
+    with_model: Annotated[
+        bool,
+        typer.Option("--with-model", help="Give the node the model of the first source before."),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Begin even if a source does not answer yet.")
+    ] = False,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", help="Do not wait for the end; see `concord recover status`."),
+    ] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    if context.invoked_subcommand is not None:
+        return
+    if not source:
+        fail("Name the catalogs to recover from with --from.", "See `concord recover --help`.")
+
+    async def begin(client: Client) -> JsonObject:
+        if with_model:
+            await _take_model(client, source[0])
+        begun = await client.begin_recovery(source, force=force)
+        return begun if detach else await _follow(client)
+
+    _conclude(url, on_node(url, begin), as_json=as_json)
+
+
+@app.command()
+def status(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show the recovery under way or the last one, and what needs an operator.
+
+    Example: concord recover status
+    """
+    _conclude(url, on_node(url, lambda client: client.recovery()), as_json=as_json)
+
+
+@app.command()
+def resume(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Go on now, and try again what could not be taken.
+
+    Types that the model lacks can be added meanwhile: `concord model put` is allowed while a
+    recovery is blocked.
+
+    Example: concord recover resume
+    """
+
+    async def again(client: Client) -> JsonObject:
+        await client.resume_recovery()
+        return await _follow(client)
+
+    _conclude(url, on_node(url, again), as_json=as_json)
+
+
+@app.command()
+def bury(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Delete what could not be taken, and end the recovery.
+
+    It is deleted at all replicas, too: this node is its authority.
+
+    Example: concord recover bury
+    """
+    if not yes:
+        typer.confirm("Delete for ever, at all replicas, what could not be taken?", abort=True)
+
+    async def give_up(client: Client) -> JsonObject:
+        await client.bury_refused()
+        return await _follow(client)
+
+    _conclude(url, on_node(url, give_up), as_json=as_json)
+
+
+@app.command()
+def abort(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """End the recovery as it is, and let clients write.
+
+    What it has taken stays. Of what is missing, replicas have copies whose epochs may be higher
+    than those of what clients write now: replicas would report that, and keep their copies.
+
+    Example: concord recover abort
+    """
+    if not yes:
+        typer.confirm("End the recovery before everything is here?", abort=True)
+    on_node(url, lambda client: client.abort_recovery())
+    out.print("The recovery is ended. The node takes writes.")
+
+
+async def _take_model(client: Client, source: str) -> None:
+    from catalog.client import Client
+
+    async with Client.open(source) as replica:
+        model = await replica.modelsource()
+    if model != await client.modelsource():
+        await client.put_modelsource(model)
+        err.print(f"The model is that of {cell(source)} now.")
+
+
+async def _follow(client: Client) -> JsonObject:
+    """Tell how far the recovery is, until it ends or needs an operator."""
+    told = ""
+    while True:
+        found = await client.recovery()
+        if found["state"] not in _UNDER_WAY:
+            return found
+        if (line := _progress(found)) != told:
+            err.print(f"[dim]{cell(line)}[/]")
+            told = line
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _progress(found: JsonObject) -> str:
+    if found["error"]:
+        return f"{found['error']} The next attempt is at {found['nextattemptat']}."
+    if found["state"] == "reading":
+        differing = sum(source["differing"] for source in found["sources"])
+        read = sum(source["isread"] for source in found["sources"])
+        return f"{read} of {len(found['sources'])} sources read, {differing:,} origins differ"
+    if found["state"] == "burying":
+        return f"{found['refused']:,} to be deleted"
+    return f"{found['taken']:,} copies taken, {found['wanted']:,} left"
+
+
+def _conclude(url: str, found: JsonObject, *, as_json: bool) -> None:
+    """Show a recovery, and end the command: a recovery that needs somebody is no success."""
+    is_noted = found["state"] != "reading"
+    notes = on_node(url, lambda client: client.recovery_findings()) if is_noted else []
+    if as_json:
+        print_json({**found, "findings": notes})
+    else:
+        _show(found, notes)
+    if found["state"] == "blocked":
+        raise typer.Exit(NO)
+    if found["state"] == "aborted" or found["error"]:
+        raise typer.Exit(CANNOT)
+
+
+def _show(found: JsonObject, notes: list[dict[str, Any]]) -> None:
+    shown = table("source", "read", "origins that differed")
+    for source in found["sources"]:
+        is_read = "yes" if source["isread"] else "no"
+        shown.add_row(cell(source["url"]), is_read, f"{source['differing']:,}")
+    out.print(shown)
+    counts = ", ".join(f"{found[name]:,} {name}" for name in _COUNTS if found[name])
+    out.print(f"Recovery of {cell(found['authority'])}: [bold]{found['state']}[/]. {counts}")
+    for note in notes[:_MOST_SHOWN]:
+        out.print(
+            f"  {note['state']} {cell(note['origin'])} (epoch {note['epoch']}): "
+            f"{cell(note['detail'])}"
+        )
+    if len(notes) > _MOST_SHOWN:
+        out.print(f"  … and {len(notes) - _MOST_SHOWN:,} more; --json lists all.")
+    out.print(_advice(found))
+
+
+def _advice(found: JsonObject) -> str:
+    match found["state"]:
+        case "done":
+            return "[green]The node has its own entities back, and takes writes.[/]"
+        case "aborted":
+            return "It was ended before everything was here. The node takes writes."
+        case "blocked":
+            return (
+                "[yellow]The node takes no writes yet.[/] Remove the causes (`concord model put` "
+                "is allowed) and go on with `concord recover resume`, or delete what is refused "
+                "everywhere with `concord recover bury`."
+            )
+        case _:
+            return f"[yellow]It is under way:[/] {cell(_progress(found))}."

@@ -1,0 +1,282 @@
+"""Stores the recovery of a node's own entities: its sources, their copies, what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from catalog.store.database import Connection
+from catalog.store.locks import Gate
+from catalog.store.queries import Queries
+
+RecoveryState = Literal["reading", "taking", "blocked", "burying", "done", "aborted"]
+ChoiceState = Literal["wanted", "taken", "kept", "refused", "buried"]
+
+UNDER_WAY: frozenset[RecoveryState] = frozenset({"reading", "taking", "burying"})
+ENDED: frozenset[RecoveryState] = frozenset({"done", "aborted"})
+RECOVERY_CHANNEL = "recovery"
+"""Announces that the recovery was changed."""
+_LONG_SECONDS = 3600
+_queries = Queries("recoveries")
+
+
+class RecoveryReplaced(Exception):
+    """The recovery was ended, or another one was begun, while it went on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverySource:
+    """A catalog that has copies of this node's entities.
+
+    Of one that `is_read`, so many `origins` differed from what was here.
+    """
+
+    number: int
+    url: str
+    instance: UUID | None
+    origins: int
+    is_read: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The recovery under way, or the last one, with the `gate` of the node.
+
+    `counts` are the numbers of choices by their state. `diverged` is the number of those that had
+    rivals. A recovery that failed goes on at `nextattemptat`.
+    """
+
+    state: RecoveryState
+    gate: Gate
+    startedat: datetime
+    endedat: datetime | None
+    failures: int
+    nextattemptat: datetime | None
+    error: str | None
+    sources: Sequence[RecoverySource]
+    counts: dict[ChoiceState, int]
+    diverged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncedCopy:
+    """The copy of an own entity that a source says it has; `epoch` is `None` if it has none."""
+
+    origin: str
+    epoch: int | None
+    is_deleted: bool = False
+    digest: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedCopy:
+    """A copy to be taken, from a `source` that has it; `None` if there is none any more."""
+
+    origin: str
+    epoch: int
+    is_deleted: bool
+    digest: bytes
+    source: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryFinding:
+    """A choice that an operator should see.
+
+    It was refused or buried, or `rivals` copies of its epoch differed, and `votes` catalogs had
+    the chosen one.
+    """
+
+    origin: str
+    epoch: int
+    is_deleted: bool
+    votes: int
+    rivals: int
+    state: ChoiceState
+    detail: str
+
+
+async def begin(connection: Connection, urls: Sequence[str], at: datetime) -> None:
+    """Begin a recovery in place of the one before. The caller has locked the whole catalog."""
+    await connection.execute(_queries.forget)
+    await connection.execute(_queries.begin, urls, at)
+    await connection.execute(_queries.set_gate, "closed")
+    await connection.execute(_queries.announce)
+
+
+async def read(connection: Connection) -> Recovery | None:
+    """Read the recovery; `None` if there has been none."""
+    row = await connection.fetchrow(_queries.read)
+    if row is None:
+        return None
+    counts: dict[ChoiceState, int] = {"taken": row["taken"], "kept": row["kept"]}
+    diverged = 0
+    for each in await connection.fetch(_queries.progress):
+        is_counted = row["state"] in ENDED and each["state"] in ("taken", "kept")
+        if not is_counted:
+            counts[each["state"]] = counts.get(each["state"], 0) + each["count"]
+        diverged += each["count"] if each["isdiverged"] else 0
+    return Recovery(
+        state=row["state"],
+        gate=row["gate"],
+        startedat=row["startedat"],
+        endedat=row["endedat"],
+        failures=row["failures"],
+        nextattemptat=row["nextattemptat"],
+        error=row["error"],
+        sources=await _read_sources(connection),
+        counts=counts,
+        diverged=diverged,
+    )
+
+
+async def _read_sources(connection: Connection) -> list[RecoverySource]:
+    return [
+        RecoverySource(
+            number=row["number"],
+            url=row["url"],
+            instance=row["instance"],
+            origins=row["origins"],
+            is_read=row["isread"],
+        )
+        for row in await connection.fetch(_queries.sources)
+    ]
+
+
+async def move_on(
+    connection: Connection, recovery: Recovery, state: RecoveryState, gate: Gate
+) -> None:
+    """Let a recovery be in another state, and the gate in another position.
+
+    Raises:
+        RecoveryReplaced
+    """
+    if not await connection.fetchval(_queries.move_on, recovery.startedat, state):
+        raise RecoveryReplaced
+    await connection.execute(_queries.set_gate, gate)
+    await connection.execute(_queries.announce)
+
+
+async def end(
+    connection: Connection, recovery: Recovery, state: RecoveryState, at: datetime
+) -> None:
+    """End a recovery, and let clients write. The caller has locked the whole catalog.
+
+    Raises:
+        RecoveryReplaced
+    """
+    arguments = (recovery.startedat, state, at)
+    if not await connection.fetchval(_queries.end, *arguments, timeout=_LONG_SECONDS):
+        raise RecoveryReplaced
+    await connection.execute(_queries.set_gate, "open")
+    await connection.execute(_queries.announce)
+
+
+async def fail(
+    connection: Connection, recovery: Recovery, error: str, nextattemptat: datetime
+) -> None:
+    await connection.execute(_queries.fail, recovery.startedat, error, nextattemptat)
+
+
+async def meet(connection: Connection, source: RecoverySource, instance: UUID) -> None:
+    """Begin to read a source."""
+    await connection.execute(_queries.meet, source.number, instance, timeout=_LONG_SECONDS)
+
+
+async def add_copies(
+    connection: Connection, source: RecoverySource, copies: Sequence[AnnouncedCopy]
+) -> None:
+    """Note the copies of a source that differ from what is here."""
+    await connection.execute(_queries.add_copies, source.number, *_columns(copies))
+    await connection.execute(_queries.count_copies, source.number, len(copies), False)
+
+
+async def note_read(connection: Connection, source: RecoverySource) -> None:
+    """Note that a source was read to its end."""
+    await connection.execute(_queries.count_copies, source.number, 0, True)
+
+
+async def change_copies(
+    connection: Connection, source: int, copies: Sequence[AnnouncedCopy]
+) -> None:
+    """Note that a source has other copies than it announced, so that others may be chosen."""
+    await connection.execute(_queries.change_copies, source, *_columns(copies))
+    await connection.execute(_queries.forget_choices, [copy.origin for copy in copies])
+
+
+async def spoil_copies(connection: Connection, source: int, origins: Collection[str]) -> None:
+    """Note that a source did not send what it announced."""
+    await connection.execute(_queries.spoil_copies, source, list(origins))
+
+
+async def choose(connection: Connection, authority: str) -> None:
+    """Choose a copy of each origin of an authority for which none is chosen yet."""
+    await connection.execute(_queries.choose, authority, timeout=_LONG_SECONDS)
+
+
+async def next_wanted(connection: Connection, limit: int) -> list[WantedCopy]:
+    """Read the copies that are to be taken next, none of them above another."""
+    return [
+        WantedCopy(
+            origin=row["origin"],
+            epoch=row["epoch"],
+            is_deleted=row["deleted"],
+            digest=row["digest"],
+            source=row["source"],
+        )
+        for row in await connection.fetch(_queries.next_wanted, limit)
+    ]
+
+
+async def settle(connection: Connection, outcomes: Iterable[tuple[str, ChoiceState, str]]) -> None:
+    """Note what became of choices: the origin, the state, and the reason if it was refused."""
+    found = list(outcomes)
+    columns = [[outcome[place] for outcome in found] for place in range(3)]
+    await connection.execute(_queries.settle, *columns)
+
+
+async def orphans(connection: Connection, authority: str, limit: int) -> dict[str, int]:
+    """The entities that are not here since something above them is deleted, with their epochs."""
+    rows = await connection.fetch(_queries.orphans, authority, limit, timeout=_LONG_SECONDS)
+    return {row["origin"]: row["epoch"] for row in rows}
+
+
+async def refused(connection: Connection, limit: int) -> dict[str, int]:
+    """What could not be taken, with its epochs."""
+    rows = await connection.fetch(_queries.refused, limit)
+    return {row["origin"]: row["epoch"] for row in rows}
+
+
+async def try_again(connection: Connection) -> None:
+    """Choose again of what could not be taken."""
+    await connection.execute(_queries.try_again)
+
+
+async def findings(connection: Connection, after: str, limit: int) -> list[RecoveryFinding]:
+    """Read up to `limit` findings about origins after `after`."""
+    return [
+        RecoveryFinding(
+            origin=row["origin"],
+            epoch=row["epoch"],
+            is_deleted=row["deleted"],
+            votes=row["votes"],
+            rivals=row["rivals"],
+            state=row["state"],
+            detail=row["detail"],
+        )
+        for row in await connection.fetch(_queries.findings, after, limit)
+    ]
+
+
+def _columns(
+    copies: Sequence[AnnouncedCopy],
+) -> tuple[list[str], list[int | None], list[bool], list[bytes]]:
+    return (
+        [copy.origin for copy in copies],
+        [copy.epoch for copy in copies],
+        [copy.is_deleted for copy in copies],
+        [copy.digest for copy in copies],
+    )

@@ -1,0 +1,170 @@
+-- name: set_gate
+-- Open or close the gate of the node; the caller has locked the whole catalog.
+UPDATE node SET gate = $1
+
+-- name: forget
+-- Forget the recovery before, with all that it has noted.
+WITH choices AS (DELETE FROM recovery_choices), sources AS (DELETE FROM recovery_sources)
+DELETE FROM recovery
+
+-- name: begin
+-- A recovery from sources.
+WITH sources AS (
+    INSERT INTO recovery_sources (url)
+    SELECT url FROM unnest($1::text[]) WITH ORDINALITY AS s (url, place) ORDER BY place
+)
+INSERT INTO recovery (state, startedat) VALUES ('reading', $2)
+
+-- name: read
+-- The recovery, with the gate.
+SELECT r.*, (SELECT gate FROM node) AS gate FROM recovery r
+
+-- name: sources
+-- The sources of the recovery.
+SELECT * FROM recovery_sources ORDER BY number
+
+-- name: progress
+-- The number of choices by their state, and of those that had rivals.
+SELECT state, rivals > 1 AS isdiverged, count(*) AS count
+FROM recovery_choices GROUP BY state, rivals > 1
+
+-- name: move_on
+-- Let the recovery that was started at a time be in another state, after a success.
+UPDATE recovery SET state = $2, failures = 0, nextattemptat = NULL, error = NULL
+WHERE startedat = $1 RETURNING true
+
+-- name: end
+-- End the recovery that was started at a time. Of what was taken and kept, the numbers are kept,
+-- and what had rivals.
+WITH copies AS (
+    DELETE FROM recovery_copies
+), choices AS (
+    DELETE FROM recovery_choices WHERE state IN ('wanted', 'taken', 'kept') AND rivals = 1
+)
+UPDATE recovery SET
+    state = $2, endedat = $3, failures = 0, nextattemptat = NULL, error = NULL,
+    taken = (SELECT count(*) FROM recovery_choices WHERE state = 'taken'),
+    kept = (SELECT count(*) FROM recovery_choices WHERE state = 'kept')
+WHERE startedat = $1 RETURNING true
+
+-- name: fail
+-- Note a failure of the recovery that was started at a time.
+UPDATE recovery SET failures = failures + 1, error = $2, nextattemptat = $3 WHERE startedat = $1
+
+-- name: meet
+-- A source is to be read, from its beginning.
+WITH earlier AS (DELETE FROM recovery_copies WHERE source = $1)
+UPDATE recovery_sources SET instance = $2, origins = 0 WHERE number = $1
+
+-- name: add_copies
+-- Copies of a source that differ from what is here.
+INSERT INTO recovery_copies (origin, source, epoch, deleted, digest)
+SELECT c.origin, $1, c.epoch, c.deleted, c.digest
+FROM unnest($2::text[], $3::bigint[], $4::boolean[], $5::bytea[])
+    AS c (origin, epoch, deleted, digest)
+
+-- name: count_copies
+-- Note how much of a source was read, and whether that is all.
+UPDATE recovery_sources SET origins = origins + $2, isread = $3 WHERE number = $1
+
+-- name: change_copies
+-- Copies that a source has now, in place of those that it announced.
+UPDATE recovery_copies r SET epoch = c.epoch, deleted = c.deleted, digest = c.digest
+FROM unnest($2::text[], $3::bigint[], $4::boolean[], $5::bytea[])
+    AS c (origin, epoch, deleted, digest)
+WHERE r.source = $1 AND r.origin = c.origin
+
+-- name: spoil_copies
+-- Copies that a source announced, and did not send as it should.
+UPDATE recovery_copies SET isspoilt = true WHERE source = $1 AND origin = ANY ($2::text[])
+
+-- name: forget_choices
+-- Choose again of these origins.
+DELETE FROM recovery_choices WHERE origin = ANY ($1::text[])
+
+-- name: choose
+-- Choose a copy of each origin for which none is chosen: the one of the highest epoch, of these the
+-- one that most catalogs have, this one included, of these the one with the greatest digest. A
+-- source that said nothing of an origin has the copy that is here.
+WITH here AS (
+    SELECT origin, epoch, false AS deleted, digest FROM entities
+    WHERE authority = $1 AND kind <> 'registry'
+    UNION ALL
+    SELECT origin, epoch, true, digest FROM tombstones WHERE authority = $1
+), open AS (
+    SELECT c.* FROM recovery_copies c
+    WHERE NOT EXISTS (SELECT FROM recovery_choices r WHERE r.origin = c.origin)
+), held AS (
+    SELECT origin, epoch, deleted, digest, count(*) AS votes, false AS ishere
+    FROM open WHERE epoch IS NOT NULL
+    GROUP BY origin, epoch, deleted, digest
+    UNION ALL
+    SELECT h.origin, h.epoch, h.deleted, h.digest,
+        1 + (SELECT count(*) FROM recovery_sources) - told.number, true
+    FROM here h
+    JOIN (SELECT origin, count(*) AS number FROM open GROUP BY origin) AS told USING (origin)
+), merged AS (
+    SELECT origin, epoch, deleted, digest, sum(votes) AS votes, bool_or(ishere) AS ishere
+    FROM held GROUP BY origin, epoch, deleted, digest
+), ordered AS (
+    SELECT *,
+        row_number() OVER (PARTITION BY origin ORDER BY epoch DESC, votes DESC, digest DESC)
+            AS place,
+        count(*) OVER (PARTITION BY origin, epoch) AS rivals
+    FROM merged
+)
+INSERT INTO recovery_choices (origin, epoch, deleted, digest, rank, votes, rivals, state)
+SELECT origin, epoch, deleted, digest,
+    CASE WHEN deleted THEN -1 ELSE 1 END * (length(origin) - length(replace(origin, '/', ''))),
+    votes, rivals, CASE WHEN ishere THEN 'kept' ELSE 'wanted' END
+FROM ordered WHERE place = 1
+
+-- name: next_wanted
+-- The copies to take next, of one rank, each with a source that has it, if one is left.
+SELECT w.origin, w.epoch, w.deleted, w.digest, (
+    SELECT min(c.source) FROM recovery_copies c
+    WHERE c.origin = w.origin AND c.epoch = w.epoch AND c.digest = w.digest AND NOT c.isspoilt
+) AS source
+FROM recovery_choices w
+WHERE w.state = 'wanted'
+    AND w.rank = (SELECT min(rank) FROM recovery_choices WHERE state = 'wanted')
+ORDER BY w.origin LIMIT $1
+
+-- name: settle
+-- What became of the copies that were chosen.
+UPDATE recovery_choices r SET state = s.state, detail = s.detail
+FROM unnest($1::text[], $2::text[], $3::text[]) AS s (origin, state, detail)
+WHERE r.origin = s.origin
+
+-- name: orphans
+-- Entities that are not here, since something above them was deleted, and their epochs. A source
+-- that had not heard of all that was deleted had them; they left no tombstone, or an earlier one.
+SELECT r.origin, r.epoch FROM recovery_choices r
+CROSS JOIN LATERAL (
+    SELECT regexp_replace(r.origin, '/[^/]+/[^/]+$', '') AS parent
+) AS p
+WHERE NOT r.deleted AND r.state <> 'buried' AND r.state <> 'wanted'
+    AND NOT EXISTS (SELECT FROM entities e WHERE e.authority = $1 AND e.origin = r.origin)
+    AND EXISTS (
+        SELECT FROM tombstones t WHERE t.authority = $1
+            AND t.origin IN (p.parent, regexp_replace(p.parent, '/[^/]+/[^/]+$', '')))
+ORDER BY r.origin LIMIT $2
+
+-- name: refused
+-- What cannot be taken, and its epochs.
+SELECT origin, epoch FROM recovery_choices WHERE state = 'refused' ORDER BY origin LIMIT $1
+
+-- name: try_again
+-- Choose again of what could not be taken, and believe sources again.
+WITH refused AS (DELETE FROM recovery_choices WHERE state = 'refused')
+UPDATE recovery_copies SET isspoilt = false WHERE isspoilt
+
+-- name: findings
+-- What an operator should see, in pages: what was refused or buried, and what had rivals.
+SELECT origin, epoch, deleted, votes, rivals, state, detail FROM recovery_choices
+WHERE (state IN ('refused', 'buried') OR rivals > 1) AND origin > $1
+ORDER BY origin LIMIT $2
+
+-- name: announce
+-- Tell the process that runs the links that the recovery was changed.
+SELECT pg_notify('recovery', '')

@@ -1,0 +1,133 @@
+"""Runs the recovery of a node: reads its replicas, chooses, takes what was chosen, and ends it.
+
+Every step may be repeated, so a recovery goes on after a crash from what it has noted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from catalog.client import Client, ClientError
+from catalog.events.supervisor import backoff_from
+from catalog.model.concorderrors import CatalogRecovering
+from catalog.model.errors import ServerBusy
+from catalog.store import recoveries
+from catalog.store.database import wait_for
+from catalog.store.locks import Touched, lock_and_load
+from catalog.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced
+from replication.handshake import cause_of, peer_at
+from replication.linkrunner import LinkResources, until_woken
+from replication.reclaim import bury_orphans, bury_refused, take_once
+from replication.replicasurvey import Replica, survey
+
+_log = structlog.get_logger(__name__)
+
+_LOOK_SECONDS = 30.0
+# A replica whose copies change whenever they are asked for is not followed for ever.
+_MOST_ROUNDS = 20
+_LOCKED = Touched(catalog_exclusive=True, refused_at=frozenset({"open", "model"}))
+
+
+class RecoveryRunner:
+    """Carries out the recovery of a node while one is under way.
+
+    `wakeup` lets it look at once whether one is, and give up what it does.
+    """
+
+    def __init__(self, resources: LinkResources) -> None:
+        self.wakeup = asyncio.Event()
+        self._context = resources.context
+        self._database = resources.context.database
+        self._session = resources.session
+        self._random = resources.timing.random
+        self._backoff = backoff_from(resources.context.settings)
+
+    async def run(self) -> None:
+        """Carry out recoveries, for ever."""
+        while True:
+            try:
+                await self._run_once()
+            except ServerBusy:
+                await self._database.recovered()
+            # An operator ended it, or began another one.
+            except (CatalogRecovering, RecoveryReplaced):
+                continue
+
+    async def _run_once(self) -> None:
+        self.wakeup.clear()
+        async with self._database.pool.acquire(timeout=30) as connection:
+            recovery = await recoveries.read(connection)
+        if recovery is None or recovery.state not in UNDER_WAY:
+            await wait_for(self.wakeup, _LOOK_SECONDS)
+            return
+        try:
+            await until_woken(self._carry_on(recovery), self.wakeup)
+        except ClientError as error:
+            _log.warning("recovery interrupted", cause=cause_of(error))
+            await self._fail(recovery, f"{error.message} {error.hint}".strip())
+        except (ServerBusy, CatalogRecovering, RecoveryReplaced):
+            raise
+        # An unexpected error must not stop the links.
+        except Exception as error:
+            _log.exception("recovery failed")
+            await self._fail(recovery, f"{type(error).__name__}: {error}")
+
+    async def _carry_on(self, recovery: Recovery) -> None:
+        """Do the next part of the work, up to the next state."""
+        if recovery.state == "reading":
+            await self._read(recovery)
+        elif recovery.state == "taking":
+            await self._take(recovery)
+        else:
+            await bury_refused(self._context)
+            await self._end(recovery)
+
+    async def _read(self, recovery: Recovery) -> None:
+        for source in recovery.sources:
+            if not source.is_read:
+                await survey(Replica(context=self._context, peer=self._peer(source.url)), source)
+        async with self._database.transaction() as connection:
+            await recoveries.move_on(connection, recovery, "taking", "closed")
+
+    async def _take(self, recovery: Recovery) -> None:
+        authority = self._database.node.authority
+        peers = {source.number: self._peer(source.url) for source in recovery.sources}
+        for _ in range(_MOST_ROUNDS):
+            async with self._database.transaction() as connection:
+                await recoveries.choose(connection, authority)
+            taken = 0
+            while number := await take_once(self._context, peers):
+                taken += number
+            if not taken:
+                break
+        else:
+            raise ClientError("Its replicas change whenever they are read.")
+        await bury_orphans(self._context)
+        async with self._database.pool.acquire(timeout=30) as connection:
+            is_blocked = await recoveries.refused(connection, 1)
+        if not is_blocked:
+            await self._end(recovery)
+            return
+        async with self._database.transaction() as connection:
+            await lock_and_load(connection, _LOCKED)
+            await recoveries.move_on(connection, recovery, "blocked", "model")
+        _log.warning("recovery blocked", hint="concord recover status")
+
+    async def _end(self, recovery: Recovery) -> None:
+        async with self._database.transaction() as connection:
+            await lock_and_load(connection, _LOCKED)
+            await recoveries.end(connection, recovery, "done", datetime.now(UTC))
+        _log.info("recovered", sources=[source.url for source in recovery.sources])
+
+    async def _fail(self, recovery: Recovery, message: str) -> None:
+        seconds = self._backoff.delay(recovery.failures + 1, self._random)
+        at = datetime.now(UTC) + timedelta(seconds=seconds)
+        async with self._database.pool.acquire(timeout=30) as connection:
+            await recoveries.fail(connection, recovery, message[:1000], at)
+        await wait_for(self.wakeup, seconds)
+
+    def _peer(self, url: str) -> Client:
+        return peer_at(url, self._session, self._context.settings.request_timeout_seconds)
