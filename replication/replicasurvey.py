@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 
 from catalog.client import Client, ClientError
 from catalog.context import Context
+from catalog.model.digest import BUCKETS
 from catalog.model.entity import Origin
 from catalog.model.xid import Xid
 from catalog.store import recoveries
 from catalog.store.digests import DigestSelection
 from catalog.store.recoveries import AnnouncedCopy, RecoverySource
-from replication.bucketcomparison import EVERYWHERE, divided
+from replication.bucketcomparison import divided
 from replication.comparison import MOST_LISTED, OriginState, descend, rows_here, rows_there
 from replication.digests import MOST_RANGES
 from replication.handshake import Handshake, describe, shake_hands, why_own
@@ -45,10 +46,11 @@ async def _survey(replica: Replica, source: RecoverySource) -> None:
     async with database.transaction() as connection:
         await recoveries.meet(connection, source, found.instance)
     wanted = DigestSelection(authorities=[database.node.authority])
-    descent = await descend(replica, wanted)
-    ranges = EVERYWHERE if descent is None else descent.difference.ranges
-    allowance = Allowance.of(replica.context.settings)
-    for part in divided(ranges, MOST_RANGES, MOST_LISTED):
+    descent = await descend(replica, wanted, is_whole=True)
+    assert descent is not None, "it is needed"
+    allowance, difference = Allowance.of(replica.context.settings), descent.difference
+    most = BUCKETS if difference.is_small else MOST_LISTED
+    for part in divided(difference.ranges, MOST_RANGES, most):
         here = await rows_here(replica, replace(wanted, ranges=part))
         there = await rows_there(replica, wanted, part, allowance)
         differing = [

@@ -20,6 +20,7 @@ FOLLOWED = (
     "CONTRIBUTING.md",
     "examples/catalog-as-code/README.md",
     "docs/joining.md",
+    "docs/recovery.md",
     "docs/subscriptions.md",
 )
 PROGRAM = "docs/client.md"

@@ -231,4 +231,4 @@ def _advice(found: JsonObject) -> str:
                 "everywhere with `concord recover bury`."
             )
         case _:
-            return f"[yellow]It is under way:[/] {cell(_progress(found))}."
+            return f"[yellow]It is under way:[/] {cell(_progress(found).rstrip('.'))}."

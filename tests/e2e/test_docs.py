@@ -22,7 +22,7 @@ from tests.e2e.nodes import free_port
 from tests.pages import FOLLOWED, ROOT, Block, Command, blocks, commands, name_of
 
 # The pages name the addresses of a reader's own machine, where these ports are free.
-PORTS = ("8080", "8081")
+PORTS = ("8080", "8081", "8082")
 COPIED = ("catalog", "examples", "replication", "tests", "pyproject.toml")
 SHELL = ("bash", "-euo", "pipefail", "-c")
 # They go on until they are interrupted, as the reader leaves them in a terminal of their own.
@@ -214,7 +214,7 @@ def _commit(directory: Path) -> None:
         subprocess.run(["git", *command], cwd=directory, check=True)
 
 
-README, CONTRIBUTING, EXAMPLE, JOINING, SUBSCRIPTIONS = (ROOT / name for name in FOLLOWED)
+README, CONTRIBUTING, EXAMPLE, JOINING, RECOVERY, SUBSCRIPTIONS = (ROOT / name for name in FOLLOWED)
 
 
 def test_a_reader_can_do_all_that_the_readme_says(copy: Path) -> None:
@@ -242,6 +242,11 @@ def test_a_team_can_work_as_the_example_says(copy: Path) -> None:
 def test_an_operator_can_join_two_catalogs(copy: Path) -> None:
     with reading_in(copy, copy.parent / "home") as reader:
         reader.follow(JOINING)
+
+
+def test_an_operator_can_recover_a_lost_catalog(copy: Path) -> None:
+    with reading_in(copy, copy.parent / "home") as reader:
+        reader.follow(RECOVERY)
 
 
 def test_a_subscriber_can_do_what_their_page_says(copy: Path) -> None:
