@@ -126,6 +126,13 @@ def serve(
             metavar="URI",
         ),
     ] = None,
+    await_recovery: Annotated[
+        bool | None,
+        typer.Option(
+            "--await-recovery",
+            help="Let a fresh node take no writes until `concord recover` has ended.",
+        ),
+    ] = None,
 ) -> None:
     """Run a node until Ctrl-C. It needs no configuration.
 

@@ -121,6 +121,11 @@ class Settings(Limits):
         description="Authority of a fresh node, if it is not `public_url`: that of a lost node, "
         "whose entities it is to recover. A node that is another authority does not start",
     )
+    await_recovery: bool = Field(
+        False,
+        description="Whether a fresh node takes no writes until it has recovered its entities from "
+        "replicas (`concord recover`)",
+    )
     hosts: Annotated[_HostNames, NoDecode, BeforeValidator(_split)] = Field(
         (),
         description="Further names that this node is reached by, with commas between, or `*`; it "

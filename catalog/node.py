@@ -161,6 +161,7 @@ async def _open_database(settings: Settings) -> AsyncIterator[tuple[Database, Re
                 resolved=initial.resolved,
                 public_url=settings.public_url,
                 authority=settings.authority,
+                awaits_recovery=settings.await_recovery,
                 sizes=PoolSizes(
                     requests=settings.database_pool_size,
                     streams=settings.streams,

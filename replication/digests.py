@@ -20,7 +20,7 @@ from catalog.store import digests
 from catalog.store.changes import read_head
 from catalog.store.database import Connection
 from catalog.store.digests import DigestSelection
-from replication.feed import MOST_NAMED, cursor_at, read_filter, read_number
+from replication.feed import MOST_NAMED, check_complete, cursor_at, read_filter, read_number
 
 MOST_BITS = 16
 """The bits of the number of a bucket."""
@@ -76,6 +76,7 @@ async def _send_merged(request: web.Request, context: Context) -> web.Response:
     selection, database = _read_selection(request), context.database
     async with stream_share(request), database.snapshot(database.pools.streams) as connection:
         head = await read_head(connection)
+        check_complete(context, head, selection.authorities, request.path)
         buckets = await digests.read_merged(connection, selection, bits)
     return json_response(
         {
@@ -131,6 +132,8 @@ async def _send_rows(request: web.Request, context: Context) -> web.StreamRespon
     database = context.database
     async with stream_share(request), database.snapshot(database.pools.streams) as connection:
         head = await read_head(connection)
+        if selection is not None:
+            check_complete(context, head, selection.authorities, request.path)
         response = web.StreamResponse(
             headers={
                 "Content-Type": "text/csv; charset=utf-8",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,11 +16,12 @@ from catalog.http.deadline import DEADLINE, bounded
 from catalog.http.leftout import shown_or_none
 from catalog.http.stream import in_pieces, send, stream_share
 from catalog.http.streamshares import LONG_POLLS
+from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
-from catalog.store.changes import Position, read_head
+from catalog.store.changes import Head, Position, read_head
 from catalog.store.database import Connection, Database
 from catalog.store.logcursor import LogCursor
 from replication.feedlines import MEDIA_TYPE, write_copy, write_end
@@ -142,6 +143,7 @@ async def get_snapshot(request: web.Request) -> web.StreamResponse:
     database = context.database
     async with stream_share(request), database.snapshot(database.pools.streams) as connection:
         head = await read_head(connection)
+        check_complete(context, head, wanted.authorities, request.path)
 
         async def lines() -> AsyncGenerator[bytes]:
             async for copy in _all_copies(connection, wanted):
@@ -178,6 +180,21 @@ async def post_fetch(request: web.Request) -> web.StreamResponse:
         head = await read_head(connection)
         copies = await read_copies(connection, body.to_origins())
     return await _send_page(request, context, copies, head.now)
+
+
+def check_complete(
+    context: Context, head: Head, authorities: Collection[str] | None, subject: str
+) -> None:
+    """Refuse to tell all that there is of this node's own while it has yet to recover it.
+
+    A follower that has been reset would drop its replicas, which may be the last ones.
+
+    Raises:
+        CatalogRecovering
+    """
+    is_own = authorities is None or context.database.node.authority in authorities
+    if is_own and not head.is_complete:
+        raise CatalogRecovering(subject)
 
 
 def read_filter(request: web.Request) -> CopyFilter:

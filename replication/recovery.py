@@ -107,6 +107,10 @@ async def _move_on(request: web.Request, state: RecoveryState) -> web.Response:
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
         recovery = await _unended(connection, request)
+        if recovery.state == "awaited":
+            detail = "Begin one: `concord recover --from URL`."
+            error_detail = "no recovery has begun"
+            raise UnresolvedConflict(request.path, error_detail=error_detail, detail=detail)
         if recovery.state == "blocked":
             if state == "taking":
                 await recoveries.try_again(connection)

@@ -194,7 +194,7 @@ def _conclude(url: str, found: JsonObject, *, as_json: bool) -> None:
         print_json({**found, "findings": notes})
     else:
         _show(found, notes)
-    if found["state"] == "blocked":
+    if found["state"] in ("blocked", "awaited"):
         raise typer.Exit(NO)
     if found["state"] == "aborted" or found["error"]:
         raise typer.Exit(CANNOT)
@@ -222,6 +222,11 @@ def _advice(found: JsonObject) -> str:
     match found["state"]:
         case "done":
             return "[green]The node has its own entities back, and takes writes.[/]"
+        case "awaited":
+            return (
+                "[yellow]The node takes no writes until it has recovered:[/] `concord recover "
+                "--from URL`. (`concord recover abort` lets clients write.)"
+            )
         case "aborted":
             return "It was ended before everything was here. The node takes writes."
         case "blocked":

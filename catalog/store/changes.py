@@ -79,10 +79,14 @@ class ChangesDropped(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The bounds of the log: it begins after `dropped`, and can be read up to `now`."""
+    """The bounds of the log: it begins after `dropped`, and can be read up to `now`.
+
+    The catalog `is_complete` unless it has yet to recover entities of its own.
+    """
 
     now: Position
     dropped: Position
+    is_complete: bool
 
     def reaches(self, cursor: Position) -> bool:
         """Whether a reader that continues from `cursor` misses nothing."""
@@ -147,7 +151,9 @@ async def read_head(connection: Connection) -> Head:
     contains everything up to it."""
     row = await connection.fetchrow(_queries.head)
     return Head(
-        now=Position.end_of(row["txid"]), dropped=Position(row["dropped_txid"], row["dropped_seq"])
+        now=Position.end_of(row["txid"]),
+        dropped=Position(row["dropped_txid"], row["dropped_seq"]),
+        is_complete=row["gate"] == "open",
     )
 
 

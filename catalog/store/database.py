@@ -142,6 +142,7 @@ class Database:
         resolved: Mapping[str, Any] | None = None,
         public_url: str | None = None,
         authority: str | None = None,
+        awaits_recovery: bool = False,
         sizes: PoolSizes = _SIZES,
     ) -> AsyncIterator[Database]:
         """Connect, migrate, and read or create the identity of this node.
@@ -153,6 +154,7 @@ class Database:
             public_url: becomes the authority of a fresh node; without one it is
                 `urn:uuid:` and the instance id. An authority never changes afterwards.
             authority: the one that the node is to be.
+            awaits_recovery: a fresh node takes no writes until it has recovered.
             sizes: the most connections that are open at a time.
 
         Raises:
@@ -166,7 +168,8 @@ class Database:
                 async with pools.tasks.acquire() as connection:
                     await migrate(connection)
                     name = authority or public_url
-                    node = await _identify(connection, modelsource, resolved, name)
+                    await _create(connection, modelsource, resolved, name, awaits_recovery)
+                    node = await _identify(connection)
             except ServerBusy as error:
                 raise DatabaseUnusable(str(error.__cause__)) from error
             if authority not in (None, node.authority):
@@ -283,12 +286,14 @@ async def _leave_transaction(connection: Connection) -> None:
         await connection.execute(_queries.rollback)
 
 
-async def _identify(
+async def _create(
     connection: Connection,
     modelsource: Mapping[str, Any],
     resolved: Mapping[str, Any] | None,
     authority: str | None,
-) -> Node:
+    awaits_recovery: bool,
+) -> None:
+    """Store the identity of this node, unless it has one."""
     instance = uuid.uuid4()
     await connection.execute(
         _queries.create,
@@ -296,7 +301,11 @@ async def _identify(
         authority or f"urn:uuid:{instance}",
         orjson.dumps(dict(modelsource)).decode(),
         None if resolved is None else orjson.dumps(dict(resolved)).decode(),
+        awaits_recovery,
     )
+
+
+async def _identify(connection: Connection) -> Node:
     async with connection.transaction():
         if await connection.fetchval(_queries.is_log_from_elsewhere):
             await connection.execute(_queries.forget_log)

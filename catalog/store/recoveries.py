@@ -12,7 +12,7 @@ from catalog.store.database import Connection
 from catalog.store.locks import Gate
 from catalog.store.queries import Queries
 
-RecoveryState = Literal["reading", "taking", "blocked", "burying", "done", "aborted"]
+RecoveryState = Literal["awaited", "reading", "taking", "blocked", "burying", "done", "aborted"]
 ChoiceState = Literal["wanted", "taken", "kept", "refused", "buried"]
 
 UNDER_WAY: frozenset[RecoveryState] = frozenset({"reading", "taking", "burying"})

@@ -497,7 +497,7 @@ CREATE TABLE recovery (
     taken bigint DEFAULT 0 NOT NULL,
     kept bigint DEFAULT 0 NOT NULL,
     CONSTRAINT recovery_singleton_check CHECK (singleton),
-    CONSTRAINT recovery_state_check CHECK ((state = ANY (ARRAY['reading'::text, 'taking'::text, 'blocked'::text, 'burying'::text, 'done'::text, 'aborted'::text])))
+    CONSTRAINT recovery_state_check CHECK ((state = ANY (ARRAY['awaited'::text, 'reading'::text, 'taking'::text, 'blocked'::text, 'burying'::text, 'done'::text, 'aborted'::text])))
 );
 
 CREATE TABLE recovery_choices (

@@ -9,9 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from catalog.cli import app
 from catalog.model.modelsource import default_model
 from catalog.store import entities
+from catalog.store.connections import DatabaseUnusable
 from catalog.store.database import Database
 from catalog.store.writes import Write, write
 from replication.apply import Batch, apply_batch
@@ -40,12 +43,23 @@ MESSAGEGROUPS = default_model().source["groups"]["messagegroups"]
 
 
 @contextlib.asynccontextmanager
-async def start_as(dsn: str, authority: str = AUTHORITY, **settings: Any) -> AsyncIterator[Node]:
+async def start_as(
+    dsn: str, authority: str = AUTHORITY, *, awaits_recovery: bool = False
+) -> AsyncIterator[Node]:
     """A node that is this authority."""
-    async with Database.open(dsn, modelsource=default_model().source, authority=authority):
+    source = default_model().source
+    async with Database.open(
+        dsn, modelsource=source, authority=authority, awaits_recovery=awaits_recovery
+    ):
         pass
-    async with start_member(dsn, **settings) as node:
+    async with start_member(dsn) as node:
         yield node
+
+
+async def concord(node: Node, *arguments: str) -> Result:
+    """Run a command without a terminal; its loop is its own."""
+    env = {"CONCORD_URL": node.url}
+    return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=env)
 
 
 async def recover(node: Node, *sources: Node) -> None:
@@ -322,8 +336,8 @@ async def test_what_cannot_be_taken_is_deleted_everywhere_if_the_operator_says_s
         statement = 'UPDATE entities SET attributes = \'{"name": "x"}\' WHERE xid = $1'
         await execute(replica, statement, spoilt)
         async with start_as(urls[2]) as fresh, running(fresh):
-            await recover(fresh, replica)
-            await recovery_is(fresh, "blocked")
+            blocked = await concord(fresh, "recover", "--from", replica.url)
+            assert (blocked.exit_code, spoilt in blocked.output) == (1, True), blocked.output
             [finding] = (await fresh.get("/replication/recovery/findings"))["findings"]
             assert finding["detail"] == "no replica sends the copy that it announced"
             assert (await fresh.send("POST", "/replication/recovery/bury", {})).status == 200
@@ -331,6 +345,44 @@ async def test_what_cannot_be_taken_is_deleted_everywhere_if_the_operator_says_s
             epoch, is_deleted, _ = (await own_rows(fresh))[AUTHORITY, spoilt]
             held = (await own_copies(replica))[AUTHORITY, spoilt][0]
             assert (epoch, is_deleted) == (held + 1, "true")
+
+
+async def test_a_fresh_node_may_wait_for_its_recovery_and_tells_no_follower_that_it_is_empty(
+    urls: list[str],
+) -> None:
+    """A follower that was reset would drop the last copies that there are."""
+    async with start_member(urls[1]) as replica:
+        async with start_as(urls[0]) as lost:
+            await write_some(lost, "g")
+            await follow(replica, lost)
+            before = await own_rows(lost)
+        async with start_as(urls[2], awaits_recovery=True) as fresh:
+            refused = await fresh.send("PUT", "/messagegroups/g", {})
+            assert (refused.status, refused.error) == (503, "catalog_recovering")
+            status = await concord(fresh, "recover", "status")
+            assert (status.exit_code, "takes no writes until" in status.output) == (1, True)
+            for path in ("snapshot", "digests?bits=8", "digests?format=csv&ranges=0-65536"):
+                answer = await fresh.send("GET", f"/replication/{path}")
+                assert (answer.status, answer.error) == (503, "catalog_recovering")
+                other = f"/replication/{path}{'&' if '?' in path else '?'}authority=urn:other"
+                assert (await fresh.send("GET", other)).status == 200
+            body = {"source": fresh.url, "mode": "pull"}
+            assert (await replica.send("PUT", "/replication/links/from", body)).status == 200
+            reset = await replica.send("POST", "/replication/links/from/reset", {})
+            assert reset.status == 200
+            async with running(replica, fresh):
+                await link_is(replica, "from", "waiting")
+                assert await own_copies(replica) == before
+                done = await concord(fresh, "recover", "--from", replica.url, "--with-model")
+                assert done.exit_code == 0, done.output
+                assert await own_rows(fresh) == before
+                await link_is(replica, "from", "current")
+                assert await own_copies(replica) == before
+        async with start_as(urls[2], awaits_recovery=True) as again:
+            assert (await again.send("PUT", "/messagegroups/new", {})).status == 201
+        with pytest.raises(DatabaseUnusable, match="it is that of the authority urn:test:lost"):
+            async with start_as(urls[2], "urn:test:another"):
+                pass
 
 
 async def test_only_replicas_of_this_authority_are_recovered_from(urls: list[str]) -> None:

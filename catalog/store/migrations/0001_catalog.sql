@@ -781,13 +781,14 @@ CREATE INDEX written_entities_place ON written_entities (link, place);
 
 -- Recovery
 
--- The recovery of a node's own entities from its replicas: the one under way, or the last one. It
--- reads what its sources have, takes what is later than here, and is `blocked` while something
+-- The recovery of a node's own entities from its replicas: the one under way, or the last one. One
+-- that is `awaited` has no sources yet. It reads what its sources have, takes what is later than here, and is `blocked` while something
 -- cannot be taken. One that is `burying` deletes that. At its end, it has `taken` and `kept` so much.
 CREATE TABLE recovery (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
     state text NOT NULL
-        CHECK (state IN ('reading', 'taking', 'blocked', 'burying', 'done', 'aborted')),
+        CHECK (state IN (
+            'awaited', 'reading', 'taking', 'blocked', 'burying', 'done', 'aborted')),
     startedat timestamptz NOT NULL,
     endedat timestamptz,
     failures integer NOT NULL DEFAULT 0,

@@ -13,9 +13,9 @@ LEFT JOIN LATERAL (
 ORDER BY c.txid, c.seq
 
 -- name: head
--- The last position that can be read now, and the last one that was dropped.
+-- The last position that can be read now, the last one that was dropped, and the node's gate.
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS txid,
-    dropped_txid, dropped_seq
+    dropped_txid, dropped_seq, gate
 FROM node
 
 -- name: newest

@@ -1,7 +1,12 @@
 -- name: create
--- Store the identity of this node, unless it has one.
-INSERT INTO node (instance, authority, modelsource, resolved) VALUES ($1, $2, $3::json, $4::json)
-ON CONFLICT DO NOTHING
+-- Store the identity of this node, unless it has one, and whether it awaits to recover.
+WITH created AS (
+    INSERT INTO node (instance, authority, modelsource, resolved, gate)
+    VALUES ($1, $2, $3::json, $4::json, CASE WHEN $5::boolean THEN 'model' ELSE 'open' END)
+    ON CONFLICT DO NOTHING
+    RETURNING gate
+)
+INSERT INTO recovery (state, startedat) SELECT 'awaited', now() FROM created WHERE gate <> 'open'
 
 -- name: read
 -- The identity of this node.
