@@ -93,7 +93,7 @@ async def bury_refused(request: web.Request) -> web.Response:
 async def list_findings(request: web.Request) -> web.Response:
     """`GET /replication/recovery/findings`: what an operator should see, in pages.
 
-    What could not be taken, what was deleted, and what replicas had different copies of.
+    What could not be taken or not as a whole, what was deleted, and of what copies differed.
     """
     after, limit = read_page(request)
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:

@@ -119,6 +119,7 @@ class RecoveryRunner:
     async def _end(self, recovery: Recovery) -> None:
         async with self._database.transaction() as connection:
             await lock_and_load(connection, _LOCKED)
+            await recoveries.note_partial(connection, self._database.node.authority)
             await recoveries.end(connection, recovery, "done", datetime.now(UTC))
         _log.info("recovered", sources=[source.url for source in recovery.sources])
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.5
 _MOST_SHOWN = 20
 _UNDER_WAY = ("reading", "taking", "burying")
-_COUNTS = ("wanted", "taken", "kept", "refused", "buried")
+_COUNTS = ("wanted", "taken", "kept", "partial", "refused", "buried")
 
 app = typer.Typer(
     invoke_without_command=True,

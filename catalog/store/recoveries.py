@@ -13,7 +13,7 @@ from catalog.store.locks import Gate
 from catalog.store.queries import Queries
 
 RecoveryState = Literal["awaited", "reading", "taking", "blocked", "burying", "done", "aborted"]
-ChoiceState = Literal["wanted", "taken", "kept", "refused", "buried"]
+ChoiceState = Literal["wanted", "taken", "kept", "partial", "refused", "buried"]
 
 UNDER_WAY: frozenset[RecoveryState] = frozenset({"reading", "taking", "burying"})
 ENDED: frozenset[RecoveryState] = frozenset({"done", "aborted"})
@@ -242,6 +242,11 @@ async def orphans(connection: Connection, authority: str, limit: int) -> dict[st
     """The entities that are not here since something above them is deleted, with their epochs."""
     rows = await connection.fetch(_queries.orphans, authority, limit, timeout=_LONG_SECONDS)
     return {row["origin"]: row["epoch"] for row in rows}
+
+
+async def note_partial(connection: Connection, authority: str) -> None:
+    """Note the resources that were taken, and whose default versions no source has."""
+    await connection.execute(_queries.note_partial, authority, timeout=_LONG_SECONDS)
 
 
 async def refused(connection: Connection, limit: int) -> dict[str, int]:

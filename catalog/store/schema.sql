@@ -510,7 +510,7 @@ CREATE TABLE recovery_choices (
     rivals integer NOT NULL,
     state text NOT NULL,
     detail text DEFAULT ''::text NOT NULL,
-    CONSTRAINT recovery_choices_state_check CHECK ((state = ANY (ARRAY['wanted'::text, 'taken'::text, 'kept'::text, 'refused'::text, 'buried'::text])))
+    CONSTRAINT recovery_choices_state_check CHECK ((state = ANY (ARRAY['wanted'::text, 'taken'::text, 'kept'::text, 'partial'::text, 'refused'::text, 'buried'::text])))
 );
 
 CREATE TABLE recovery_copies (

@@ -303,6 +303,27 @@ async def test_a_recovery_that_is_cut_off_anywhere_goes_on_and_ends_the_same(
             assert await own_rows(fresh) == before
 
 
+async def test_what_is_there_of_a_resource_comes_back_and_the_rest_is_reported(
+    urls: list[str],
+) -> None:
+    """The only follower was not interested in the default version."""
+    async with start_member(urls[1]) as replica:
+        async with start_as(urls[0]) as lost:
+            for id in ("1", "2"):
+                await lost.put(f"{MESSAGE}/versions/{id}", {"description": id})
+            await link(replica, lost, id="from", scope=[f"{MESSAGE}/versions/1"])
+            async with running(replica):
+                await link_is(replica, "from", "current")
+        async with start_as(urls[2]) as fresh, running(fresh):
+            await recover(fresh, replica)
+            assert (await recovery_is(fresh, "done"))["partial"] == 1
+            [finding] = (await fresh.get("/replication/recovery/findings"))["findings"]
+            assert (finding["origin"], finding["state"]) == (MESSAGE, "partial")
+            assert (await fresh.get(MESSAGE))["versionscount"] == 1
+            await fresh.put(f"{MESSAGE}/versions/2", {"description": "again"})
+            assert (await fresh.get(MESSAGE))["description"] == "again"
+
+
 async def test_what_the_model_has_no_type_for_waits_for_the_operator(urls: list[str]) -> None:
     async with start_member(urls[1]) as replica:
         async with start_as(urls[0]) as lost:

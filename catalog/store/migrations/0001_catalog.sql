@@ -821,8 +821,9 @@ CREATE TABLE recovery_copies (
 
 -- The copy that was chosen of each origin, by so many `votes`, with the number of different copies
 -- of its epoch as `rivals`. They are taken in the order of `rank`: deletions first, the deepest
--- first, then parents first. What is `kept` was here already; what is `buried` was deleted, since
--- something above it was, or since an operator asked for that.
+-- first, then parents first. What is `kept` was here already; what is `partial` is here without its
+-- default version; what is `buried` was deleted, since something above it was, or since an operator
+-- asked for that.
 CREATE TABLE recovery_choices (
     origin text COLLATE "C" PRIMARY KEY,
     epoch bigint NOT NULL,
@@ -831,7 +832,8 @@ CREATE TABLE recovery_choices (
     rank integer NOT NULL,
     votes integer NOT NULL,
     rivals integer NOT NULL,
-    state text NOT NULL CHECK (state IN ('wanted', 'taken', 'kept', 'refused', 'buried')),
+    state text NOT NULL
+        CHECK (state IN ('wanted', 'taken', 'kept', 'partial', 'refused', 'buried')),
     detail text NOT NULL DEFAULT ''
 );
 CREATE INDEX recovery_choices_wanted ON recovery_choices (rank, origin) WHERE state = 'wanted';

@@ -150,6 +150,16 @@ WHERE NOT r.deleted AND r.state <> 'buried' AND r.state <> 'wanted'
             AND t.origin IN (p.parent, regexp_replace(p.parent, '/[^/]+/[^/]+$', '')))
 ORDER BY r.origin LIMIT $2
 
+-- name: note_partial
+-- Resources that were taken, and whose default versions no source has.
+UPDATE recovery_choices r SET state = 'partial', detail = 'no source has its default version'
+FROM entities e
+WHERE r.state = 'taken' AND e.authority = $1 AND e.origin = r.origin AND e.kind = 'resource'
+    AND NOT e.attributes ? 'xref'
+    AND NOT EXISTS (
+        SELECT FROM entities v
+        WHERE v.xid = e.xid || '/versions/' || (e.attributes ->> 'defaultversionid'))
+
 -- name: refused
 -- What cannot be taken, and its epochs.
 SELECT origin, epoch FROM recovery_choices WHERE state = 'refused' ORDER BY origin LIMIT $1
@@ -162,7 +172,7 @@ UPDATE recovery_copies SET isspoilt = false WHERE isspoilt
 -- name: findings
 -- What an operator should see, in pages: what was refused or buried, and what had rivals.
 SELECT origin, epoch, deleted, votes, rivals, state, detail FROM recovery_choices
-WHERE (state IN ('refused', 'buried') OR rivals > 1) AND origin > $1
+WHERE (state IN ('partial', 'refused', 'buried') OR rivals > 1) AND origin > $1
 ORDER BY origin LIMIT $2
 
 -- name: announce
