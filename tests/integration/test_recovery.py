@@ -111,11 +111,12 @@ async def own_copies(replica: Node) -> Rows:
     return {o: row for o, row in (await digest_rows(replica)).items() if o[0] == AUTHORITY}
 
 
-async def forge(node: Node, origin: str) -> None:
-    """Let an entity here differ from its copies of the same epoch."""
+async def forge(node: Node, origin: str, *, raised: int = 0) -> None:
+    """Let an entity here differ from its copies, at the same epoch or above it."""
     async with node.database.transaction() as connection:
         entity = (await entities.load(connection, [origin]))[origin]
-        forged = replace(entity, attributes={**entity.attributes, "description": "forged"}).sealed()
+        attributes = {**entity.attributes, "description": "forged"}
+        forged = replace(entity, attributes=attributes, epoch=entity.epoch + raised).sealed()
         await write(connection, Write(interaction="i", at=forged.modifiedat, entities=[forged]))
 
 
@@ -129,7 +130,8 @@ async def until_set_or_done(event: asyncio.Event, node: Node) -> None:
 
 @pytest.fixture
 async def urls(postgres_url: str, template: str) -> AsyncIterator[list[str]]:
-    async with databases(postgres_url, template, 4) as made:
+    """Three databases."""
+    async with databases(postgres_url, template, 3) as made:
         yield made
 
 
@@ -191,7 +193,7 @@ async def test_an_old_backup_is_brought_up_to_date_and_nothing_deleted_comes_bac
 
 
 async def test_the_highest_epoch_of_all_replicas_is_taken_and_what_is_below_deleted_ones_goes(
-    urls: list[str],
+    urls: list[str], other_database_url: str
 ) -> None:
     """One replica fell behind: it has a group that was deleted since, and others have not seen."""
     async with start_member(urls[1]) as ahead, start_member(urls[2]) as behind:
@@ -207,7 +209,7 @@ async def test_the_highest_epoch_of_all_replicas_is_taken_and_what_is_below_dele
             ahead,
             "DELETE FROM tombstones WHERE origin LIKE '/messagegroups/gone/%'",
         )
-        async with start_as(urls[3]) as fresh, running(fresh):
+        async with start_as(other_database_url) as fresh, running(fresh):
             await recover(fresh, behind, ahead)
             done = await recovery_is(fresh, "done")
             found = await own_rows(fresh)
@@ -343,6 +345,27 @@ async def test_what_the_model_has_no_type_for_waits_for_the_operator(urls: list[
             assert (await fresh.send("POST", "/replication/recovery/resume", {})).status == 200
             await recovery_is(fresh, "done")
             assert await own_rows(fresh) == before
+
+
+async def test_an_epoch_beyond_belief_is_not_taken_and_a_recovery_can_begin_again_without_the_liar(
+    urls: list[str], other_database_url: str
+) -> None:
+    async with start_member(urls[1]) as honest, start_member(other_database_url) as liar:
+        async with start_as(urls[0]) as lost:
+            await write_some(lost, "g")
+            await follow(honest, lost)
+            await follow(liar, lost)
+            before = await own_rows(lost)
+        origin = f"{MESSAGE}/versions/1"
+        await forge(liar, origin, raised=2**40)
+        async with start_as(urls[2]) as fresh, running(fresh):
+            await recover(fresh, honest, liar)
+            assert (await recovery_is(fresh, "blocked"))["refused"] == 1
+            [finding] = (await fresh.get("/replication/recovery/findings"))["findings"]
+            assert "its epoch 1099511627777 is more than" in finding["detail"]
+            await recover(fresh, honest)
+            done = await recovery_is(fresh, "done")
+            assert (done["refused"], await own_rows(fresh)) == (0, before)
 
 
 async def test_what_cannot_be_taken_is_deleted_everywhere_if_the_operator_says_so(
