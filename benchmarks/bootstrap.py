@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.05
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
-    """Measure entities per second, until all digest buckets are equal."""
+    """Measure entities per second, until all digest buckets are equal: as they are, and signed."""
     groups, count = size.replica_groups, entities_in(size.replica_groups, REPLICATED_PER_GROUP)
     data = directory / "bootstrap-bare"
     async with node(directory, "bootstrap-source") as source:
@@ -32,6 +32,9 @@ async def run(size: Size, directory: Path) -> list[Figure]:
             bare_seconds = await _copy_seconds(url, source, count)
         async with node(directory, "bootstrap-replica") as replica:
             seconds = await _follow_seconds(replica, source)
+        await _sign(source)
+        async with node(directory, "bootstrap-verifying") as replica:
+            verified_seconds = await _follow_seconds(replica, source, trust=["first"])
     return [
         Figure(
             name="Bootstrap of a replica",
@@ -40,7 +43,15 @@ async def run(size: Size, directory: Path) -> list[Figure]:
             baseline=count / bare_seconds,
             aim=Aim(bound=10_000),
             note=f"{count:,} entities in {seconds:.1f} s, digest buckets equal",
-        )
+        ),
+        Figure(
+            name="Bootstrap of a replica that verifies signatures",
+            unit="entities/s",
+            value=count / verified_seconds,
+            baseline=count / seconds,
+            aim=Aim(bound=1 / 1.2, of_ratio=True),
+            note=f"{verified_seconds:.1f} s; the baseline is the replica that verifies none",
+        ),
     ]
 
 
@@ -67,7 +78,18 @@ async def _copy_seconds(url: str, source: str, count: int) -> float:
     return seconds
 
 
-async def _follow_seconds(replica: str, source: str) -> float:
+async def _sign(url: str) -> None:
+    """Have a node sign what it has."""
+    async with Client.open(url) as client, asyncio.timeout(_LONGEST_SECONDS):
+
+        async def is_complete() -> bool:
+            return bool((await client.signing())["complete"])
+
+        await client.set_signing(on=True)
+        await until(is_complete)
+
+
+async def _follow_seconds(replica: str, source: str, *, trust: Sequence[str] = ()) -> float:
     async with (
         Client.open(replica) as target,
         Client.open(source) as origin,
@@ -75,7 +97,8 @@ async def _follow_seconds(replica: str, source: str) -> float:
     ):
         wanted = await fingerprints(origin)
         started = time.perf_counter()
-        link = await target.add_link({"source": source, "mode": "pull"})
+        definition = {"source": source, "mode": "pull", "trust": list(trust)}
+        link = await target.add_link(definition)
         await until_equal(target, link["id"], wanted)
         return time.perf_counter() - started
 

@@ -26,8 +26,11 @@ from catalog.commands import (
     links,
     model,
     recover,
+    signing,
     subscriptions,
+    trust,
     validate,
+    verification,
 )
 from catalog.commands.apply.command import app as apply_app
 from catalog.commands.console import (
@@ -63,12 +66,17 @@ app = typer.Typer(
         f"clients of a node: the one at --url or CONCORD_URL. {EXIT_CODES}"
     ),
 )
-for single in (import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app):
+for single in (
+    *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
+    verification.app,
+):
     app.add_typer(single)
 for name, group, short_help in (
     ("link", links.app, "Follow other catalogs, or push to them."),
     ("accept", accept.app, "Accept what other catalogs push."),
     ("recover", recover.app, "Take a node's own entities back from its replicas."),
+    ("signing", signing.app, "Sign what a node publishes."),
+    ("trust", trust.app, "Take only what other authorities have signed."),
     ("model", model.model_app, "Show and replace a model."),
     ("capabilities", model.capabilities_app, "Show and change what a node can do."),
     ("subscription", subscriptions.app, "Send changes as events."),
@@ -159,6 +167,7 @@ def _serve(settings: Settings) -> None:
     from catalog.node import run_node
     from replication.routes import routes as replication_routes
     from replication.scheduler import run_links
+    from replication.signing import run_signing
 
     def ready(url: str) -> None:
         where = "a PostgreSQL server" if settings.database_url else str(settings.data_dir.resolve())
@@ -182,6 +191,7 @@ def _serve(settings: Settings) -> None:
             run_delivery_retention,
             run_links,
             run_loop_delay,
+            run_signing,
         ],
         ready=ready,
     )

@@ -18,6 +18,7 @@ from catalog.model.capabilityupdate import stored_capabilities
 from catalog.model.configuration import Configuration, model_of
 from catalog.model.schema import Model
 from catalog.processmetrics import ProcessMetrics
+from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import LoggedChange
 from catalog.store.configuration import read_stored
 from catalog.store.database import Connection, Database
@@ -54,7 +55,7 @@ class Context:
     `configuration` once: it is replaced as a whole when a client changes it. `offered` are
     the most capabilities that clients may turn on. `event_dialects` are those whose events a
     subscription can ask for in place of the native ones. `keys` encrypt what is secret in the
-    database. `metrics` are those of this process.
+    database; `signers` are those of this authority's own keys. `metrics` are those of this process.
     """
 
     database: Database
@@ -66,6 +67,7 @@ class Context:
     keys: KeyRing = field(init=False)
     checker: Checker = field(init=False)
     checked_requests: CheckedRequests = field(init=False)
+    signers: OwnSigners = field(init=False)
     writer: Writer = field(init=False)
     metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
 
@@ -76,7 +78,8 @@ class Context:
             processes=limits.check_processes_per_client, seconds=limits.check_seconds
         )
         self.checked_requests = CheckedRequests(self.checker, limits)
-        self.writer = Writer(self.database, self.checked_requests)
+        self.signers = OwnSigners(authority=self.database.node.authority, keys=self.keys)
+        self.writer = Writer(self.database, self.checked_requests, self.signers)
         self.database.signal.listeners.append(self.metrics.count_changes)
 
     @property

@@ -17,7 +17,7 @@ from catalog.model.xid import Xid
 from catalog.store import copies as stored_copies
 from catalog.store import doubtedcopies, links
 from catalog.store import entities as store
-from catalog.store.database import Connection
+from catalog.store.database import Connection, Database
 from catalog.store.links import Link, LinkConflict
 from catalog.store.locks import (
     ConfigurationChanged,
@@ -43,6 +43,7 @@ from replication.mapping import UNMAPPED, GroupMapping
 from replication.pinning import policy_within
 from replication.placement import PlacesChanged, check_places, groups_of, place_copies
 from replication.provenance import Copy, Policy
+from replication.signaturechecks import read_trust, verify_ahead
 
 _MOST_LOCKS = 200
 _MOST_ATTEMPTS = 3
@@ -116,6 +117,7 @@ async def _apply_under(
     context: Context, configuration: Configuration, batch: Batch
 ) -> AppliedBatch:
     checked = check_copies(batch.copies, configuration.model)
+    await verify_ahead(context.database, [c for c in checked if not isinstance(c, MalformedCopy)])
     held: Mapping[Origin, str] = {}
     is_exclusive = False
     for _ in range(_MOST_ATTEMPTS):
@@ -153,7 +155,7 @@ async def _apply_once(
         check_places(batch.mapping, held, {o: live[o] for o in groups if o in live})
         if batch.is_repair:
             entities = await _blank_damaged(connection, entities)
-        policy = await _policy_under_locks(connection, batch, valid)
+        policy = await _policy_under_locks(database, connection, batch, valid)
         decision = decide_batch(batch.copies, entities, tombstones, policy)
         if batch.link is not None:
             await count_deletions(context, connection, batch.link, batch.policy, decision.deletions)
@@ -172,13 +174,15 @@ async def _apply_once(
 
 
 async def _policy_under_locks(
-    connection: Connection, batch: Batch, copies: Sequence[Copy]
+    database: Database, connection: Connection, batch: Batch, copies: Sequence[Copy]
 ) -> Policy:
-    """The policy of a batch, given the other links and the copies that its link doubts.
+    """The policy of a batch, given trusted keys, other links and the copies that its link doubts.
 
     It is read under the locks of the batch, so none is applied by what was so before.
     """
-    policy = await policy_within(connection, batch.policy, {copy.authority for copy in copies})
+    authorities = {copy.authority for copy in copies}
+    policy = await policy_within(connection, batch.policy, authorities)
+    policy = replace(policy, trust=await read_trust(database, connection, authorities))
     if batch.link is None or not batch.is_bulk:
         return policy
     told = [copy.origin for copy in batch.copies if copy.authority == policy.sender]
@@ -283,6 +287,7 @@ async def _write(
                 e.xid for e in decision.written if e.document is None and e.xid in documented
             ],
             revived=decision.revived,
+            signed=decision.signed,
         ),
     )
     return changes

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from catalog.model.change import Change, changes_between
+from catalog.model.change import Action, Change, changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.schema import Model
 from catalog.model.xid import depth
 from replication.copychecks import Incoming, MalformedCopy
-from replication.decide import CONFLICTS, LocalState, Verdict, decide
+from replication.decide import CONFLICTS, LocalState, Verdict, decide, signed_as
 from replication.provenance import MOST_LEAP, Copy, Policy
 
 
@@ -48,7 +48,7 @@ class HeldEntities:
 
     def local_state(self, copy: Copy) -> LocalState:
         origin = origin_of(copy)
-        held = self._by_origin.get(origin) or self.tombstones.get(origin)
+        held = self.by_origin(origin)
         occupant = self.entities.get(self._by_folded_xid.get(copy.xid.lower(), ""))
         if occupant is not None and origin_of(occupant) == origin:
             occupant = None
@@ -74,6 +74,17 @@ class HeldEntities:
             self._remove(held.xid)
         self.tombstones[origin_of(tombstone)] = tombstone
 
+    def sign(self, copy: Copy) -> None:
+        """Give the entity or the tombstone of a copy the signature of the copy."""
+        origin, signature, id = origin_of(copy), copy.signature, copy.signedby
+        if (held := self._by_origin.get(origin)) is not None:
+            self.put(replace(held, signature=signature, signedby=id))
+        elif (tombstone := self.tombstones.get(origin)) is not None:
+            self.tombstones[origin] = replace(tombstone, signature=signature, signedby=id)
+
+    def by_origin(self, origin: Origin) -> Copy | None:
+        return self._by_origin.get(origin) or self.tombstones.get(origin)
+
     def _remove(self, xid: str) -> None:
         for child in list(self._children[xid]):
             self._remove(child)
@@ -89,7 +100,8 @@ class BatchDecision:
 
     `written` are the new states of entities; `deleted` the tombstones of entities that were here,
     `remembered` of those that were not; `dropped` are the xids of entities below deleted ones,
-    whose own tombstones are still to come; `revived` are the origins whose tombstones go.
+    whose own tombstones are still to come; `revived` are the origins whose tombstones go; `signed`
+    stay as they are, with other signatures.
     """
 
     findings: list[CopyFinding]
@@ -98,11 +110,12 @@ class BatchDecision:
     remembered: list[Tombstone] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     revived: list[Origin] = field(default_factory=list)
+    signed: list[Copy] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        return not (self.written or self.deleted or self.remembered)
+        return not (self.written or self.deleted or self.remembered or self.signed)
 
     @property
     def deletions(self) -> int:
@@ -131,6 +144,7 @@ def decide_batch(
     """
     held = HeldEntities(entities, tombstones)
     touched: dict[Origin, None] = {}
+    signed: dict[Origin, None] = {}
     findings = []
     for copy in sorted(batch, key=order_of):
         finding = _find(copy, held, policy)
@@ -141,7 +155,13 @@ def decide_batch(
                 held.delete(copy)
             else:
                 held.put(copy)
-    return _conclude(findings, touched, entities, tombstones, held)
+        if finding.verdict is Verdict.SIGNED and not isinstance(copy, MalformedCopy):
+            signed[finding.origin] = None
+            held.sign(copy)
+    decision = _conclude(findings, touched, entities, tombstones, held)
+    kept = (held.by_origin(origin) for origin in signed if origin not in touched)
+    decision.signed = [copy for copy in kept if copy is not None]
+    return decision
 
 
 def changes_of(
@@ -159,20 +179,26 @@ def changes_of(
     if registry is not None:
         after["/"] = registry
     changes = changes_between(before, after, model)
-    changes += [_deletion_of(tombstone) for tombstone in decision.remembered]
+    changes += [_change_of(tombstone, "deleted") for tombstone in decision.remembered]
+    changes += signatures_of(decision.signed)
     return sorted(changes, key=lambda change: (depth(change.xid), change.xid))
 
 
-def _deletion_of(tombstone: Tombstone) -> Change:
-    """A change even though the entity was not here: catalogs that follow this node may have it."""
+def signatures_of(signed: Iterable[Copy]) -> list[Change]:
+    """The changes by which the followers of this node get other signatures of copies."""
+    return [_change_of(copy, "signed") for copy in signed]
+
+
+def _change_of(copy: Copy, action: Action) -> Change:
+    """A change of the log alone: catalogs that follow this node may have the copy."""
     return Change(
-        xid=tombstone.xid,
-        kind=tombstone.kind,
-        action="deleted",
-        authority=tombstone.authority,
-        origin=tombstone.origin,
-        epoch=tombstone.epoch,
-        digest=tombstone.digest,
+        xid=copy.xid,
+        kind=copy.kind,
+        action=action,
+        authority=copy.authority,
+        origin=copy.origin,
+        epoch=copy.epoch,
+        digest=copy.digest,
     )
 
 
@@ -218,7 +244,7 @@ def _find(copy: Incoming, held: HeldEntities, policy: Policy) -> CopyFinding:
         # Numbers and text that have no canonical form have no digest either.
         except ValueError:
             verdict = Verdict.INVALID
-        detail = _explain(verdict, local, copy) if verdict in CONFLICTS else ""
+        detail = _explain(verdict, local, copy, policy) if verdict in CONFLICTS else ""
     return CopyFinding(
         origin=Origin(copy.authority, copy.origin),
         xid=copy.xid,
@@ -228,7 +254,9 @@ def _find(copy: Incoming, held: HeldEntities, policy: Policy) -> CopyFinding:
     )
 
 
-def _explain(verdict: Verdict, local: LocalState, copy: Copy) -> str:
+def _explain(verdict: Verdict, local: LocalState, copy: Copy, policy: Policy) -> str:
+    if verdict in (Verdict.UNSIGNED, Verdict.FORGED):
+        return policy.trust.fault_of(signed_as(local.held, copy, policy))
     if verdict is Verdict.COLLIDED:
         holder = local.occupant or local.parent
         assert holder is not None

@@ -27,6 +27,14 @@ _REMEDIES: dict[Verdict, str] = {
         "It is fetched again by itself. If it stays, what it belongs to is in conflict, too, or "
         "its content does not comply with the types of this node's model."
     ),
+    Verdict.UNSIGNED: (
+        "Ask the operator of its authority to sign what it publishes (`concord signing on`), or "
+        "take it unsigned: `concord trust remove` forgets the keys of an authority."
+    ),
+    Verdict.FORGED: (
+        "Find out who altered it on its way. If its authority has another key than `concord trust "
+        "list` shows, ask its operator for that, and trust it (`concord trust add`)."
+    ),
     Verdict.REFUSED: (
         "Ask the operator of the target to accept its authority and path (`concord accept add`), "
         "or narrow the link with `--scope`."

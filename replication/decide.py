@@ -12,10 +12,12 @@ from enum import StrEnum
 
 from catalog.model.entity import Entity, Tombstone
 from replication.provenance import Copy, Policy, is_leap, may_bring
+from replication.trust import is_signed_better
 
 
 class Verdict(StrEnum):
-    """The decision about an incoming copy. Only `APPLY` changes the entities of this node."""
+    """The decision about an incoming copy. Only `APPLY` changes the entities of this node, and
+    `SIGNED` their signatures."""
 
     APPLY = "applied"
     """It is new: write it."""
@@ -23,6 +25,8 @@ class Verdict(StrEnum):
     """The entity was deleted after this copy was made."""
     CURRENT = "current"
     """The same copy is here already."""
+    SIGNED = "signed"
+    """The same copy is here with another signature, or none: write the signature."""
     STALE = "stale"
     """A later copy is here already."""
     AHEAD = "ahead"
@@ -40,15 +44,36 @@ class Verdict(StrEnum):
     """The policy does not admit its authority or its xid."""
     DIRECT = "direct"
     """A relay sent it, and a link of this node follows its authority itself."""
+    UNSIGNED = "unsigned"
+    """It has no signature, and this node takes only what its authority has signed."""
+    FORGED = "forged"
+    """Its signature is false, or of a key that this node does not trust."""
     INVALID = "invalid"
     """It is malformed, its digest does not match its content, or its parent is not here."""
 
 
-SETTLED = frozenset({Verdict.APPLY, Verdict.CURRENT, Verdict.STALE, Verdict.DELETED, Verdict.OWN})
+SETTLED = frozenset(
+    {
+        Verdict.APPLY,
+        Verdict.CURRENT,
+        Verdict.SIGNED,
+        Verdict.STALE,
+        Verdict.DELETED,
+        Verdict.OWN,
+    }
+)
 """Verdicts that end the conflict of an origin."""
 
 CONFLICTS = frozenset(
-    {Verdict.DIVERGED, Verdict.COLLIDED, Verdict.INVALID, Verdict.AHEAD, Verdict.LEAPT}
+    {
+        Verdict.DIVERGED,
+        Verdict.COLLIDED,
+        Verdict.INVALID,
+        Verdict.AHEAD,
+        Verdict.LEAPT,
+        Verdict.UNSIGNED,
+        Verdict.FORGED,
+    }
 )
 """Verdicts that an operator should see."""
 
@@ -80,6 +105,8 @@ def decide(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
         return Verdict.REFUSED
     if not may_bring(incoming, policy):
         return Verdict.DIRECT
+    if policy.trust.fault_of(signed_as(held, incoming, policy)):
+        return Verdict.UNSIGNED if incoming.signature is None else Verdict.FORGED
     if is_leap(held, incoming, policy):
         return Verdict.LEAPT
     if isinstance(incoming, Tombstone):
@@ -91,17 +118,36 @@ def decide(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
     return _decide_arrival(local, incoming)
 
 
+def signed_as(held: Copy | None, incoming: Copy, policy: Policy) -> Copy:
+    """The copy whose signature counts: the one here if that is the same, and rightly signed."""
+    if held is None or not policy.trust.is_pinned(incoming.authority):
+        return incoming
+    is_same = held.digest == incoming.digest
+    return held if is_same and not policy.trust.fault_of(held) else incoming
+
+
+def _decide_same(held: Copy, incoming: Copy, policy: Policy) -> Verdict:
+    """Of two signatures of one copy, a right one is kept, and of right ones the later."""
+    if policy.trust.fault_of(incoming):
+        return Verdict.CURRENT
+    if not policy.trust.fault_of(held):
+        is_own_word = policy.is_own_word(incoming)
+        if not is_signed_better(held, incoming, is_own_word=is_own_word):
+            return Verdict.CURRENT
+    return Verdict.SIGNED
+
+
 def _decide_deletion(held: Copy | None, incoming: Tombstone, policy: Policy) -> Verdict:
     if held is None:
         return Verdict.APPLY
     if held.digest == incoming.digest:
-        return Verdict.CURRENT
+        return _decide_same(held, incoming, policy)
     return _decide_replacement(held, incoming, policy)
 
 
 def _decide_update(held: Entity, incoming: Entity, policy: Policy) -> Verdict:
     if held.epoch == incoming.epoch and held.digest == incoming.digest:
-        return Verdict.CURRENT
+        return _decide_same(held, incoming, policy)
     return _decide_replacement(held, incoming, policy)
 
 

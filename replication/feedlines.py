@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from catalog.model.authoritykey import SIGNATURE_BYTES, is_key_id
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.timestamps import format_time, parse_time
 from replication.copychecks import Incoming, MalformedCopy
@@ -53,6 +54,9 @@ def write_copy(copy: Copy) -> bytes:
         line["modifiedat"] = format_time(copy.modifiedat)
         line["attributes"] = copy.published
     line["digest"] = copy.digest.hex()
+    if copy.signature is not None:
+        line["signature"] = base64.b64encode(copy.signature).decode()
+        line["signedby"] = copy.signedby
     if isinstance(copy, Entity) and copy.document is not None:
         line["document"] = base64.b64encode(copy.document).decode()
     return orjson.dumps(line) + b"\n"
@@ -95,6 +99,7 @@ def _read_entity(data: dict[str, Any]) -> Entity:
         document = base64.b64decode(_text(encoded), validate=True)
     return Entity(
         **_identity(data),
+        **_signature(data),
         attributes=attributes,
         createdat=parse_time(_text(data["createdat"])),
         modifiedat=parse_time(_text(data["modifiedat"])),
@@ -105,7 +110,8 @@ def _read_entity(data: dict[str, Any]) -> Entity:
 
 
 def _read_tombstone(data: dict[str, Any]) -> Tombstone:
-    tombstone = Tombstone(**_identity(data), deletedat=parse_time(_text(data["deletedat"])))
+    deletedat = parse_time(_text(data["deletedat"]))
+    tombstone = Tombstone(**_identity(data), **_signature(data), deletedat=deletedat)
     if tombstone.digest != _digest(data):
         raise ValueError("its digest does not match its content")
     return tombstone
@@ -119,6 +125,19 @@ def _identity(data: dict[str, Any]) -> dict[str, Any]:
 
 def _count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < _MOST_BEHIND else None
+
+
+def _signature(data: dict[str, Any]) -> dict[str, Any]:
+    """The signature of a copy; what cannot be one is none, which says who has to do without."""
+    text, signedby = data.get("signature"), data.get("signedby")
+    if not isinstance(text, str) or not is_key_id(signedby):
+        return {}
+    try:
+        signature = base64.b64decode(text, validate=True)
+    except ValueError:
+        return {}
+    is_whole = len(signature) == SIGNATURE_BYTES
+    return {"signature": signature, "signedby": signedby} if is_whole else {}
 
 
 def _text(value: Any) -> str:

@@ -20,7 +20,7 @@ from catalog.model.errors import ServerBusy
 from catalog.store import linkdeletions, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for
-from catalog.store.links import MOST_CONFLICTS, Link, LinkReplaced
+from catalog.store.links import MOST_CONFLICTS, TRUST_FIRST, Link, LinkReplaced
 from replication.confirmations import Confirmations
 from replication.deletionlimit import TooManyDeletions, ask_for_all
 from replication.eviction import doubt_copies, drop_doubted, evict
@@ -32,17 +32,19 @@ from replication.handshake import (
     shake_hands,
     why_own,
 )
+from replication.keyexchange import ask_for_keys
 from replication.leaving import leave
 from replication.linkbounds import LinkGate, TooMuchSent, too_many_copies
 from replication.linkconnections import LinkConnections
 from replication.linkerrors import ErrorClass, class_of
 from replication.notifications import HINT_SECONDS, ensure_subscription
 from replication.pacedclient import PacedClient, PeerHosts
-from replication.pinning import meet_claim
+from replication.pinning import admitted, meet_claim
 from replication.provenance import Policy
 from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
 from replication.renaming import rename_groups
 from replication.resync import count_deletions_ahead, resynchronise
+from replication.trusting import trust_first
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -258,6 +260,13 @@ class LinkRunner:
             if link is None:
                 raise LinkReplaced(self.id)
             await meet_claim(connection, link, source.authority)
+        if TRUST_FIRST in link.definition.trust:
+            await trust_first(self._resources.context, self._peer, source.authority)
+        authorities = admitted(link.definition, source.authority)
+        await ask_for_keys(
+            self._resources.context, self._peer, authorities, sender=source.authority
+        )
+        async with self._database.transaction() as connection:
             cursor = await links.meet(
                 connection, self.link, source.instance, source.authority, source.base
             )

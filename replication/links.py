@@ -34,6 +34,7 @@ from replication.mapping import read_names
 from replication.pinning import why_not_pinned
 from replication.repair import repair
 from replication.topicaddress import why_no_topic
+from replication.trusting import trust_with_link
 from replication.walkprobe import check_walk
 from replication.wire import LinkBody, OriginsBody, PinBody, ResetBody, read_request
 
@@ -91,6 +92,7 @@ async def create_link(request: web.Request) -> web.Response:
             raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
         is_named = body.authority is not None
         await check_pin(connection, request, id, definition, authority, is_named=is_named)
+        await trust_with_link(connection, definition, authority, request.path)
     location = f"{context.base_url(request)}/replication/links/{quote(id)}"
     shown = show_link(link)
     if found is not None:
@@ -122,6 +124,7 @@ async def replace_link(request: web.Request) -> web.Response:
         kept = None if definition.mode == "write" and leads_to_another else before.authority
         authority = body.authority or kept
         await check_pin(connection, request, id, definition, authority)
+        await trust_with_link(connection, definition, authority, request.path)
         return answer_link(request, await links.replace(connection, before, definition, authority))
 
 
@@ -378,6 +381,7 @@ def show_link(link: Link) -> dict[str, Any]:
         "types": definition.types,
         "prefix": definition.prefix,
         "map": read_names(definition.names),
+        "trust": definition.trust,
         "authority": link.authority,
         "instance": None if link.instance is None else str(link.instance),
         "state": state,

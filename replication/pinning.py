@@ -34,7 +34,7 @@ def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
     return Policy(
         own=own,
         sender=source,
-        authorities=_admitted(definition, source),
+        authorities=admitted(definition, source),
         scope=definition.scope,
         types=definition.types,
     )
@@ -43,7 +43,7 @@ def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
 def filter_of(definition: LinkDefinition, source: str) -> CopyFilter:
     """The copies that a link admits, whose source is pinned to an authority."""
     return CopyFilter(
-        authorities=_admitted(definition, source), scope=definition.scope, types=definition.types
+        authorities=admitted(definition, source), scope=definition.scope, types=definition.types
     )
 
 
@@ -61,7 +61,7 @@ async def policy_within(
     filters = [
         replace(filter_of(definition, authority), authorities=frozenset({authority}))
         for authority, definition in await links.pinned_to(connection, wanted)
-        if (admitted := _admitted(definition, authority)) is None or authority in admitted
+        if (brought := admitted(definition, authority)) is None or authority in brought
     ]
     return replace(policy, direct=tuple(filters))
 
@@ -129,7 +129,8 @@ async def why_not_pinned(
     return None
 
 
-def _admitted(definition: LinkDefinition, source: str) -> frozenset[str] | None:
+def admitted(definition: LinkDefinition, source: str) -> frozenset[str] | None:
+    """The authorities that a link brings from a source of one; `None` stands for all."""
     if definition.authorities == RELAY:
         return None
     return frozenset(definition.authorities or (source,))

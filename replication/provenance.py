@@ -1,15 +1,17 @@
 """Decides whether the sender of a copy may speak for the copy's authority.
 
-Every copy passes `may_bring` on its way in. What an authority has signed belongs there, too.
+Every copy passes `may_bring` on its way in. `replication/trust.py` says what an authority has
+signed.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from replication.selection import is_selected
+from replication.trust import Trust
 
 Copy = Entity | Tombstone
 
@@ -52,6 +54,7 @@ class Policy(CopyFilter):
             replaces whatever their epochs; the empty digest is that of damaged ones.
         is_trusted: at equal epochs, all copies of the sender win (a repair).
         is_recovering: this node takes its own entities back from its peers.
+        trust: the keys by which authorities sign what is taken of them.
     """
 
     own: str
@@ -60,6 +63,7 @@ class Policy(CopyFilter):
     overruled: frozenset[bytes] = frozenset()
     is_trusted: bool = False
     is_recovering: bool = False
+    trust: Trust = field(default_factory=Trust)
 
     def is_own_word(self, copy: Copy | Origin) -> bool:
         """Whether the sender is the authority of the copy."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
@@ -17,10 +18,12 @@ from replication.copychecks import Incoming
 from replication.decide import CONFLICTS, Verdict
 from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
+from replication.keyexchange import ensure_keys
 from replication.linkbounds import Allowance, LinkGate
 from replication.mapping import mapping_of
 from replication.pinning import policy_of
 from replication.provenance import Policy
+from replication.signaturechecks import AHEAD, begin_ahead
 from replication.wire import MOST_ORIGINS, is_scope
 
 _MOST_COPIES = 1000
@@ -128,7 +131,8 @@ async def _bring(
         return await apply_by(flow, copies, cursor, behind=behind, is_bulk=is_bulk)
 
     allowance = Allowance.of(flow.context.settings, most)
-    brought = await apply_lines(lines, apply, allowance, current=current)
+    ahead = partial(begin_ahead, flow.context.database)
+    brought = await apply_lines(lines, apply, allowance, current=current, ahead=ahead)
     if brought is None:
         raise Unreachable(f"The answer of {flow.peer.url} broke off.", is_doubtful=True)
     return brought
@@ -198,6 +202,7 @@ async def apply_by(
     is_bulk: bool = False,
 ) -> AppliedBatch:
     """Apply a batch of a link when the gate lets it pass; see `Batch`."""
+    await ensure_keys(flow.context, flow.peer, copies, sender=flow.source.authority)
     batch = Batch(
         copies=copies,
         policy=flow.policy,
@@ -220,6 +225,7 @@ async def apply_lines(
     allowance: Allowance,
     *,
     current: str | None = None,
+    ahead: Callable[[Sequence[Incoming]], None] = lambda _: None,
 ) -> Brought | None:
     """Apply a stream in batches of bounded size, the last one with the stream's cursor.
 
@@ -231,6 +237,7 @@ async def apply_lines(
 
     Args:
         allowance: what the stream may bring; a part that was applied stays.
+        ahead: is told of copies, some at a time, before they are applied.
 
     Raises:
         TooMuchSent
@@ -238,7 +245,7 @@ async def apply_lines(
     """
     brought = Brought(cursor="")
     async with contextlib.aclosing(lines):
-        batches = _Batches(lines, allowance)
+        batches = _Batches(lines, allowance, ahead)
         coming = asyncio.create_task(batches.read())
         try:
             while (copies := await coming) is not None:
@@ -265,11 +272,17 @@ class _Batches:
     `None` if it ended without one.
     """
 
-    def __init__(self, lines: AsyncGenerator[bytes], allowance: Allowance) -> None:
+    def __init__(
+        self,
+        lines: AsyncGenerator[bytes],
+        allowance: Allowance,
+        ahead: Callable[[list[Incoming]], None],
+    ) -> None:
         self.end: FeedEnd | None = None
         self.last: list[Incoming] = []
         self._lines = lines
         self._allowance = allowance
+        self._ahead = ahead
         self._most = _MOST_COPIES
 
     async def read(self) -> list[Incoming] | None:
@@ -291,6 +304,8 @@ class _Batches:
             self._allowance.take(len(line))
             copies.append(read)
             size += len(line)
+            if len(copies) % AHEAD == 0:
+                self._ahead(copies[-AHEAD:])
             if len(copies) >= self._most or size >= _MOST_BYTES:
                 return copies
         self.last = copies

@@ -26,6 +26,7 @@ from replication.decide import CONFLICTS, Verdict
 from replication.feedlines import write_end
 from replication.feedpages import Page, read_copies
 from replication.handshake import Handshake, cause_of, describe, peer_at, shake_hands, why_own
+from replication.keyexchange import tell_histories
 from replication.provenance import Copy, CopyFilter
 from replication.pushcursor import read_push_cursor, write_push_cursor
 from replication.receive import DIFFERING, MOST_PUSHED
@@ -73,6 +74,8 @@ class PushFlow:
     target: Handshake
     after: str | None = None
     needs_all: bool = True
+    # The authorities and keys of which the target was told.
+    _told: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def wanted(self) -> CopyFilter:
@@ -133,6 +136,7 @@ class PushFlow:
         Returns:
             how many copies the target applied.
         """
+        await self._tell_keys(request)
         params = [("after", self.after)] if self.after is not None else []
         params += [("current", "")] if is_current else []
         end = [] if cursor is None else [write_end(cursor)]
@@ -142,6 +146,14 @@ class PushFlow:
         if cursor is not None:
             self.after = cursor
         return sum(verdict is Verdict.APPLY for verdict, _ in verdicts.values())
+
+    async def _tell_keys(self, request: PushRequest) -> None:
+        """Tell the target of the keys that copies are signed by, before it gets the first."""
+        signed = {(copy.authority, copy.signedby) for copy in request.copies.values()}
+        if untold := {each for each in signed if each[1]} - self._told:
+            authorities = {authority for authority, _ in untold}
+            await tell_histories(self.context, self.peer, authorities)
+            self._told |= untold
 
     async def begin(self, copies: int, *, is_whole: bool = True) -> None:
         """Tell the target that a complete copy comes, or what differs, of so many copies."""

@@ -166,6 +166,16 @@ async def post_entities(request: web.Request) -> web.Response:
     return _answer(link, findings, pushed.cursor or link.cursor, applied.changes)
 
 
+async def accepted_pusher(request: web.Request) -> Link:
+    """The link that accepts the pushes of the sender of a request.
+
+    Raises:
+        BadRequest: the sender does not say who it is.
+        PushNotAccepted, ServerBusy
+    """
+    return await _accepted(request.app[CONTEXT], _read_pusher(request), request.path)
+
+
 def _stopped(pusher: _Pusher, reason: str, subject: str) -> PushStopped:
     return PushStopped(
         subject,

@@ -10,12 +10,16 @@ from replication import (
     digests,
     feed,
     handshake,
+    keyexchange,
     linkcourse,
     links,
     linkselection,
     notifications,
     receive,
     recovery,
+    signatureaudit,
+    signing,
+    trusting,
 )
 
 routes: list[web.RouteDef] = [
@@ -48,6 +52,15 @@ routes: list[web.RouteDef] = [
     web.post("/replication/recovery/resume", bounded(recovery.resume_recovery)),
     web.post("/replication/recovery/bury", bounded(recovery.bury_refused)),
     web.get("/replication/recovery/findings", bounded(recovery.list_findings)),
+    web.get("/replication/keys", bounded(keyexchange.get_keys)),
+    web.post("/replication/keys", bounded(keyexchange.post_keys)),
+    web.get("/replication/signing", bounded(signing.get_signing)),
+    web.put("/replication/signing", bounded(signing.put_signing)),
+    web.post("/replication/signing/rotate", bounded(signing.rotate_key)),
+    web.get("/replication/trust", bounded(trusting.list_trust)),
+    web.post("/replication/trust", bounded(trusting.add_trust)),
+    web.delete("/replication/trust", bounded(trusting.remove_trust)),
+    web.get("/replication/signatures", bounded(signatureaudit.get_signatures)),
     web.post("/notifications", bounded(notifications.post_notification)),
     web.options("/notifications", notifications.grant_notifications),
 ]

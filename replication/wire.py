@@ -10,6 +10,7 @@ from aiohttp import web
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from catalog.http.body import read_json
+from catalog.model.authoritykey import PublicKey
 from catalog.model.entity import Origin
 from catalog.model.errors import (
     InvalidAttribute,
@@ -19,7 +20,7 @@ from catalog.model.errors import (
     with_violations,
 )
 from catalog.model.xid import is_valid_id
-from catalog.store.links import RELAY, Dialect, LinkDefinition
+from catalog.store.links import RELAY, TRUST_FIRST, Dialect, LinkDefinition
 from replication.mapping import why_no_names, write_names
 from replication.provenance import is_authority
 from replication.topicaddress import SCHEMES
@@ -89,6 +90,14 @@ def _check_authority(authority: str) -> str:
     return authority
 
 
+def _check_key(text: str) -> str:
+    return str(PublicKey.parse(text))
+
+
+def _check_trust(text: str) -> str:
+    return text if text == TRUST_FIRST else _check_key(text)
+
+
 def _check_authorities(authorities: list[str]) -> list[str]:
     if "*" in authorities and authorities != list(RELAY):
         raise ValueError('"*" means all authorities, so it has to be alone')
@@ -147,7 +156,8 @@ class LinkBody(SelectionBody):
     `publish` and `kafka`, it is a topic, `kafka://HOST:PORT/TOPIC`. Without a mode, a new link
     walks a source that offers no replication. `authority` is the one that this other catalog is
     pinned to; without it, a new link is pinned to the one that the catalog names first, and another
-    one stays pinned as it is. `dialect` is for links that write.
+    one stays pinned as it is. `dialect` is for links that write. `trust` has keys of the authority
+    that the link brings, or `first` for those that its source shows at the first contact.
     """
 
     id: Annotated[str, AfterValidator(_check_id)] | None = None
@@ -159,9 +169,13 @@ class LinkBody(SelectionBody):
         list[_Text], Field(max_length=_MOST_NAMED), AfterValidator(_check_authorities)
     ] = Field(default_factory=list)
     dialect: Dialect | None = None
+    trust: Annotated[
+        list[Annotated[_Text, AfterValidator(_check_trust)]], Field(max_length=_MOST_NAMED)
+    ] = Field(default_factory=list)
 
     def to_definition(self) -> LinkDefinition:
         return LinkDefinition(
+            trust=tuple(self.trust),
             source=self.source or "",
             target=self.target or "",
             mode=self.mode,
@@ -193,6 +207,31 @@ class PinBody(_ClosedBody):
     """`POST /replication/links/{id}/pin`."""
 
     authority: _Authority
+
+
+class SigningBody(_ClosedBody):
+    """`PUT /replication/signing`."""
+
+    on: bool
+
+
+class RotateBody(_ClosedBody):
+    """`POST /replication/signing/rotate`."""
+
+    revoke: bool = False
+
+
+class TrustBody(_ClosedBody):
+    """`POST /replication/trust`."""
+
+    authority: _Authority
+    key: Annotated[str, AfterValidator(_check_key)]
+
+
+class KeysBody(_ClosedBody):
+    """`POST /replication/keys`: histories as `GET /replication/keys` shows them."""
+
+    keys: list[dict[str, Any]] = Field(max_length=_MOST_NAMED)
 
 
 class PauseBody(_ClosedBody):

@@ -80,6 +80,52 @@ class ReplicationCalls(Connection):
             raise BadAnswer(self._at("/replication/entities"), "something else than verdicts")
         return found
 
+    async def tell_keys(
+        self, keys: Sequence[JsonObject], *, authority: str, instance: str
+    ) -> JsonObject:
+        """Tell the node of the keys of authorities, before it gets what they have signed.
+
+        Args:
+            keys: histories as `keys` returns them.
+            authority: that of the catalog which tells them.
+            instance: its instance.
+        """
+        named = {"Concord-Authority": authority, "Concord-Instance": instance}
+        answer = await self.request(
+            "POST", "/replication/keys", body={"keys": list(keys)}, headers=named
+        )
+        found = orjson.loads(answer.body)
+        return found if isinstance(found, dict) else {}
+
+    async def signing(self) -> JsonObject:
+        """Whether the node signs what it publishes, and its keys."""
+        return await self.get("/replication/signing")
+
+    async def set_signing(self, *, on: bool) -> JsonObject:
+        """Sign what the node publishes from now on, or no more."""
+        return await self.put("/replication/signing", {"on": on})
+
+    async def rotate_signing(self, *, revoke: bool = False) -> JsonObject:
+        """Let a new key sign; with `revoke`, nothing is valid that the old one has signed."""
+        return await self.post("/replication/signing/rotate", {"revoke": revoke})
+
+    async def trusted(self) -> list[JsonObject]:
+        """The keys that the node trusts."""
+        return await self._members("/replication/trust", "trusted")
+
+    async def trust(self, authority: str, key: str) -> JsonObject:
+        """Take nothing more of an authority that no trusted key has signed."""
+        return await self.post("/replication/trust", {"authority": authority, "key": key})
+
+    async def distrust(self, authority: str) -> None:
+        """Take anything of an authority again, signed or not."""
+        params = [("authority", authority)]
+        await self.request("DELETE", "/replication/trust", params=params)
+
+    async def check_signatures(self, after: str = "") -> JsonObject:
+        """Let the node verify a part of its catalog: counts, faults, and where to go on."""
+        return await self.get("/replication/signatures", [("after", after)] if after else [])
+
     async def acceptances(self) -> list[JsonObject]:
         """The catalogs whose pushes the node accepts."""
         return await self._members("/replication/acceptances", "acceptances")

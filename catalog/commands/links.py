@@ -125,6 +125,14 @@ def add(
     types: Types = None,
     prefix: Prefix = None,
     names: Names = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Take only what this key of the authority has signed; `first` stands for the keys "
+            "that the source shows at the first contact. Repeatable.",
+            metavar="KEY",
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Add the link without asking the source who it is.")
     ] = False,
@@ -166,6 +174,8 @@ def add(
         definition["id"] = id
     if pin is not None:
         definition["authority"] = pin
+    if trust:
+        definition["trust"] = trust
     if dry_run:
         print_dry_run(on_node(url, lambda client: client.try_link(definition)), as_json=as_json)
         return

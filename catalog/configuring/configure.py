@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from catalog.configuring.revalidation import Revalidation
+from catalog.entitysignature import Signer
 from catalog.model.capabilities import Capabilities
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
@@ -47,6 +48,7 @@ class ConfigurationChange:
         results: KnownResults,
         interaction: str,
         now: datetime,
+        signer: Signer | None,
     ) -> None:
         """Put the configuration in force, after everything else of the interaction is written.
 
@@ -67,6 +69,7 @@ class ConfigurationChange:
             results=results,
             interaction=interaction,
             now=now,
+            signer=signer,
         ).run()
         is_initial = capabilities == self.offered.initially
         stored = StoredConfiguration(

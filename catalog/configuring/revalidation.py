@@ -12,6 +12,7 @@ from datetime import datetime
 
 from catalog.configuring.adaptation import displaced, has_rules, review_group, review_resource
 from catalog.configuring.modelimpact import ModelImpact
+from catalog.entitysignature import Signer
 from catalog.model.attributes import check_attributes
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -51,6 +52,7 @@ class Revalidation:
         before: the configuration that was in force, as `after` will be.
         authority: this node's.
         interaction: the id of the one that changes the configuration, as `now` is its time.
+        signer: signs what is adapted.
     """
 
     connection: Connection
@@ -60,6 +62,7 @@ class Revalidation:
     results: KnownResults
     interaction: str
     now: datetime
+    signer: Signer | None
     violations: list[XRegistryError] = field(default_factory=list)
 
     async def run(self) -> None:
@@ -195,4 +198,4 @@ class Revalidation:
             return
         outcome = outcome_of(drafts, self.interaction)
         if outcome.after:
-            await write(self.connection, outcome)
+            await write(self.connection, outcome, signer=self.signer)

@@ -32,7 +32,14 @@ class ChangeLogReader:
         """Up to `limit` changes after a position; see `LogReader`."""
         changes = await read_changes(connection, after, limit)
         render = await self._dialect.renderer(connection, changes, self._source)
-        return [LogEntry(each.position, each.at, partial(render, each)) for each in changes]
+        return [
+            LogEntry(
+                each.position,
+                each.at,
+                partial(_no_events if each.change.action == "signed" else render, each),
+            )
+            for each in changes
+        ]
 
     async def read_initial(
         self, connection: Connection, subscription: str, cursor: Position, after: str, limit: int
@@ -57,6 +64,10 @@ class ChangeLogReader:
             )
             for each in changes
         ]
+
+
+def _no_events(_: LoggedChange) -> list[CloudEvent]:
+    return []
 
 
 def _rendered(

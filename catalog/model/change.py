@@ -11,7 +11,8 @@ from catalog.model.entity import Entity, Tombstone
 from catalog.model.schema import Model
 from catalog.model.xid import Kind, depth
 
-Action = Literal["created", "updated", "deleted"]
+# What is signed later than it was written, or anew, stays what it is, so there is no event.
+Action = Literal["created", "updated", "deleted", "signed"]
 
 # In `deprecation`, beside the names: `deprecated` was taken away as a whole.
 REMOVED = "-"

@@ -31,7 +31,8 @@ class Entity:
     no counts and no children. `document` is set only where it was loaded or is about to be
     written; `document_sha256` is set whenever there is one.
 
-    `damage` says why the stored attributes could not be read; there are none then.
+    `damage` says why the stored attributes could not be read; there are none then. `signature` is
+    that of its authority over the digest, and `signedby` the id of the key; both may be missing.
     """
 
     xid: str
@@ -46,6 +47,8 @@ class Entity:
     document_sha256: bytes | None = None
     document: bytes | None = None
     damage: str = ""
+    signature: bytes | None = None
+    signedby: str = ""
 
     @property
     def path(self) -> Xid:
@@ -100,7 +103,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """The record of a deleted entity. Its epoch is one above the entity's last."""
+    """The record of a deleted entity, signed as one. Its epoch is one above the entity's last."""
 
     xid: str
     kind: Kind
@@ -108,6 +111,8 @@ class Tombstone:
     origin: str
     epoch: int
     deletedat: datetime
+    signature: bytes | None = None
+    signedby: str = ""
 
     @property
     def digest(self) -> bytes:

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, replace
 from typing import Any
 
+from catalog.longwork import aside
 from catalog.model.digest import BUCKETS
+from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.store.database import Connection
 from catalog.store.entities import entity_from, tombstone_from
 from catalog.store.queries import Queries
@@ -123,6 +125,20 @@ async def copy_rows(
     await connection.copy_from_query(
         _queries.rows, start, stop, output=write, format="csv", timeout=3600
     )
+
+
+async def page_computed(
+    connection: Connection, after: str, limit: int
+) -> list[tuple[Entity, bytes]]:
+    """Read up to `limit` entities after an xid, each with the digest of its content."""
+    rows = await connection.fetch(_queries.page_entities, after, limit)
+    return await aside(len(rows), lambda: [(entity_from(row), _computed(row)) for row in rows])
+
+
+async def page_ends(connection: Connection, after: Origin, limit: int) -> list[Tombstone]:
+    """Read up to `limit` tombstones after an origin."""
+    rows = await connection.fetch(_queries.page_tombstones, after.authority, after.xid, limit)
+    return [tombstone_from(row) for row in rows]
 
 
 async def stream_computed(

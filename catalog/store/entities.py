@@ -44,6 +44,9 @@ def entity_from(row: Mapping[str, Any]) -> Entity:
         digest=row["digest"],
         document_sha256=row["document_sha256"],
         damage=damage,
+        # Rows that are for showing only come without.
+        signature=row.get("signature"),
+        signedby=row.get("signedby") or "",
     )
 
 
@@ -108,6 +111,8 @@ def tombstone_from(row: Mapping[str, Any]) -> Tombstone:
         origin=row["origin"],
         epoch=row["epoch"],
         deletedat=row["deletedat"],
+        signature=row["signature"],
+        signedby=row["signedby"] or "",
     )
 
 

@@ -42,6 +42,12 @@ COLUMNS: Sequence[_Column] = (
         page=_queries.page_signing_keys,
         replace=_queries.replace_signing_key,
     ),
+    _Column(
+        table="authority_keys",
+        column="sealed",
+        page=_queries.page_authority_keys,
+        replace=_queries.replace_authority_key,
+    ),
 )
 """Every column that holds secrets."""
 

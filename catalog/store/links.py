@@ -23,6 +23,8 @@ Dialect = Literal["xregistry", "messagecatalog", "discovery", "registry04"]
 State = Literal["new", "copying", "behind", "current", "waiting", "refused", "braked", "paused"]
 
 RELAY = ("*",)
+TRUST_FIRST = "first"
+"""Stands for the keys that a source shows at the first contact."""
 _OUTGOING = frozenset({"push", "publish", "write"})
 LINK_CHANNEL = "links"
 """Announces the id of a link to wake, or nothing when links were changed."""
@@ -45,7 +47,8 @@ class LinkDefinition:
     them. `scope` are the xids that it brings, each with everything below it, and `types` the types
     of groups (`endpoints`) or resources (`messagegroups/messages`); empty stands for all. `prefix`
     comes before the ids that groups get here, unless one of the pairs in `names`, as
-    `messagegroups/shop=messagegroups/eu-shop`, is about them.
+    `messagegroups/shop=messagegroups/eu-shop`, is about them. `trust` has keys that were trusted
+    with the link.
 
     A link that sends (`push`, `publish`, `write`) has a `target`, and no `source`; its source is
     this node. One of mode `accept` has neither URL: its source sends by itself. `kafka` follows a
@@ -62,6 +65,7 @@ class LinkDefinition:
     prefix: str = ""
     names: tuple[str, ...] = ()
     dialect: Dialect | None = None
+    trust: tuple[str, ...] = ()
 
     @property
     def peer(self) -> str:

@@ -82,12 +82,14 @@ class Locked:
     """The touched entities as they are while the locks are held.
 
     Where `is_referred` is false, no cross reference refers to a touched resource. Where
-    `has_lived` is false, no touched entity and no version of one left a tombstone.
+    `has_lived` is false, no touched entity and no version of one left a tombstone. `signing_key` is
+    the number of the key that signs what is written; `None` if nothing does.
     """
 
     entities: dict[str, Entity]
     is_referred: bool
     has_lived: bool
+    signing_key: int | None
 
 
 async def lock_and_load(
@@ -125,6 +127,7 @@ async def lock_and_load(
         entities={entity.xid: entity for entity in await entities_from(rows)},
         is_referred=not rows or rows[0]["is_referred"],
         has_lived=not rows or rows[0]["has_lived"],
+        signing_key=rows[0]["signing_key"] if rows else None,
     )
 
 

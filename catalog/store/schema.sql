@@ -45,12 +45,14 @@ CREATE TABLE entities (
     bucket integer NOT NULL,
     listing text COLLATE "C",
     listing_id text COLLATE "C",
+    signature bytea,
+    signedby text COLLATE "C",
     CONSTRAINT entities_bucket_check CHECK (((bucket >= 0) AND (bucket <= 65535))),
     CONSTRAINT entities_epoch_check CHECK ((epoch >= 0)),
     CONSTRAINT entities_kind_check CHECK ((kind = ANY (ARRAY['registry'::text, 'group'::text, 'resource'::text, 'version'::text])))
 );
 
-CREATE FUNCTION lock_and_load(group_xids text[], resource_xids text[], registry_exclusive boolean, groups_exclusive boolean, catalog_exclusive boolean, expected_revision bigint, refused_at text[]) RETURNS TABLE(entity entities, is_referred boolean, has_lived boolean)
+CREATE FUNCTION lock_and_load(group_xids text[], resource_xids text[], registry_exclusive boolean, groups_exclusive boolean, catalog_exclusive boolean, expected_revision bigint, refused_at text[]) RETURNS TABLE(entity entities, is_referred boolean, has_lived boolean, signing_key integer)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -112,10 +114,10 @@ BEGIN
         JOIN tombstones t ON t.authority = held.authority
             AND t.origin > r.xid || '/versions/' AND t.origin < r.xid || '/versions0');
     RETURN QUERY
-        SELECT e, is_referred, has_lived FROM entities e
+        SELECT e, is_referred, has_lived, held.signingkey FROM entities e
         WHERE e.xid = ANY (group_xids || resource_xids || ARRAY['/'])
         UNION ALL
-        SELECT e, is_referred, has_lived FROM entities e
+        SELECT e, is_referred, has_lived, held.signingkey FROM entities e
         WHERE e.collection = ANY (ARRAY(SELECT r || '/versions' FROM unnest(resource_xids) AS r));
 END
 $$;
@@ -192,6 +194,16 @@ CREATE FUNCTION search_text(value jsonb, suffix text) RETURNS text
 CREATE FUNCTION short_key(xid text) RETURNS bytea
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN SUBSTRING(sha256(decode(xid, 'escape'::text)) FROM 1 FOR 12);
+
+CREATE TABLE authority_keys (
+    number integer NOT NULL,
+    publickey bytea NOT NULL,
+    sealed bytea,
+    createdat timestamp with time zone NOT NULL,
+    endorsement bytea,
+    retiredat timestamp with time zone,
+    revokedat timestamp with time zone
+);
 
 CREATE VIEW borrowed AS
  SELECT x.collection AS listing,
@@ -297,7 +309,7 @@ CREATE TABLE changes (
     digest bytea NOT NULL,
     changed text[] NOT NULL,
     deprecation text[],
-    CONSTRAINT changes_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'deleted'::text])))
+    CONSTRAINT changes_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'deleted'::text, 'signed'::text])))
 );
 
 ALTER TABLE changes ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
@@ -404,6 +416,11 @@ CREATE VIEW kept AS
    FROM entities e
   WHERE ((kind <> 'resource'::text) AND (kind <> 'group'::text));
 
+CREATE TABLE key_histories (
+    authority text NOT NULL COLLATE "C",
+    history json NOT NULL
+);
+
 CREATE VIEW lent AS
  SELECT (x.xid || '/versions'::text) AS listing,
     (lower(v.id) COLLATE "C") AS listing_id,
@@ -482,6 +499,8 @@ CREATE TABLE node (
     capabilities json,
     revision bigint DEFAULT 0 NOT NULL,
     gate text DEFAULT 'open'::text NOT NULL,
+    signingkey integer,
+    signsafter text COLLATE "C",
     CONSTRAINT node_gate_check CHECK ((gate = ANY (ARRAY['open'::text, 'model'::text, 'closed'::text]))),
     CONSTRAINT node_singleton_check CHECK (singleton)
 );
@@ -806,7 +825,19 @@ CREATE TABLE tombstones (
     digest bytea NOT NULL,
     bucket integer NOT NULL,
     deletedat timestamp with time zone NOT NULL,
-    is_past boolean DEFAULT false NOT NULL
+    is_past boolean DEFAULT false NOT NULL,
+    signature bytea,
+    signedby text COLLATE "C"
+);
+
+CREATE TABLE trusted_keys (
+    authority text NOT NULL COLLATE "C",
+    number integer NOT NULL,
+    publickey bytea NOT NULL,
+    trustedat timestamp with time zone NOT NULL,
+    reason text NOT NULL,
+    revokedat timestamp with time zone,
+    CONSTRAINT trusted_keys_reason_check CHECK ((reason = ANY (ARRAY['named'::text, 'first'::text, 'endorsed'::text])))
 );
 
 CREATE TABLE written_entities (
@@ -821,6 +852,9 @@ CREATE TABLE written_entities (
     tag text NOT NULL,
     is_adopted boolean NOT NULL
 );
+
+ALTER TABLE ONLY authority_keys
+    ADD CONSTRAINT authority_keys_pkey PRIMARY KEY (number);
 
 ALTER TABLE ONLY changes
     ADD CONSTRAINT changes_pkey PRIMARY KEY (txid, seq);
@@ -851,6 +885,9 @@ ALTER TABLE ONLY doubted_copies
 
 ALTER TABLE ONLY entities
     ADD CONSTRAINT entities_pkey PRIMARY KEY (xid);
+
+ALTER TABLE ONLY key_histories
+    ADD CONSTRAINT key_histories_pkey PRIMARY KEY (authority);
 
 ALTER TABLE ONLY link_deletions
     ADD CONSTRAINT link_deletions_pkey PRIMARY KEY (link);
@@ -902,6 +939,9 @@ ALTER TABLE ONLY subscriptions
 
 ALTER TABLE ONLY tombstones
     ADD CONSTRAINT tombstones_pkey PRIMARY KEY (authority, origin);
+
+ALTER TABLE ONLY trusted_keys
+    ADD CONSTRAINT trusted_keys_pkey PRIMARY KEY (authority, number, publickey);
 
 ALTER TABLE ONLY written_entities
     ADD CONSTRAINT written_entities_pkey PRIMARY KEY (link, authority, origin);

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from catalog.entitysignature import Signer
 from catalog.longwork import aside
 from catalog.model.change import Change
 from catalog.model.digest import bucket
@@ -24,7 +25,10 @@ _queries = Queries("writes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """The rows that one interaction writes or removes."""
+    """The rows that one interaction writes or removes.
+
+    `signed` stay as they are, and get another signature.
+    """
 
     interaction: str
     at: datetime
@@ -33,24 +37,31 @@ class Write:
     changes: Sequence[Change] = ()
     dropped_documents: Sequence[str] = ()
     revived: Sequence[Origin] = ()
+    signed: Sequence[Entity | Tombstone] = ()
 
 
-async def write(connection: Connection, *writes: Write) -> Position:
+async def write(connection: Connection, *writes: Write, signer: Signer | None = None) -> Position:
     """Write the rows of some interactions, in their order; the caller commits.
+
+    Args:
+        signer: signs those of its authority. Others have the signatures that they came with.
 
     Returns:
         the position of their last change in the log, or where they have none, that of the last
         change that they may depend on.
     """
     if tombstones := [tombstone for write in writes for tombstone in write.tombstones]:
-        await connection.execute(_queries.bury, *_tombstone_columns(tombstones))
+        columns = await aside(len(tombstones), _tombstone_columns, tombstones, signer)
+        await connection.execute(_queries.bury, *columns)
     if revived := [origin for write in writes for origin in write.revived]:
-        columns = columns_of(revived)
-        await connection.execute(_queries.revive, *columns)
-        await connection.execute(_queries.begin_lives, *columns)
+        origins = columns_of(revived)
+        await connection.execute(_queries.revive, *origins)
+        await connection.execute(_queries.begin_lives, *origins)
+    if signed := [each for write in writes for each in write.signed]:
+        await _sign(connection, signed)
     entities = list({entity.xid: entity for write in writes for entity in write.entities}.values())
     count = len(entities)
-    rows = await aside(count, _entity_rows, entities)
+    rows = await aside(count, _entity_rows, entities, signer)
     changes = await aside(count, _change_rows, writes)
     last = await connection.fetchrow(_queries.write, rows, changes)
     if resources := await aside(count, _relisted, entities, writes):
@@ -64,12 +75,40 @@ async def write(connection: Connection, *writes: Write) -> Position:
     return await read_newest(connection) if last is None else Position(last["txid"], last["seq"])
 
 
-def _entity_rows(entities: Sequence[Entity]) -> str:
+async def _sign(connection: Connection, signed: Sequence[Entity | Tombstone]) -> None:
+    for statement, kind in (
+        (_queries.sign_entities, Entity),
+        (_queries.sign_tombstones, Tombstone),
+    ):
+        rows = [each for each in signed if isinstance(each, kind)]
+        if rows:
+            await connection.execute(
+                statement,
+                [each.authority for each in rows],
+                [each.origin for each in rows],
+                [each.digest for each in rows],
+                [each.signature for each in rows],
+                [each.signedby for each in rows],
+            )
+
+
+def _signature_of(
+    written: Entity | Tombstone, digest: bytes, signer: Signer | None
+) -> tuple[bytes | None, str | None]:
+    """The signature and the id of its key; the registry, which is not replicated, has none."""
+    if signer is None or written.authority != signer.authority or written.kind == "registry":
+        return written.signature, written.signedby or None
+    return signer.sign_copy(digest), signer.id
+
+
+def _entity_rows(entities: Sequence[Entity], signer: Signer | None) -> str:
     defaults = {e.xid: _default_version(e) for e in entities if e.kind == "resource"}
-    return orjson.dumps([_entity_row(entity, defaults) for entity in entities]).decode()
+    return orjson.dumps([_entity_row(entity, defaults, signer) for entity in entities]).decode()
 
 
-def _entity_row(entity: Entity, defaults: Mapping[str, str]) -> dict[str, Any]:
+def _entity_row(
+    entity: Entity, defaults: Mapping[str, str], signer: Signer | None
+) -> dict[str, Any]:
     """A row, with the collection that its attributes are listed in, and whether they are.
 
     `is_listed` is `None`, for the database to look at the stored resource, of versions whose
@@ -78,6 +117,7 @@ def _entity_row(entity: Entity, defaults: Mapping[str, str]) -> dict[str, Any]:
     path = entity.path
     owner = path.resource if path.vid else path
     sha256 = entity.document_sha256
+    signature, signedby = _signature_of(entity, entity.digest, signer)
     return {
         "xid": entity.xid,
         "collection": collection_of(path),
@@ -96,6 +136,8 @@ def _entity_row(entity: Entity, defaults: Mapping[str, str]) -> dict[str, Any]:
         "listing": collection_of(owner),
         "listing_id": owner.id.lower(),
         "is_listed": _is_listed(entity, defaults),
+        "signature": None if signature is None else signature.hex(),
+        "signedby": signedby,
     }
 
 
@@ -130,16 +172,22 @@ def _default_version(resource: Entity) -> str:
     return f"{resource.xid}/versions/{resource.attributes.get('defaultversionid', '')}"
 
 
-def _tombstone_columns(tombstones: Sequence[Tombstone]) -> list[list[Any]]:
+def _tombstone_columns(tombstones: Sequence[Tombstone], signer: Signer | None) -> list[list[Any]]:
+    digests = [t.digest for t in tombstones]
+    signed = [
+        _signature_of(t, digest, signer) for t, digest in zip(tombstones, digests, strict=True)
+    ]
     return [
         [t.xid for t in tombstones],
         [t.kind for t in tombstones],
         [t.authority for t in tombstones],
         [t.origin for t in tombstones],
         [t.epoch for t in tombstones],
-        [t.digest for t in tombstones],
+        digests,
         [bucket(t.authority, t.origin) for t in tombstones],
         [t.deletedat for t in tombstones],
+        [signature for signature, _ in signed],
+        [id for _, id in signed],
     ]
 
 

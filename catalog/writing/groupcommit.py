@@ -16,6 +16,7 @@ from functools import reduce
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
+from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database, has_committed
 from catalog.store.locks import MustBeginAgain
 from catalog.writing.crossreferences import target_in
@@ -62,11 +63,15 @@ class GroupCommit:
 
     Args:
         checked_requests: an interaction with a document to be checked is applied alone.
+        signers: those of this authority's keys.
     """
 
-    def __init__(self, database: Database, checked_requests: CheckedRequests) -> None:
+    def __init__(
+        self, database: Database, checked_requests: CheckedRequests, signers: OwnSigners
+    ) -> None:
         self._database = database
         self._checked_requests = checked_requests
+        self._signers = signers
         self._waiting: list[_Waiting] = []
         # Resources that a running transaction writes.
         self._taken: set[str] = set()
@@ -146,6 +151,7 @@ class GroupCommit:
                 node=self._database.node,
                 configuration=batch[0].configuration,
                 results=KnownResults(self._checked_requests.begin()),
+                signers=self._signers,
             )
             try:
                 return await transaction.run(

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
+from catalog.entitysignature import Signer
 from catalog.longwork import aside
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
+from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import read_newest
 from catalog.store.database import Connection, Node
 from catalog.store.locks import Gate, Locked, MustBeginAgain, Touched, lock_and_load
@@ -97,6 +99,7 @@ class Reconfiguration(Protocol):
         results: KnownResults,
         interaction: str,
         now: datetime,
+        signer: Signer | None,
     ) -> None:
         """Adapt every entity to the configuration, or refuse it, and save it.
 
@@ -114,12 +117,14 @@ class WriteTransaction:
         configuration: the one that all interactions were read with.
         reconfiguration: the one that the only interaction asks for, which it was read with.
         results: of checks of documents.
+        signers: those of this authority's keys.
     """
 
     connection: Connection
     node: Node
     configuration: Configuration
     results: KnownResults
+    signers: OwnSigners
     reconfiguration: Reconfiguration | None = None
     _locked: Locked = field(init=False)
     _locks: Touched = field(init=False)
@@ -170,7 +175,8 @@ class WriteTransaction:
         written = [each for each in results if isinstance(each, Outcome)]
         if is_dry or not written:
             return results
-        position = await write(self.connection, *written)
+        signer = await self.signers.get(self.connection, self._locked.signing_key)
+        position = await write(self.connection, *written, signer=signer)
         if self.reconfiguration is not None:
             await self.reconfiguration.put_in_force(
                 self.connection,
@@ -178,6 +184,7 @@ class WriteTransaction:
                 results=self.results,
                 interaction=written[0].interaction,
                 now=written[0].at,
+                signer=signer,
             )
             position = await read_newest(self.connection)
         cursor = LogCursor.at(self.node.instance, position)

@@ -8,6 +8,7 @@ from functools import partial
 from catalog.longwork import aside, is_long
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
+from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database
 from catalog.store.locks import MustBeginAgain, Touched
 from catalog.writing.documentchecks import CheckedRequests, KnownResults, RequestChecks
@@ -32,12 +33,16 @@ class Writer:
 
     Args:
         checked_requests: those whose documents are checked.
+        signers: those of this authority's keys.
     """
 
-    def __init__(self, database: Database, checked_requests: CheckedRequests) -> None:
+    def __init__(
+        self, database: Database, checked_requests: CheckedRequests, signers: OwnSigners
+    ) -> None:
         self._database = database
         self._checked_requests = checked_requests
-        self._group_commit = GroupCommit(database, checked_requests)
+        self._signers = signers
+        self._group_commit = GroupCommit(database, checked_requests, signers)
 
     async def apply(
         self,
@@ -155,6 +160,7 @@ class Writer:
                 node=self._database.node,
                 configuration=configuration,
                 results=results,
+                signers=self._signers,
                 reconfiguration=reconfiguration,
             )
             [result] = await transaction.run([composer], locks, condition=condition, is_dry=is_dry)

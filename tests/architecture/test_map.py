@@ -25,7 +25,7 @@ SHARED_NAMES = {
     *("command", "report"),
     # The layers of one noun: its SQL, its handlers, its client, its command.
     *("configuration", "crossreferences", "deadletters", "delete", "digests", "entities", "find"),
-    *("links", "requests", "signingkeys", "subscriptions", "validate"),
+    *("links", "requests", "signing", "signingkeys", "subscriptions", "trust", "validate"),
     # One per package by design: errors, the bodies that pydantic reads, what is applied.
     *("apply", "errors", "wire"),
     # Older forms of what the model and the messages have under the same name.

@@ -34,7 +34,7 @@ class HostileSource:
 
     Its cursors are positions in `copies`. Its answers break off if it `breaks_off`; it has
     forgotten the beginning of its log if it `forgets`. On the way, what it `spoils` becomes
-    something else.
+    something else. `keys` are the histories of keys that it shows.
     """
 
     authority: str
@@ -44,6 +44,7 @@ class HostileSource:
     breaks_off: bool = False
     forgets: bool = False
     spoils: tuple[bytes, bytes] | None = None
+    keys: list[dict[str, Any]] = field(default_factory=list)
 
     async def shake_hands(self, _: web.Request) -> web.Response:
         said = {"instance": str(self.instance), "authority": self.authority}
@@ -64,6 +65,9 @@ class HostileSource:
         newest = {(copy.authority, copy.origin): copy for copy in self.copies}
         return self._answer([copy for origin, copy in newest.items() if origin in wanted])
 
+    async def get_keys(self, _: web.Request) -> web.Response:
+        return web.json_response({"keys": self.keys})
+
     def _answer(self, copies: list[Copy]) -> web.Response:
         end = b"" if self.breaks_off else write_end(str(len(self.copies)))
         body = b"".join(map(write_copy, copies)) + end
@@ -77,6 +81,7 @@ async def hostile_source(authority: str, *copies: Copy) -> AsyncIterator[Hostile
     source = HostileSource(authority, list(copies))
     app = web.Application()
     app.router.add_get("/replication", source.shake_hands)
+    app.router.add_get("/replication/keys", source.get_keys)
     app.router.add_get("/replication/snapshot", source.get_snapshot)
     app.router.add_get("/replication/changes", source.get_changes)
     app.router.add_post("/replication/fetch", source.post_fetch)

@@ -24,7 +24,11 @@ CREATE TABLE node (
     resolved json,
     capabilities json,
     revision bigint NOT NULL DEFAULT 0,
-    gate text NOT NULL DEFAULT 'open' CHECK (gate IN ('open', 'model', 'closed'))
+    gate text NOT NULL DEFAULT 'open' CHECK (gate IN ('open', 'model', 'closed')),
+    -- The number of the key that signs what this authority writes; null if it signs nothing.
+    signingkey integer,
+    -- What was written before is signed, too, or anew: all up to here has been; null if all has.
+    signsafter text COLLATE "C"
 );
 
 
@@ -49,7 +53,10 @@ CREATE TABLE entities (
     fingerprint bigint NOT NULL,
     bucket integer NOT NULL CHECK (bucket BETWEEN 0 AND 65535),
     listing text COLLATE "C",
-    listing_id text COLLATE "C"
+    listing_id text COLLATE "C",
+    -- The signature of the authority over the digest, and the id of its key.
+    signature bytea,
+    signedby text COLLATE "C"
 );
 -- Ids are unique among siblings without regard to case, and pages are in this order.
 CREATE UNIQUE INDEX entities_sibling ON entities (collection, lower(id) COLLATE "C");
@@ -77,6 +84,8 @@ CREATE TABLE tombstones (
     bucket integer NOT NULL,
     deletedat timestamptz NOT NULL,
     is_past boolean NOT NULL DEFAULT false,
+    signature bytea,
+    signedby text COLLATE "C",
     PRIMARY KEY (authority, origin)
 );
 CREATE INDEX tombstones_bucket ON tombstones (bucket);
@@ -123,7 +132,7 @@ CREATE TABLE changes (
     at timestamptz NOT NULL,
     xid text COLLATE "C" NOT NULL,
     kind text NOT NULL,
-    action text NOT NULL CHECK (action IN ('created', 'updated', 'deleted')),
+    action text NOT NULL CHECK (action IN ('created', 'updated', 'deleted', 'signed')),
     authority text COLLATE "C" NOT NULL,
     origin text COLLATE "C" NOT NULL,
     epoch bigint NOT NULL,
@@ -131,6 +140,40 @@ CREATE TABLE changes (
     changed text[] NOT NULL,
     deprecation text[],
     PRIMARY KEY (txid, seq)
+);
+
+
+-- What authorities sign
+
+-- The keys of this authority. `sealed` is the secret of a key, encrypted (catalog/encryption.py);
+-- it is dropped when the next key takes over, which `endorsement` is the signature of, by the one
+-- before.
+CREATE TABLE authority_keys (
+    number integer PRIMARY KEY,
+    publickey bytea NOT NULL,
+    sealed bytea,
+    createdat timestamptz NOT NULL,
+    endorsement bytea,
+    retiredat timestamptz,
+    revokedat timestamptz
+);
+
+-- The histories of keys as authorities have signed them, this one's too. Relays pass them on.
+CREATE TABLE key_histories (
+    authority text COLLATE "C" PRIMARY KEY,
+    history json NOT NULL
+);
+
+-- The keys that this node trusts. Of an authority with any row here, it takes nothing else than
+-- what one of them has signed that is not revoked.
+CREATE TABLE trusted_keys (
+    authority text COLLATE "C" NOT NULL,
+    number integer NOT NULL,
+    publickey bytea NOT NULL,
+    trustedat timestamptz NOT NULL,
+    reason text NOT NULL CHECK (reason IN ('named', 'first', 'endorsed')),
+    revokedat timestamptz,
+    PRIMARY KEY (authority, number, publickey)
 );
 
 
@@ -165,7 +208,7 @@ CREATE FUNCTION lock_and_load(
     catalog_exclusive boolean,
     expected_revision bigint,
     refused_at text[]
-) RETURNS TABLE (entity entities, is_referred boolean, has_lived boolean)
+) RETURNS TABLE (entity entities, is_referred boolean, has_lived boolean, signing_key integer)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
@@ -227,10 +270,10 @@ BEGIN
         JOIN tombstones t ON t.authority = held.authority
             AND t.origin > r.xid || '/versions/' AND t.origin < r.xid || '/versions0');
     RETURN QUERY
-        SELECT e, is_referred, has_lived FROM entities e
+        SELECT e, is_referred, has_lived, held.signingkey FROM entities e
         WHERE e.xid = ANY (group_xids || resource_xids || ARRAY['/'])
         UNION ALL
-        SELECT e, is_referred, has_lived FROM entities e
+        SELECT e, is_referred, has_lived, held.signingkey FROM entities e
         WHERE e.collection = ANY (ARRAY(SELECT r || '/versions' FROM unnest(resource_xids) AS r));
 END
 $$;

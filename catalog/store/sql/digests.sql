@@ -87,3 +87,15 @@ WITH RECURSIVE live AS (
     WHERE deleted.number < $1
 )
 SELECT authority FROM live UNION SELECT authority FROM deleted ORDER BY authority LIMIT $1
+
+-- name: page_entities
+-- Entities after an xid, with the hash of the stored document of each.
+SELECT e.*, sha256(d.body) AS body_sha256
+FROM entities e LEFT JOIN documents d USING (xid)
+WHERE e.xid > $1 AND e.kind <> 'registry'
+ORDER BY e.xid LIMIT $2
+
+-- name: page_tombstones
+-- Tombstones after an authority and origin.
+SELECT * FROM tombstones WHERE (authority, origin) > ($1, $2)
+ORDER BY authority, origin LIMIT $3

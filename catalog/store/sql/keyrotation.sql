@@ -23,3 +23,14 @@ ORDER BY subscription, signing_keys.id LIMIT $2
 UPDATE signing_keys SET sealed = $3
 WHERE subscription = split_part($1, '/', 1) AND id = split_part($1, '/', 2) AND sealed = $2
 RETURNING id
+
+-- name: page_authority_keys
+-- Some keys by which this authority signs, in the order of their numbers as text.
+SELECT number::text AS id, sealed FROM authority_keys
+WHERE sealed IS NOT NULL AND number::text COLLATE "C" > $1
+ORDER BY number::text COLLATE "C" LIMIT $2
+
+-- name: replace_authority_key
+-- Replace the encrypted form of a key by which this authority signs, unless it has changed.
+UPDATE authority_keys SET sealed = $3 WHERE number::text = $1 AND sealed = $2
+RETURNING number

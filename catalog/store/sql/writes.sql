@@ -16,16 +16,17 @@ WITH logged AS (
 ), kept AS (
     INSERT INTO entities (
         xid, collection, id, kind, authority, origin, epoch, attributes, createdat, modifiedat,
-        document_sha256, digest, fingerprint, bucket, listing, listing_id)
+        document_sha256, digest, fingerprint, bucket, listing, listing_id, signature, signedby)
     SELECT e.xid, e.collection, e.id, e.kind, e.authority, e.origin, e.epoch, e.attributes,
         e.createdat, e.modifiedat, decode(e.document_sha256, 'hex'), decode(e.digest, 'hex'),
         e.fingerprint, e.bucket,
-        CASE WHEN listed.here THEN e.listing END, CASE WHEN listed.here THEN e.listing_id END
+        CASE WHEN listed.here THEN e.listing END, CASE WHEN listed.here THEN e.listing_id END,
+        decode(e.signature, 'hex'), e.signedby
     FROM json_to_recordset($1::json) AS e (
         xid text, collection text, id text, kind text, authority text, origin text, epoch bigint,
         attributes jsonb, createdat timestamptz, modifiedat timestamptz, document_sha256 text,
         digest text, fingerprint bigint, bucket integer, listing text, listing_id text,
-        is_listed boolean)
+        is_listed boolean, signature text, signedby text)
     CROSS JOIN LATERAL (SELECT coalesce(e.is_listed, (
         SELECT r.attributes ->> 'defaultversionid' = e.id
         FROM entities r WHERE r.xid = left(e.collection, -9)
@@ -35,7 +36,8 @@ WITH logged AS (
         attributes = excluded.attributes, createdat = excluded.createdat,
         modifiedat = excluded.modifiedat, document_sha256 = excluded.document_sha256,
         digest = excluded.digest, fingerprint = excluded.fingerprint, bucket = excluded.bucket,
-        listing = excluded.listing, listing_id = excluded.listing_id
+        listing = excluded.listing, listing_id = excluded.listing_id,
+        signature = excluded.signature, signedby = excluded.signedby
 )
 SELECT txid, seq FROM logged ORDER BY seq DESC LIMIT 1
 
@@ -56,13 +58,29 @@ WITH gone AS (
     DELETE FROM entities e USING unnest($3::text[], $4::text[]) AS o (authority, origin)
     WHERE e.authority = o.authority AND e.origin = o.origin
 )
-INSERT INTO tombstones (xid, kind, authority, origin, epoch, digest, bucket, deletedat)
+INSERT INTO tombstones (
+    xid, kind, authority, origin, epoch, digest, bucket, deletedat, signature, signedby)
 SELECT * FROM unnest(
     $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[], $7::integer[],
-    $8::timestamptz[])
+    $8::timestamptz[], $9::bytea[], $10::text[])
 ON CONFLICT (authority, origin) DO UPDATE SET
     xid = excluded.xid, epoch = excluded.epoch, digest = excluded.digest,
-    deletedat = excluded.deletedat, is_past = false
+    deletedat = excluded.deletedat, is_past = false, signature = excluded.signature,
+    signedby = excluded.signedby
+
+-- name: sign_entities
+-- Signatures of entities that stay as they are.
+UPDATE entities e SET signature = s.signature, signedby = s.signedby
+FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::text[])
+    AS s (authority, origin, digest, signature, signedby)
+WHERE e.authority = s.authority AND e.origin = s.origin AND e.digest = s.digest
+
+-- name: sign_tombstones
+-- Signatures of tombstones that stay as they are.
+UPDATE tombstones t SET signature = s.signature, signedby = s.signedby
+FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bytea[], $5::text[])
+    AS s (authority, origin, digest, signature, signedby)
+WHERE t.authority = s.authority AND t.origin = s.origin AND t.digest = s.digest
 
 -- name: revive
 -- Forget the tombstones of entities that live again.

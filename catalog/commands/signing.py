@@ -1,0 +1,101 @@
+"""The commands `signing on`, `off`, `rotate` and `show`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from catalog.commands.console import (
+    DEFAULT_URL,
+    EXIT_CODES,
+    AsJson,
+    Url,
+    cell,
+    on_node,
+    out,
+    print_json,
+    table,
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help=(
+        "Sign what a node publishes: whoever trusts its key notices what relays have changed. "
+        f"{EXIT_CODES}"
+    ),
+)
+
+
+@app.command()
+def on(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Sign what the node writes from now on, and then what is there already.
+
+    The node makes a key at the first time. Its secret is encrypted in the node's database.
+
+    Example: concord signing on
+    """
+    state = on_node(url, lambda client: client.set_signing(on=True))
+    _tell(state, "The node signs", as_json=as_json)
+
+
+@app.command()
+def off(url: Url = DEFAULT_URL) -> None:
+    """Sign nothing more. Nodes that trust its keys take nothing of it from now on.
+
+    Example: concord signing off
+    """
+    on_node(url, lambda client: client.set_signing(on=False))
+    out.print("The node signs nothing more. What it has signed stays valid.")
+
+
+@app.command()
+def rotate(
+    revoke: Annotated[
+        bool,
+        typer.Option(
+            "--revoke", help="The old key may be known to others: nothing that it signed is valid."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Sign with a new key. The old one stands for it, so those who trust the old one trust it.
+
+    The secret of the old key is destroyed. What it has signed stays valid, unless it is revoked:
+    then everything is signed anew.
+
+    Example: concord signing rotate
+    """
+    state = on_node(url, lambda client: client.rotate_signing(revoke=revoke))
+    _tell(state, "A new key signs", as_json=as_json)
+
+
+@app.command()
+def show(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show whether a node signs, and the keys that it has had.
+
+    Example: concord signing show
+    """
+    state = on_node(url, lambda client: client.signing())
+    if as_json:
+        print_json(state)
+        return
+    columns = ("key", "createdat", "retiredat", "revokedat")
+    shown = table("id", *columns)
+    for key in state["keys"]:
+        shown.add_row(cell(key["id"]), *(cell(key.get(name)) for name in columns))
+    if state["keys"]:
+        out.print(shown)
+    if not state["on"]:
+        out.print("The node signs nothing; `concord signing on` begins with it.")
+    elif not state["complete"]:
+        out.print("What was there before is being signed.")
+
+
+def _tell(state: dict[str, Any], what: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(state)
+        return
+    out.print(f"{what} as {cell(state['authority'])} with the key [bold]{cell(state['key'])}[/].")
+    out.print(cell(f"Others trust it by: concord trust add {state['authority']} {state['key']}"))

@@ -1,0 +1,82 @@
+"""The commands `trust add`, `list` and `remove`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from catalog.commands.console import (
+    DEFAULT_URL,
+    EXIT_CODES,
+    AsJson,
+    Url,
+    cell,
+    on_node,
+    out,
+    print_json,
+    table,
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help=(
+        "Keys of other authorities. Of an authority with a key here, a node takes nothing, by "
+        "whatever link or push, that the key or one that it stands for has not signed. "
+        f"{EXIT_CODES}"
+    ),
+)
+
+Authority = Annotated[str, typer.Argument(metavar="URI", help="The authority.")]
+
+
+@app.command()
+def add(
+    authority: Authority,
+    key: Annotated[
+        str,
+        typer.Argument(metavar="KEY", help="Its key, as `concord signing show` prints it there."),
+    ],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Trust a key of an authority, and take nothing more of it that is not signed.
+
+    Get the key from the operator of that catalog, by a way that you trust. What is here stays;
+    `concord verify` checks it.
+
+    Example: concord trust add https://eu.example.com ed25519:1:S0mEkEy…
+    """
+    trusted = on_node(url, lambda client: client.trust(authority, key))
+    ids = ", ".join(each["id"] for each in trusted["keys"] if each["revokedat"] is None)
+    out.print(f"Of {cell(authority)}, only what these keys sign is taken: [bold]{cell(ids)}[/].")
+
+
+@app.command("list")
+def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the keys that a node trusts, and why.
+
+    `named`: by `concord trust add` or a link; `first`: its source showed it at the first contact;
+    `endorsed`: another trusted key stands for it.
+
+    Example: concord trust list
+    """
+    found = on_node(url, lambda client: client.trusted())
+    if as_json:
+        print_json(found)
+        return
+    shown = table("authority", "key", "reason", "since", "revoked")
+    for each in found:
+        for key in each["keys"]:
+            values = key["key"], key["reason"], key["trustedat"], key["revokedat"]
+            shown.add_row(cell(each["authority"]), *map(cell, values))
+    out.print(shown if found else "This node trusts no keys, and takes what is not signed.")
+
+
+@app.command()
+def remove(authority: Authority, url: Url = DEFAULT_URL) -> None:
+    """Forget the keys of an authority: what is not signed is taken of it again.
+
+    Example: concord trust remove https://eu.example.com
+    """
+    on_node(url, lambda client: client.distrust(authority))
+    out.print(f"Of {cell(authority)}, anything is taken again, signed or not.")

@@ -1,0 +1,81 @@
+"""The command `verify`."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from catalog.commands.console import (
+    DEFAULT_URL,
+    EXIT_CODES,
+    NO,
+    AsJson,
+    Url,
+    cell,
+    on_node,
+    out,
+    print_json,
+    table,
+)
+
+if TYPE_CHECKING:
+    from catalog.client import Client
+
+_FINDINGS = ("verified", "unsigned", "unknown", "false", "damaged")
+_MOST_FAULTS = 20
+
+app = typer.Typer()
+
+
+@app.command(epilog=EXIT_CODES)
+def verify(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Check the signatures and the digests of everything that a node has, deleted ones too.
+
+    It counts by authority what is verified, unsigned, signed by a key that is unknown here, signed
+    falsely, or damaged. Authorities without trusted keys are held to the keys that they, or
+    relays, have told.
+
+    Example: concord verify
+
+    Exit codes: 0 nothing is wrong; 1 something is false or damaged, or is not signed although its
+    authority is trusted by its keys; 2 it could not work.
+    """
+    counts, pinned, faults = on_node(url, _verify)
+    wrong = sum(count["false"] + count["damaged"] for count in counts.values())
+    wrong += sum(counts[authority]["unsigned"] for authority in pinned if authority in counts)
+    if as_json:
+        shown = {authority: dict(count) for authority, count in counts.items()}
+        print_json({"counts": shown, "pinned": sorted(pinned), "faults": faults})
+    else:
+        _show(counts, pinned, faults)
+    if wrong:
+        raise typer.Exit(NO)
+
+
+async def _verify(
+    client: Client,
+) -> tuple[dict[str, Counter[str]], set[str], list[dict[str, Any]]]:
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    pinned: set[str] = set()
+    faults: list[dict[str, Any]] = []
+    after: str | None = ""
+    while after is not None:
+        part = await client.check_signatures(after)
+        for authority, count in part["counts"].items():
+            counts[authority].update(count)
+        pinned |= set(part["pinned"])
+        faults += part["faults"][: _MOST_FAULTS - len(faults)]
+        after = part["after"]
+    return dict(counts), pinned, faults
+
+
+def _show(counts: dict[str, Counter[str]], pinned: set[str], faults: list[dict[str, Any]]) -> None:
+    shown = table("authority", "keys", *_FINDINGS)
+    for authority, count in sorted(counts.items()):
+        keys = "trusted" if authority in pinned else "as told"
+        shown.add_row(cell(authority), keys, *(cell(count[name]) for name in _FINDINGS))
+    out.print(shown if counts else "This node has nothing to verify.")
+    for fault in faults:
+        out.print(f"  {cell(fault['xid'])} of {cell(fault['authority'])}: {cell(fault['detail'])}")

@@ -1,0 +1,91 @@
+"""Stores the keys of authorities: which this node trusts, and what authorities say of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import orjson
+
+from catalog.model.authoritykey import KeyHistory, PublicKey, read_history
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+Reason = Literal["named", "first", "endorsed"]
+MOST_HISTORIES = 10_000
+_queries = Queries("trustedkeys")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedKey:
+    """A key that this node trusts, or did before it was revoked.
+
+    Args:
+        reason: an operator has named it, it was shown at the first contact, or a trusted key
+            stands for it.
+    """
+
+    authority: str
+    public: PublicKey
+    trustedat: datetime
+    reason: Reason
+    revokedat: datetime | None
+
+
+async def load_trusted(
+    connection: Connection, authorities: Collection[str] | None
+) -> list[TrustedKey]:
+    """Read the keys that are trusted, of some authorities; `None` stands for all."""
+    wanted = None if authorities is None else list(authorities)
+    return [
+        TrustedKey(
+            authority=row["authority"],
+            public=PublicKey(row["number"], row["publickey"]),
+            trustedat=row["trustedat"],
+            reason=row["reason"],
+            revokedat=row["revokedat"],
+        )
+        for row in await connection.fetch(_queries.load, wanted)
+    ]
+
+
+async def trust(
+    connection: Connection, authority: str, key: PublicKey, at: datetime, reason: Reason
+) -> None:
+    await connection.execute(_queries.add, authority, key.number, key.key, at, reason)
+
+
+async def revoke_trusted(
+    connection: Connection, authority: str, key: PublicKey, at: datetime
+) -> None:
+    await connection.execute(_queries.revoke, authority, key.number, key.key, at)
+
+
+async def distrust(connection: Connection, authority: str) -> None:
+    """Take anything of an authority again."""
+    await connection.execute(_queries.remove, authority)
+
+
+async def load_histories(
+    connection: Connection, authorities: Collection[str] | None, limit: int = MOST_HISTORIES
+) -> dict[str, KeyHistory]:
+    """Read the histories of keys that are known, by authority; `None` stands for all."""
+    wanted = None if authorities is None else list(authorities)
+    rows = await connection.fetch(_queries.histories, wanted, limit)
+    return {row["authority"]: read_history(orjson.loads(row["history"])) for row in rows}
+
+
+async def save_history(connection: Connection, history: KeyHistory) -> None:
+    text = orjson.dumps(history.as_json()).decode()
+    await connection.execute(_queries.save_history, history.authority, text)
+
+
+async def lock_histories(connection: Connection) -> None:
+    """Wait until no other transaction judges histories, and keep others from it."""
+    await connection.execute(_queries.lock_histories)
+
+
+async def count_histories(connection: Connection) -> int:
+    return int(await connection.fetchval(_queries.count_histories))

@@ -1,0 +1,250 @@
+"""The keys of authorities on their way: shown to followers, fetched from sources, told to targets.
+
+A history proves itself to whoever trusts a key in it, so relays may pass it on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import structlog
+from aiohttp import web
+
+from catalog.client import Client, ClientError, Refused
+from catalog.context import CONTEXT, Context
+from catalog.http.responses import json_response
+from catalog.model.authoritykey import KeyHistory, read_history
+from catalog.model.errors import BadRequest
+from catalog.store import trustedkeys as store
+from catalog.store.database import Connection, Database
+from catalog.store.trustedkeys import MOST_HISTORIES, TrustedKey
+from replication.copychecks import Incoming, MalformedCopy
+from replication.keytrust import is_consistent, judge
+from replication.provenance import is_authority
+from replication.receive import accepted_pusher
+from replication.trust import Trust
+from replication.wire import KeysBody, read_request
+
+_log = structlog.get_logger(__name__)
+
+_MOST_NAMED = 100
+_MOST_SHOWN = 1000
+_TOLD_AT_ONCE = 10
+# A source that names keys which nobody has is asked for them no more often than this.
+_ASKED_AGAIN_SECONDS = 5.0
+_PATH = "/replication/keys"
+
+
+@dataclass(slots=True, kw_only=True)
+class _KnownKeys:
+    """The ids of the keys in the histories that this process has read, by authority.
+
+    `asked` has the time at which a source was last asked about a key of an authority.
+    """
+
+    ids: dict[str, frozenset[str]] = field(default_factory=dict)
+    asked: dict[tuple[str, str, str], float] = field(default_factory=dict)
+
+
+_known: weakref.WeakKeyDictionary[Database, _KnownKeys] = weakref.WeakKeyDictionary()
+
+
+async def get_keys(request: web.Request) -> web.Response:
+    """`GET /replication/keys`: the histories of keys that are known here; `?authority` names some.
+
+    That of this node's own authority comes first, if it has keys.
+    """
+    context = request.app[CONTEXT]
+    named = request.query.getall("authority", [])
+    if len(named) > _MOST_NAMED or not all(map(is_authority, named)):
+        detail = f'"authority" needs to be a URI, at most {_MOST_NAMED} times'
+        raise BadRequest(request.path, error_detail=detail)
+    async with context.database.pool.acquire(timeout=30) as connection:
+        found = await store.load_histories(connection, named or None, _MOST_SHOWN)
+        own = context.database.node.authority
+        if not named and own not in found:
+            found |= await store.load_histories(connection, [own])
+    shown = sorted(
+        found.values(), key=lambda history: (history.authority != own, history.authority)
+    )
+    return json_response({"keys": [history.as_json() for history in shown]})
+
+
+async def post_keys(request: web.Request) -> web.Response:
+    """`POST /replication/keys`: a catalog whose pushes are accepted tells of keys, before copies.
+
+    Raises:
+        PushNotAccepted
+    """
+    link = await accepted_pusher(request)
+    body = await read_request(request, KeysBody)
+    listed = link.definition.authorities or (link.authority,)
+    histories = [
+        history
+        for history in _read_all(body.keys)
+        if listed == ("*",) or history.authority in listed
+    ]
+    number = await learn(request.app[CONTEXT], histories, sender=link.authority or "")
+    return json_response({"learnt": number})
+
+
+async def ensure_keys(
+    context: Context, peer: Client, copies: Sequence[Incoming], *, sender: str
+) -> None:
+    """Ask a source for the keys that copies are signed by, as far as they are not known here.
+
+    Nothing happens if it does not answer: the copies are refused then if their keys matter.
+    """
+    wanted = await _unknown(context, copies)
+    if not wanted:
+        return
+    asked, now = _of(context.database).asked, asyncio.get_running_loop().time()
+    again = {
+        (authority, id)
+        for authority, id in wanted
+        if now - asked.get((peer.url, authority, id), -_ASKED_AGAIN_SECONDS) >= _ASKED_AGAIN_SECONDS
+    }
+    if not again:
+        return
+    if len(asked) > MOST_HISTORIES:
+        asked.clear()
+    asked.update({(peer.url, authority, id): now for authority, id in again})
+    await ask_for_keys(context, peer, {authority for authority, _ in again}, sender=sender)
+
+
+async def ask_for_keys(
+    context: Context, peer: Client, authorities: Collection[str] | None, *, sender: str
+) -> None:
+    """Ask a source for the keys of some authorities, or of all that it knows, and keep them."""
+    named = None if authorities is None else sorted(authorities)[:_MOST_NAMED]
+    try:
+        histories = await fetch_histories(peer, named)
+    except ClientError as error:
+        _log.info("keys were not told", source=peer.url, cause=error.message)
+        return
+    await learn(context, histories, sender=sender)
+
+
+async def fetch_histories(peer: Client, authorities: Sequence[str] | None) -> list[KeyHistory]:
+    """Ask a catalog for the histories of the keys of some authorities; `None` stands for all.
+
+    Raises:
+        ClientError
+    """
+    params = [("authority", authority) for authority in authorities or ()]
+    try:
+        answer = await peer.get(_PATH, params)
+    except Refused as error:
+        if error.problem.status in (404, 405):  # Its software knows of no keys.
+            return []
+        raise
+    keys = answer.get("keys")
+    found = _read_all(keys[:_MOST_SHOWN]) if isinstance(keys, list) else []
+    return [each for each in found if authorities is None or each.authority in authorities]
+
+
+async def tell_histories(context: Context, peer: Client, authorities: Collection[str]) -> None:
+    """Tell a target the histories of the keys of some authorities, before it gets their copies.
+
+    Raises:
+        ClientError
+    """
+    async with context.database.pool.acquire(timeout=30) as connection:
+        found = await store.load_histories(connection, authorities)
+    node, told = context.database.node, [history.as_json() for history in found.values()]
+    for start in range(0, len(told), _TOLD_AT_ONCE):
+        part = told[start : start + _TOLD_AT_ONCE]
+        try:
+            await peer.tell_keys(part, authority=node.authority, instance=str(node.instance))
+        except Refused as error:
+            if error.problem.status not in (404, 405):
+                raise
+
+
+async def learn(context: Context, histories: Iterable[KeyHistory], *, sender: str) -> int:
+    """Judge histories that another catalog has shown, and keep those that count; say how many.
+
+    Of an authority whose keys are trusted here, only what a trusted key stands for. Of others, what
+    the authority says itself, or a relay that has a later one: it is only passed on.
+
+    Args:
+        sender: the authority of that catalog.
+    """
+    own, number = context.database.node.authority, 0
+    others = [history for history in histories if history.authority != own]
+    if not others:
+        return 0
+    authorities = {history.authority for history in others}
+    async with context.database.transaction() as connection:
+        await store.lock_histories(connection)
+        known = await store.load_histories(connection, authorities)
+        trusted = await store.load_trusted(connection, authorities)
+        room = MOST_HISTORIES - await store.count_histories(connection)
+        for history in others:
+            earlier = known.get(history.authority)
+            keys = [each for each in trusted if each.authority == history.authority]
+            if not await _accept(connection, history, keys):
+                continue
+            is_later = earlier is None or history.order > earlier.order
+            if (is_later or (history.authority == sender and not keys)) and (earlier or room > 0):
+                await store.save_history(connection, history)
+                number += 1
+    for authority in authorities:
+        _of(context.database).ids.pop(authority, None)
+    return number
+
+
+async def trust_by(connection: Connection, history: KeyHistory, keys: Sequence[TrustedKey]) -> bool:
+    """Trust what a history says if a trusted key stands for it; say whether one does."""
+    judged = judge(history, Trust.of(keys).keys.get(history.authority, {}))
+    if judged is None:
+        return False
+    now, authority = datetime.now(UTC), history.authority
+    for entry in (*judged.trusted, *judged.revoked):
+        await store.trust(connection, authority, entry.public, now, "endorsed")
+    for entry in judged.revoked:
+        await store.revoke_trusted(connection, authority, entry.public, now)
+    return True
+
+
+async def _accept(connection: Connection, history: KeyHistory, keys: Sequence[TrustedKey]) -> bool:
+    if keys:
+        return await trust_by(connection, history, keys)
+    return is_consistent(history)
+
+
+async def _unknown(context: Context, copies: Sequence[Incoming]) -> set[tuple[str, str]]:
+    """The authorities of copies and the keys that they are signed by, if these are not known."""
+    own = context.database.node.authority
+    signed = {
+        (copy.authority, copy.signedby)
+        for copy in copies
+        if not isinstance(copy, MalformedCopy) and copy.signature and copy.authority != own
+    }
+    ids = _of(context.database).ids
+    unread = {authority for authority, id in signed if id not in ids.get(authority, ())}
+    if not unread:
+        return set()
+    async with context.database.pool.acquire(timeout=30) as connection:
+        histories = await store.load_histories(connection, unread)
+    ids.update({authority: history.ids for authority, history in histories.items()})
+    return {(authority, id) for authority, id in signed if id not in ids.get(authority, ())}
+
+
+def _of(database: Database) -> _KnownKeys:
+    return _known.setdefault(database, _KnownKeys())
+
+
+def _read_all(keys: Iterable[object]) -> list[KeyHistory]:
+    """Those that can be read."""
+    found = []
+    for each in keys:
+        try:
+            found.append(read_history(each))
+        except ValueError as error:
+            _log.info("a history of keys is malformed", cause=str(error))
+    return found

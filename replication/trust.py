@@ -1,0 +1,75 @@
+"""The trust of a node in the keys of authorities: what it takes of those whose keys it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from catalog.entitysignature import is_copy_signed
+from catalog.model.authoritykey import number_of
+from catalog.model.entity import Entity, Tombstone
+from catalog.store.trustedkeys import TrustedKey
+
+SignedCopy = Entity | Tombstone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """The keys that are trusted, by authority and id; an empty key is one that was revoked.
+
+    Of authorities that are not here, anything is taken.
+    """
+
+    keys: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, trusted: Iterable[TrustedKey]) -> Trust:
+        keys: dict[str, dict[str, bytes]] = {}
+        for each in trusted:
+            key = each.public.key if each.revokedat is None else b""
+            keys.setdefault(each.authority, {})[each.public.id] = key
+        return cls(keys=keys)
+
+    def is_pinned(self, authority: str) -> bool:
+        """Whether nothing is taken of an authority but what it has signed."""
+        return authority in self.keys
+
+    def fault_of(self, copy: SignedCopy) -> str:
+        """The reason why the signature of a copy does not count; "" if it does, or need not.
+
+        The copy's digest has been compared with its content.
+        """
+        keys = self.keys.get(copy.authority)
+        if keys is None:
+            return ""
+        if copy.signature is None:
+            return "it has no signature, and this node trusts keys of its authority only"
+        key = keys.get(copy.signedby)
+        if key is None:
+            return f"it is signed by the key {copy.signedby}, which this node does not trust"
+        if not key:
+            return f"it is signed by the key {copy.signedby}, which was revoked"
+        if not is_copy_signed(key, copy.digest, copy.signature):
+            return f"it was not signed by the key {copy.signedby}, as it says"
+        return ""
+
+    def to_verify(self, copies: Iterable[SignedCopy]) -> Iterator[tuple[bytes, bytes, bytes]]:
+        """The keys, digests and signatures of the copies that have to be verified."""
+        for copy in copies:
+            key = self.keys.get(copy.authority, {}).get(copy.signedby)
+            if key and copy.signature is not None:
+                yield key, copy.digest, copy.signature
+
+
+def is_signed_better(held: SignedCopy, incoming: SignedCopy, *, is_own_word: bool) -> bool:
+    """Whether the signature of an incoming copy replaces that of the same copy here.
+
+    Without keys, nobody can tell which is right. The later key wins, or the authority itself, so
+    that all copies end with the same one whatever their ways.
+    """
+    if incoming.signature is None or incoming.signature == held.signature:
+        return False
+    if held.signature is None or is_own_word:
+        return True
+    order = number_of(incoming.signedby), incoming.signedby
+    return order > (number_of(held.signedby), held.signedby)
