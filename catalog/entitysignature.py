@@ -18,7 +18,7 @@ _MOST_REMEMBERED = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signer:
+class EntitySigner:
     """Signs with one key of an authority.
 
     Args:
@@ -30,7 +30,7 @@ class Signer:
     sign: Callable[[bytes], bytes] = field(repr=False)
 
     @classmethod
-    def of(cls, authority: str, number: int, seed: bytes) -> Signer:
+    def of(cls, authority: str, number: int, seed: bytes) -> EntitySigner:
         """The signer of a key of which the secret is known."""
         private = Ed25519PrivateKey.from_private_bytes(seed)
         public = PublicKey(number, private.public_key().public_bytes_raw())

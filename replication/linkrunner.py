@@ -32,7 +32,7 @@ from replication.handshake import (
     shake_hands,
     why_own,
 )
-from replication.keyexchange import ask_for_keys
+from replication.keyhistories import ask_for_keys
 from replication.leaving import leave
 from replication.linkbounds import LinkGate, TooMuchSent, too_many_copies
 from replication.linkconnections import LinkConnections

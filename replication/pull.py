@@ -18,7 +18,7 @@ from replication.copychecks import Incoming
 from replication.decide import CONFLICTS, Verdict
 from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
-from replication.keyexchange import ensure_keys
+from replication.keyhistories import ensure_keys
 from replication.linkbounds import Allowance, LinkGate
 from replication.mapping import mapping_of
 from replication.pinning import policy_of

@@ -26,7 +26,7 @@ from replication.decide import CONFLICTS, Verdict
 from replication.feedlines import write_end
 from replication.feedpages import Page, read_copies
 from replication.handshake import Handshake, cause_of, describe, peer_at, shake_hands, why_own
-from replication.keyexchange import tell_histories
+from replication.keyhistories import tell_histories
 from replication.provenance import Copy, CopyFilter
 from replication.pushcursor import read_push_cursor, write_push_cursor
 from replication.receive import DIFFERING, MOST_PUSHED

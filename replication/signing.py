@@ -17,7 +17,7 @@ import structlog
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.entitysignature import Signer, new_seed
+from catalog.entitysignature import EntitySigner, new_seed
 from catalog.http.responses import json_response
 from catalog.longwork import aside
 from catalog.model.authoritykey import MOST_KEYS, KeyEntry, KeyHistory
@@ -84,8 +84,7 @@ async def rotate_key(request: web.Request) -> web.Response:
         now = datetime.now(UTC)
         await store.retire_own_key(connection, state.number, now, revokes=body.revoke)
         await store.sign_by(connection, made.public.number)
-        if body.revoke:
-            await store.note_signed(connection, "")
+        await store.note_signed(connection, "")
         await _publish(connection, made)
         shown = await _show(context, connection)
     context.signers.forget(state.number)
@@ -147,7 +146,7 @@ async def _sign_batch(context: Context) -> bool:
     return next_after is not None
 
 
-def _signed(found: Sequence[Entity | Tombstone], signer: Signer) -> list[Entity | Tombstone]:
+def _signed(found: Sequence[Entity | Tombstone], signer: EntitySigner) -> list[Entity | Tombstone]:
     return [
         replace(each, signature=signer.sign_copy(each.digest), signedby=signer.id) for each in found
     ]
@@ -168,8 +167,8 @@ async def _begin(context: Context, connection: Connection, subject: str) -> None
 
 
 async def _make_key(
-    context: Context, connection: Connection, former: Signer | None, subject: str
-) -> Signer:
+    context: Context, connection: Connection, former: EntitySigner | None, subject: str
+) -> EntitySigner:
     """Make and store a key; the former one, if it can still sign, stands for it.
 
     Raises:
@@ -179,7 +178,7 @@ async def _make_key(
     if len(keys) >= MOST_KEYS:
         raise LimitReached(subject, limit=str(MOST_KEYS), things="keys", setting="fixed")
     seed, authority = new_seed(), context.database.node.authority
-    signer = Signer.of(authority, keys[-1].public.number + 1 if keys else 1, seed)
+    signer = EntitySigner.of(authority, keys[-1].public.number + 1 if keys else 1, seed)
     entry = KeyEntry(public=signer.public, createdat=datetime.now(UTC))
     if former is not None:
         entry = replace(entry, endorsement=former.sign(entry.endorsed(authority)))
@@ -188,7 +187,7 @@ async def _make_key(
     return signer
 
 
-async def _publish(connection: Connection, signer: Signer) -> None:
+async def _publish(connection: Connection, signer: EntitySigner) -> None:
     """Sign the history of this authority's keys, for `GET /replication/keys`."""
     keys = await store.load_keys_of_own(connection)
     history = KeyHistory(authority=signer.authority, keys=keys, at=datetime.now(UTC))

@@ -20,7 +20,7 @@ from catalog.store import trustedkeys as store
 from catalog.store.database import Connection
 from catalog.store.links import RELAY, TRUST_FIRST, LinkDefinition
 from catalog.store.trustedkeys import TrustedKey
-from replication.keyexchange import fetch_histories, trust_by
+from replication.keyhistories import fetch_histories, trust_by
 from replication.keytrust import is_consistent
 from replication.provenance import is_authority
 from replication.wire import TrustBody, read_request

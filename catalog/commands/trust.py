@@ -76,6 +76,8 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 def remove(authority: Authority, url: Url = DEFAULT_URL) -> None:
     """Forget the keys of an authority: what is not signed is taken of it again.
 
+    A link that was added with `--trust first` trusts again what its source shows next.
+
     Example: concord trust remove https://eu.example.com
     """
     on_node(url, lambda client: client.distrust(authority))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from catalog.configuring.revalidation import Revalidation
-from catalog.entitysignature import Signer
+from catalog.entitysignature import EntitySigner
 from catalog.model.capabilities import Capabilities
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
@@ -48,7 +48,7 @@ class ConfigurationChange:
         results: KnownResults,
         interaction: str,
         now: datetime,
-        signer: Signer | None,
+        signer: EntitySigner | None,
     ) -> None:
         """Put the configuration in force, after everything else of the interaction is written.
 

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from catalog.configuring.adaptation import displaced, has_rules, review_group, review_resource
 from catalog.configuring.modelimpact import ModelImpact
-from catalog.entitysignature import Signer
+from catalog.entitysignature import EntitySigner
 from catalog.model.attributes import check_attributes
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -62,7 +62,7 @@ class Revalidation:
     results: KnownResults
     interaction: str
     now: datetime
-    signer: Signer | None
+    signer: EntitySigner | None
     violations: list[XRegistryError] = field(default_factory=list)
 
     async def run(self) -> None:

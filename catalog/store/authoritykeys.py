@@ -9,7 +9,7 @@ from datetime import datetime
 import structlog
 
 from catalog.encryption import KeyRing, SecretPlace, SecretUnreadable
-from catalog.entitysignature import Signer
+from catalog.entitysignature import EntitySigner
 from catalog.model.authoritykey import KeyEntry, PublicKey
 from catalog.model.entity import Entity, Tombstone
 from catalog.store.database import Connection
@@ -45,10 +45,10 @@ class OwnSigners:
 
     authority: str
     keys: KeyRing
-    _signers: dict[int, Signer] = field(init=False, default_factory=dict)
+    _signers: dict[int, EntitySigner] = field(init=False, default_factory=dict)
     _unreadable: set[int] = field(init=False, default_factory=set)
 
-    async def get(self, connection: Connection, number: int | None) -> Signer | None:
+    async def get(self, connection: Connection, number: int | None) -> EntitySigner | None:
         """The signer of a key; `None` if there is none, or its secret cannot be read.
 
         What is written meanwhile stays unsigned until it is signed again.
@@ -65,7 +65,7 @@ class OwnSigners:
                 _log.error("nothing is signed", key=number, reason=error.reason, cause=error.cause)
             self._unreadable.add(number)
             return None
-        self._signers[number] = Signer.of(self.authority, number, seed)
+        self._signers[number] = EntitySigner.of(self.authority, number, seed)
         return self._signers[number]
 
     def forget(self, number: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from catalog.entitysignature import Signer
+from catalog.entitysignature import EntitySigner
 from catalog.longwork import aside
 from catalog.model.change import Change
 from catalog.model.digest import bucket
@@ -40,7 +40,9 @@ class Write:
     signed: Sequence[Entity | Tombstone] = ()
 
 
-async def write(connection: Connection, *writes: Write, signer: Signer | None = None) -> Position:
+async def write(
+    connection: Connection, *writes: Write, signer: EntitySigner | None = None
+) -> Position:
     """Write the rows of some interactions, in their order; the caller commits.
 
     Args:
@@ -93,7 +95,7 @@ async def _sign(connection: Connection, signed: Sequence[Entity | Tombstone]) ->
 
 
 def _signature_of(
-    written: Entity | Tombstone, digest: bytes, signer: Signer | None
+    written: Entity | Tombstone, digest: bytes, signer: EntitySigner | None
 ) -> tuple[bytes | None, str | None]:
     """The signature and the id of its key; the registry, which is not replicated, has none."""
     if signer is None or written.authority != signer.authority or written.kind == "registry":
@@ -101,13 +103,13 @@ def _signature_of(
     return signer.sign_copy(digest), signer.id
 
 
-def _entity_rows(entities: Sequence[Entity], signer: Signer | None) -> str:
+def _entity_rows(entities: Sequence[Entity], signer: EntitySigner | None) -> str:
     defaults = {e.xid: _default_version(e) for e in entities if e.kind == "resource"}
     return orjson.dumps([_entity_row(entity, defaults, signer) for entity in entities]).decode()
 
 
 def _entity_row(
-    entity: Entity, defaults: Mapping[str, str], signer: Signer | None
+    entity: Entity, defaults: Mapping[str, str], signer: EntitySigner | None
 ) -> dict[str, Any]:
     """A row, with the collection that its attributes are listed in, and whether they are.
 
@@ -172,7 +174,9 @@ def _default_version(resource: Entity) -> str:
     return f"{resource.xid}/versions/{resource.attributes.get('defaultversionid', '')}"
 
 
-def _tombstone_columns(tombstones: Sequence[Tombstone], signer: Signer | None) -> list[list[Any]]:
+def _tombstone_columns(
+    tombstones: Sequence[Tombstone], signer: EntitySigner | None
+) -> list[list[Any]]:
     digests = [t.digest for t in tombstones]
     signed = [
         _signature_of(t, digest, signer) for t, digest in zip(tombstones, digests, strict=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
-from catalog.entitysignature import Signer
+from catalog.entitysignature import EntitySigner
 from catalog.longwork import aside
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
@@ -99,7 +99,7 @@ class Reconfiguration(Protocol):
         results: KnownResults,
         interaction: str,
         now: datetime,
-        signer: Signer | None,
+        signer: EntitySigner | None,
     ) -> None:
         """Adapt every entity to the configuration, or refuse it, and save it.
 

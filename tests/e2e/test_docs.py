@@ -214,7 +214,9 @@ def _commit(directory: Path) -> None:
         subprocess.run(["git", *command], cwd=directory, check=True)
 
 
-README, CONTRIBUTING, EXAMPLE, JOINING, RECOVERY, SUBSCRIPTIONS = (ROOT / name for name in FOLLOWED)
+README, CONTRIBUTING, EXAMPLE, JOINING, RECOVERY, SUBSCRIPTIONS, SIGNING = (
+    ROOT / name for name in FOLLOWED
+)
 
 
 def test_a_reader_can_do_all_that_the_readme_says(copy: Path) -> None:
@@ -247,6 +249,11 @@ def test_an_operator_can_join_two_catalogs(copy: Path) -> None:
 def test_an_operator_can_recover_a_lost_catalog(copy: Path) -> None:
     with reading_in(copy, copy.parent / "home") as reader:
         reader.follow(RECOVERY)
+
+
+def test_an_operator_can_sign_and_trust(copy: Path) -> None:
+    with reading_in(copy, copy.parent / "home") as reader:
+        reader.follow(SIGNING)
 
 
 def test_a_subscriber_can_do_what_their_page_says(copy: Path) -> None:

@@ -15,6 +15,7 @@ from tests.integration.federation import (
     databases,
     digest_rows,
     eventually,
+    execute,
     link,
     link_is,
     own_rows,
@@ -232,6 +233,23 @@ async def test_pushed_copies_are_held_to_the_keys_as_well(members: Members) -> N
         await eventually(lambda: _has(source, "hub", "unsigned"))
     assert "/messagegroups/unsigned" not in await signatures(hub)
     assert (await audit(hub))[members.authority].keys() == {"verified"}
+
+
+async def test_a_node_that_lost_its_secret_writes_on_and_signs_later_by_a_new_key(
+    members: Members,
+) -> None:
+    source = members.source
+    await sign(source)
+    await execute(source, "UPDATE authority_keys SET sealed = 'lost'")
+    source.context.signers.forget(1)
+    await source.put("/messagegroups/g")
+    assert await signatures(source) == {"/messagegroups/g": (None, None)}
+    await rotate(source)
+    [(_, id)] = (await signatures(source)).values()
+    assert id is not None
+    assert id.startswith("2-")
+    shown = (await source.get("/replication/keys"))["keys"][0]["keys"]
+    assert ["endorsement" in each for each in shown] == [False, False]
 
 
 async def test_an_audit_finds_what_was_changed_behind_the_back_of_a_node(members: Members) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.entitysignature import Signer, is_copy_signed
+from catalog.entitysignature import EntitySigner, is_copy_signed
 from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey, read_history
 from catalog.model.entity import Entity, Tombstone
 from replication.decide import LocalState, Verdict, decide
@@ -23,7 +23,7 @@ from replication.trust import Trust, is_signed_better
 AUTHORITY = "urn:source"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ONE, TWO, THREE, OTHER = (
-    Signer.of(AUTHORITY, number, seed * 32)
+    EntitySigner.of(AUTHORITY, number, seed * 32)
     for number, seed in ((1, b"1"), (2, b"2"), (3, b"3"), (2, b"x"))
 )
 
@@ -52,11 +52,11 @@ def end(epoch: int = 2) -> Tombstone:
     )
 
 
-def signed(copy: Copy, signer: Signer = ONE) -> Copy:
+def signed(copy: Copy, signer: EntitySigner = ONE) -> Copy:
     return replace(copy, signature=signer.sign_copy(copy.digest), signedby=signer.id)
 
 
-def policy_with(*signers: Signer, revoked: tuple[Signer, ...] = ()) -> Policy:
+def policy_with(*signers: EntitySigner, revoked: tuple[EntitySigner, ...] = ()) -> Policy:
     keys = {each.id: each.public.key for each in signers} | {each.id: b"" for each in revoked}
     return Policy(own="urn:own", sender="urn:hub", trust=Trust(keys={AUTHORITY: keys}))
 
@@ -144,7 +144,7 @@ def test_all_nodes_end_with_the_same_signature_whatever_comes_first() -> None:
     assert len(ends) == 1
 
 
-def history(*signers: Signer, revoked: tuple[Signer, ...] = ()) -> KeyHistory:
+def history(*signers: EntitySigner, revoked: tuple[EntitySigner, ...] = ()) -> KeyHistory:
     """The history of keys, each of which the one before stands for."""
     keys: list[KeyEntry] = []
     for before, signer in zip((None, *signers), signers, strict=False):
@@ -158,7 +158,7 @@ def history(*signers: Signer, revoked: tuple[Signer, ...] = ()) -> KeyHistory:
     return replace(made, signature=signers[-1].sign(made.signed()))
 
 
-def ids_trusted_by(told: KeyHistory, *keys: Signer) -> set[str] | None:
+def ids_trusted_by(told: KeyHistory, *keys: EntitySigner) -> set[str] | None:
     judged = judge(told, {each.id: each.public.key for each in keys})
     return None if judged is None else {entry.public.id for entry in judged.trusted}
 
