@@ -278,7 +278,7 @@ class Walk:
 
     async def _delete_absent(self) -> None:
         absent = await find_absent(self.flow, self._is_expected)
-        gone = await confirm_gone(self.server, absent) if absent else []
+        gone = await confirm_gone(self.server, self._reader.model, absent)
         if gone:
             deleted = await delete_gone(self.flow, gone)
             self.walked.brought.changes += deleted.changes

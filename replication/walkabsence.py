@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from catalog.model.entity import Entity, Origin
-from catalog.model.xid import depth
+from catalog.model.schema import Model
+from catalog.model.xid import Xid, depth
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from replication.deletionlimit import check_deletions
@@ -35,10 +36,11 @@ async def find_absent(flow: Flow, is_expected: Callable[[str], bool]) -> list[st
         after = found[-1]
 
 
-async def confirm_gone(server: WalkedServer, absent: Sequence[str]) -> list[str]:
+async def confirm_gone(server: WalkedServer, model: Model, absent: Sequence[str]) -> list[str]:
     """Those of the absent entities which are gone, as the server says of them or those above.
 
     Args:
+        model: tells which entities have documents.
         absent: in order, so parents come before their children.
     """
     gone: list[str] = []
@@ -47,7 +49,7 @@ async def confirm_gone(server: WalkedServer, absent: Sequence[str]) -> list[str]
         parent = xid.rsplit("/", 2)[0]
         is_gone = answers.get(parent)
         if is_gone is None:
-            is_gone = await server.is_gone(_shown_at(xid))
+            is_gone = await _is_gone(server, model, xid)
         answers[xid] = is_gone
         if is_gone:
             gone.append(xid)
@@ -69,12 +71,13 @@ async def delete_gone(flow: Flow, gone: Sequence[str]) -> Brought:
     return deleted
 
 
-def _shown_at(xid: str) -> str:
-    """The path at which a server shows an entity without its document."""
-    level = depth(xid)
-    if level == 4:
-        return f"{xid}/meta"
-    return xid
+async def _is_gone(server: WalkedServer, model: Model, xid: str) -> bool:
+    """Whether an entity is gone: neither it nor, if it may have one, its document is there."""
+    path = Xid.parse(xid)
+    kind = model.resource_type(path.groups, path.resources)
+    if kind is not None and kind.hasdocument and not await server.is_gone(f"{xid}$details"):
+        return False
+    return await server.is_gone(xid)
 
 
 async def _load(flow: Flow, xids: Sequence[str]) -> list[Entity]:

@@ -89,6 +89,7 @@ async def describe_registry(server: WalkedServer, model: Model) -> WalkedRegistr
     if server.flags:
         root = await _read_root(server)
     flags = {each.lower() for each in _texts(capabilities.get("flags"))}
+    server.has_pages = capabilities.get("pagination") is True
     types = _types_in(await _optional(server, "/model"), root, model)
     faults = list(_faults_of(types, model))
     epoch = root.get("epoch")
@@ -101,7 +102,7 @@ async def describe_registry(server: WalkedServer, model: Model) -> WalkedRegistr
         inlines="inline" in flags,
         has_binary="binary" in flags,
         has_doc="doc" in flags,
-        has_pages=capabilities.get("pagination") is True,
+        has_pages=server.has_pages,
         has_export=_offers_export(capabilities),
         types=types,
         readable={

@@ -20,6 +20,8 @@ from catalog.events.supervisor import LoopTiming, backoff_from
 GONE = frozenset({404, 410})
 # What a server that is throttled may ask for, before the walk is broken off and begun later.
 _ATTEMPTS_THROTTLED = 20
+# To parse more at a time would hold up everybody else; a server with pages gives less.
+_LARGEST_PAGE = 4 * 1024 * 1024
 _LONGEST_WAIT = 60.0
 _SLOWER, _FASTER = 2.0, 0.9
 _FIRST_PAUSE, _LEAST_PAUSE, _LONGEST_PAUSE = 0.05, 0.01, 5.0
@@ -69,7 +71,8 @@ class WalkedServer:
     429 is asked more slowly from then on. Requests go to the origin of `source` only, wherever
     the server's links lead.
 
-    `log` has the requests since it was set.
+    `log` has the requests since it was set, and `flags` are added to each of them. A server that
+    `has_pages` is to answer with less at a time.
 
     Args:
         source: the URL of the registry's root.
@@ -90,6 +93,7 @@ class WalkedServer:
         self.url = source
         self.log = RequestLog()
         self.flags: Sequence[tuple[str, str]] = ()
+        self.has_pages = False
         self._attempts = attempts
         self._received = 0
         self._base = url.raw_path.rstrip("/")
@@ -129,7 +133,8 @@ class WalkedServer:
 
     async def document(self, path: str) -> bytes:
         """The exact bytes of the document at a path."""
-        answer = await self._send(self._target(path, ()))
+        target = self._target(path, ())
+        answer = await self._send(target, largest=self._settings.max_body_bytes)
         if answer.status not in (200, 204):
             raise AnswerMalformed(f"The document is not there, but {answer.status} was answered.")
         self._received += len(answer.body)
@@ -203,14 +208,18 @@ class WalkedServer:
     def _at(self, target: str) -> str:
         return f"{self._client.url}{target}"
 
-    async def _send(self, target: str, headers: dict[str, str] | None = None) -> Answer:
+    async def _send(
+        self, target: str, headers: dict[str, str] | None = None, *, largest: int | None = None
+    ) -> Answer:
         """Send a request, more slowly if the server asks for that."""
+        if largest is None and self.has_pages:
+            largest = min(_LARGEST_PAGE, self._settings.max_body_bytes)
         failures = 0
         while True:
             if self._pause:
                 await self._timing.sleep(self._pause)
             try:
-                answer = await self._client.request("GET", target, headers=headers)
+                answer = await self._client.request("GET", target, headers=headers, largest=largest)
             except ClientError as error:
                 failures += 1
                 is_throttled = isinstance(error, Refused) and error.problem.status == 429

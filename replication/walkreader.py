@@ -254,8 +254,8 @@ class WalkReader:
 
     async def _group(self, part: WalkPart) -> JsonObject:
         levels = self._levels_of(part.plural)
-        for params in levels:
-            flags = [(name, value) for name, value in params if name != "limit"]
+        tried = [tuple(flag for flag in level if flag[0] != "limit") for level in levels]
+        for flags in dict.fromkeys(tried):
             try:
                 page = await self.server.read(part.path, flags)
             except (AnswerTooLarge, Refused) as error:

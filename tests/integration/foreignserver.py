@@ -35,7 +35,8 @@ class ForeignServer:
     """A registry in memory, at `url`.
 
     `capabilities` is what it says of itself; it does no more than that. Collections have pages of
-    `page_size` members. It answers with tags if it `has_tags`. The request with the number
+    `page_size` members, which begin anew for ever if they are `endless`; links between them lead to
+    `public`, if that is given. It answers with tags if it `has_tags`. The request with the number
     `fault_at`, counted from 0, meets the `fault`: see `_misbehave`.
     """
 
@@ -51,11 +52,12 @@ class ForeignServer:
     specversion: str = "1.0-rc4"
     page_size: int = 2
     has_tags: bool = False
+    endless: bool = False
+    public: str = ""
     fault: str = ""
     fault_at: int = -1
     url: str = ""
     groups: dict[str, dict[str, Json]] = field(default_factory=dict)
-    hidden: set[str] = field(default_factory=set)
     requests: Counter[str] = field(default_factory=Counter)
     number: int = 0
     epoch: int = 1
@@ -149,8 +151,6 @@ class ForeignServer:
         if fault == "429":
             raise web.HTTPTooManyRequests(headers={"Retry-After": "1"})
         path = request.path.rstrip("/")
-        if path in self.hidden or path.removesuffix("/meta") in self.hidden:
-            raise web.HTTPNotFound
         names = [name for name in path.removesuffix("$details").split("/") if name]
         headers: dict[str, str] = {}
         if len(names) in (6, 4) and names[2] in DOCUMENTED and "$details" not in path:
@@ -252,12 +252,12 @@ class ForeignServer:
         start = int(request.query.get("offset", "0"))
         limit = min(self.page_size, int(request.query.get("limit", self.page_size)))
         ids = list(members)
-        if start + limit < len(ids):
+        if self.endless or start + limit < len(ids):
             query = {**request.query, "offset": str(start + limit), "limit": str(limit)}
             # A relative reference, as RFC 3986 allows it.
             url = request.rel_url.with_query(query)
-            headers["Link"] = f'<{url}>; rel="next"; count={len(ids)}, </>; rel=first'
-        return ids[start : start + limit]
+            headers["Link"] = f'<{self.public}{url}>; rel="next"; count={len(ids)}, </>; rel=first'
+        return ids[start : start + limit] or ids[:limit]
 
     def _root(self, flags: set[str]) -> Json:
         shown = {

@@ -159,6 +159,12 @@ async def test_what_does_not_fit_is_a_conflict_until_the_model_has_room_for_it(n
         foreign.put_version("/thinggroups/g/things/t", "1", name="a thing")
         foreign.put_group("schemagroups", "s0", labels="no map")
         foreign.put_group("schemagroups", "no epoch")
+        deep: Any = {}
+        for _ in range(200):
+            deep = {"deeper": deep}
+        foreign.put_group("schemagroups", "deep", extension=deep)
+        foreign.put_group("schemagroups", "nul", name="a\0b")
+        foreign.put_group("schemagroups", "large", number=2**60)
         foreign.put_group("schemagroups", "s1")["createdat"] = "yesterday"
         async with walking(node, foreign) as walker:
             await walker.walk()
@@ -169,7 +175,7 @@ async def test_what_does_not_fit_is_a_conflict_until_the_model_has_room_for_it(n
                 *(f"/schemagroups/s0/schemas/x{n}" for n in range(2)),
                 *(f"/schemagroups/s0/schemas/x{n}/versions/{v}" for n in range(2) for v in (1, 2)),
                 "/schemagroups/s1",
-                "/schemagroups/no epoch",
+                *(f"/schemagroups/{gid}" for gid in ("no epoch", "deep", "nul", "large")),
             }
             assert "no such type" in reasons["/thinggroups"]
             assert "labels" in reasons["/schemagroups/s0"]
@@ -186,7 +192,8 @@ async def test_what_does_not_fit_is_a_conflict_until_the_model_has_room_for_it(n
             assert answer.status == 200, answer.body
             foreign.put_group("schemagroups", "s0", labels={"a": "map"})
             foreign.put_group("schemagroups", "s1")["createdat"] = "2024-01-01T00:00:00Z"
-            foreign.delete("/schemagroups/no epoch")
+            for gid in ("no epoch", "deep", "nul", "large"):
+                foreign.delete(f"/schemagroups/{gid}")
             await walker.walk()
             assert await walker.conflicts() == {}
             await assert_equal(node, foreign, *plurals)
@@ -293,6 +300,41 @@ async def test_a_walk_goes_on_after_what_may_pass(node: Node, fault: str) -> Non
             await assert_equal(node, foreign)
 
 
+async def test_links_between_pages_may_name_another_host_and_are_not_followed_there(
+    node: Node,
+) -> None:
+    public = "http://public.example"
+    async with foreign_server(capabilities=WAYS["pages in API view"], public=public) as foreign:
+        fill(foreign)
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            await assert_equal(node, foreign)
+
+
+async def test_pages_without_end_end_a_walk(node: Node) -> None:
+    async with foreign_server(capabilities=NO_FLAGS, endless=True) as foreign:
+        fill(foreign)
+        async with walking(node, foreign) as walker:
+            with pytest.raises(ClientError, match="without end"):
+                await walker.walk()
+
+
+async def test_what_is_too_large_for_one_answer_is_read_in_smaller_ones(
+    postgres_url: str, template: str
+) -> None:
+    async with (
+        databases(postgres_url, template, 1) as (one,),
+        start_member(one, max_body_bytes=6000) as node,
+        foreign_server(page_size=100) as foreign,
+    ):
+        fill(foreign, groups=8)
+        for number in range(30):
+            foreign.put_version("/schemagroups/s0/schemas/x0", f"v{number}", b"x" * 200)
+        async with walking(node, foreign) as walker:
+            await walker.walk()
+            await assert_equal(node, foreign)
+
+
 async def test_a_link_bounds_what_a_server_sends(postgres_url: str, template: str) -> None:
     async with (
         databases(postgres_url, template, 1) as (one,),
@@ -339,7 +381,7 @@ async def test_a_running_link_follows_a_server_and_passes_its_entities_on(
 ) -> None:
     async with (
         databases(postgres_url, template, 2) as (one, two),
-        start_member(one, pull_interval_seconds=0.1) as node,
+        start_member(one) as node,
         start_member(two, pull_interval_seconds=0.1) as edge,
         foreign_server(has_tags=True) as foreign,
     ):
@@ -357,12 +399,18 @@ async def test_a_running_link_follows_a_server_and_passes_its_entities_on(
                 async def is_there(path: str, status: int = 200) -> bool:
                     return (await edge.send("GET", path)).status == status
 
+                async def walk_now() -> None:
+                    answer = await node.send("POST", f"/replication/links/{LINK}/run")
+                    assert answer.status == 200
+
                 await link_is(node, LINK, "current")
                 await eventually(is_passed_on)
                 backup = foreign.backup()
                 foreign.put_group("schemagroups", "new")
+                await walk_now()
                 await eventually(lambda: is_there("/schemagroups/new"))
                 foreign.restore(backup)
+                await walk_now()
                 await eventually(lambda: is_there("/schemagroups/new", 404))
                 await eventually(is_passed_on)
             link = await node.get(f"/replication/links/{LINK}")

@@ -19,7 +19,7 @@ from tests.integration.walking import Walker, assert_equal, entities_of, replica
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 QUIET = settings(
-    max_examples=40,
+    max_examples=25,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     deadline=None,
