@@ -105,6 +105,7 @@ class Walk:
 
     def __post_init__(self) -> None:
         context, policy = self.flow.context, self.flow.policy
+        self.walked.is_first = self.flow.link.currentat is None
         allowance = Allowance.of(context.settings)
         self._reader = WalkReader(
             server=self.server,
@@ -147,8 +148,8 @@ class Walk:
         await self._delete_absent()
         self.memory.marks = self._marks
         self.memory.epochs.reads_all = False
-        self.walked.is_first = self.flow.link.currentat is None
-        await apply_by(self.flow, [], f"walked {self.walked.entities} entities")
+        if self.walked.entities or self.walked.is_first:
+            await apply_by(self.flow, [], f"walked, {self.walked.entities} entities read")
         return self.walked
 
     async def _tell_faults(self) -> None:
@@ -251,9 +252,10 @@ class Walk:
         last = items[-1]
         at = last.entity.xid if isinstance(last, WalkedEntity) else last.xid
         copies = await self._maker.copies_of(items)
-        is_first = self.flow.link.currentat is None
-        if copies or is_first:
-            cursor = f"walking, {self.walked.entities} entities up to {at}" if is_first else None
+        if copies or self.walked.is_first:
+            cursor = None
+            if self.walked.is_first:
+                cursor = f"walking, {self.walked.entities} entities up to {at}"
             await self._apply(copies, cursor)
 
     async def _apply(self, copies: list[Incoming], cursor: str | None = None) -> None:
