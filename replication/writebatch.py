@@ -1,47 +1,25 @@
-"""Decides about a batch of entities what a link writes to its server, and writes it.
-
-A group or resource that is at the server, and that the link has not brought, is another's: it is
-never overwritten, and nothing is added to it. What is equal there is adopted: the link keeps it
-equal from then on, and never deletes it.
-"""
+"""Decides about a batch of entities what a link writes to its server, and writes it."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from catalog.client import Refused
 from catalog.model.entity import Origin
-from catalog.model.xid import Xid
 from catalog.store import entities, writtenentities
 from catalog.store.writtenentities import WrittenEntity
 from replication.decide import Verdict
 from replication.provenance import Copy
 from replication.targets.requests import is_of_entity, said_in
-from replication.targets.target import Found, Item, Translation, Unwritable, place_of
+from replication.targets.target import Item, Translation, Unwritable, place_of
+from replication.writeplaces import OTHERS, Listing, Place, ServerPlaces
 from replication.writeresults import Results, WriteLink, conflict_of, save_results
 
 _SAVED_AT_ONCE = 50
 # Entities of resources that are created by one request, and the bytes of documents of each.
 _CREATED_AT_ONCE = 100
 _SMALL_BYTES = 64 * 1024
-_OTHERS = "the server has another one there, which this link did not bring"
-
-
-@dataclass(slots=True, kw_only=True)
-class Place:
-    """A group or a resource at the server.
-
-    Args:
-        found: what is there, by xid; `None` if it was not asked for.
-        fault: the reason why nothing can be written there.
-    """
-
-    is_ours: bool = False
-    is_there: bool = False
-    found: Mapping[str, Found] | None = None
-    fault: str = ""
 
 
 class WriteBatch:
@@ -50,20 +28,22 @@ class WriteBatch:
     Args:
         compares: what is at the server is compared, and written where it differs. Otherwise only
             what changed here is written.
+        listing: compares whole groups; batches share it.
     """
 
-    def __init__(self, flow: WriteLink, *, compares: bool) -> None:
+    def __init__(self, flow: WriteLink, *, compares: bool, listing: Listing | None = None) -> None:
         self._flow = flow
         self._target = flow.target
         self._compares = compares
+        self._listing = listing
         self._written: dict[Origin, WrittenEntity] = {}
         self._paths: set[str] = set()
+        self._with_versions: set[str] = set()
         # What is new in this batch, and what of it was created together with others.
         self._noted: set[Origin] = set()
         self._created: set[Origin] = set()
         self._documents: dict[str, bytes] = {}
-        self._places: dict[str, Place] = {}
-        self._below: dict[str, Mapping[str, Mapping[str, Found]]] = {}
+        self._places = ServerPlaces(flow.target, (), (), flow.mark, listing=None, compares=False)
         self._results = Results()
         self.applied = 0
 
@@ -78,9 +58,15 @@ class WriteBatch:
             rows = await writtenentities.load_at(connection, self._flow.link.id, places)
         self._written = {row.origin: row for row in rows}
         self._paths = {row.path for row in rows}
-        for row in rows:
-            if row.digest and not self._compares:
-                self._places.setdefault(row.place, Place(is_ours=True, is_there=True))
+        self._with_versions = {item.place for item in plan.items if item.xid.vid}
+        self._places = ServerPlaces(
+            self._target,
+            plan.items,
+            rows,
+            self._flow.mark,
+            listing=self._listing,
+            compares=self._compares,
+        )
         try:
             for copy, reason in plan.faults:
                 self._refuse(copy, Verdict.INVALID, reason)
@@ -98,7 +84,7 @@ class WriteBatch:
         for start in range(0, len(items), _SAVED_AT_ONCE):
             chunk = items[start : start + _SAVED_AT_ONCE]
             for item in chunk:
-                await self._settle_place(item, items)
+                await self._places.settle(item, items)
             wanted = [item for item in chunk if await self._is_wanted(item)]
             noted = {i.origin: self._as_new(i) for i in wanted if i.origin not in self._written}
             await self._note(noted)
@@ -117,10 +103,12 @@ class WriteBatch:
         batch: list[Item] = []
         for members in by_place.values():
             versions = [each for each in members if each.xid.kind == "version"]
-            await self._settle_place(members[0], versions or members)
-            place = self._places[members[0].place]
+            await self._places.settle(members[0], versions or members)
+            place = self._places[members[0]]
             is_known = any(self._is_answered(each) for each in members)
-            if place.is_there or place.fault or is_known or not await self._are_small(members):
+            if place.is_there or place.fault or is_known or not self._is_complete(members[-1]):
+                continue
+            if not await self._are_small(members):
                 continue
             is_other_collection = batch and batch[0].collection != members[0].collection
             if is_other_collection or len(batch) + len(members) > _CREATED_AT_ONCE:
@@ -129,6 +117,10 @@ class WriteBatch:
             batch += members
         if batch:
             await self._create(batch)
+
+    def _is_complete(self, item: Item) -> bool:
+        """Whether a resource can be created: a server would make up a version of its own."""
+        return item.place in self._with_versions or "xref" in item.content
 
     def _is_answered(self, item: Item) -> bool:
         written = self._written.get(item.origin)
@@ -161,7 +153,7 @@ class WriteBatch:
             return
         for item in items:
             self._created.add(item.origin)
-            self._places[item.place].is_there = True
+            self._places[item].is_there = True
             self._took(item, replace(noted[item.origin], tag=tags.get(item.entity.xid, "")))
         await self._save()
 
@@ -193,56 +185,14 @@ class WriteBatch:
             path=path,
         )
 
-    async def _settle_place(self, item: Item, items: Sequence[Item]) -> None:
-        """Find out whose the group or resource of an item is at the server, once."""
-        if item.place in self._places:
-            return
-        xid = Xid.parse(item.place)
-        above = self._places.get(str(xid.group)) if xid.rid else None
-        if above is not None and above.fault:
-            fault = "its group cannot be written: " + above.fault
-            self._places[item.place] = Place(fault=fault)
-            return
-        is_absent = above is not None and not above.is_there
-        found = {} if is_absent else await self._find(xid, above)
-        has_rows = any(row.place == item.place for row in self._written.values())
-        place = Place(is_there=bool(found), found=found, is_ours=has_rows or not found)
-        self._places[item.place] = place
-        if not place.is_ours:
-            await self._adopt(place, [each for each in items if each.place == item.place])
-
-    async def _find(self, place: Xid, above: Place | None) -> Mapping[str, Found]:
-        if not (self._compares and place.rid and above is not None):
-            return await self._target.find(place)
-        group = str(place.group)
-        if group not in self._below:
-            # Those before it are complete: items come by groups.
-            self._below = {group: await self._target.find_below(place.group)}
-        return self._below[group].get(str(place), {})
-
-    async def _adopt(self, place: Place, items: Sequence[Item]) -> None:
-        """Take over what a link of this id has brought before, or what is equal."""
-        found = dict(place.found or {})
-        if any(each.owner == self._flow.mark for each in found.values()):
-            place.is_ours = True
-            return
-        equal = [item for item in items if await self._is_adoptable(item, found)]
-        paths = {self._target.path_of(item) for item in equal}
-        others = {path for path, each in found.items() if each.is_version} - paths
-        if equal and not others:
-            place.is_ours = True
-        else:
-            place.fault = _OTHERS
-
-    async def _is_adoptable(self, item: Item, found: Mapping[str, Found]) -> bool:
-        path = self._target.path_of(item)
-        return path in found and await self._is_equal(item, path, found[path])
-
     async def _is_wanted(self, item: Item) -> bool:
         """Whether an item is to be written, as far as the server's state is known."""
-        place, written = self._places[item.place], self._written.get(item.origin)
+        place, written = self._places[item], self._written.get(item.origin)
+        if item.xid.kind == "resource" and not place.is_there and not self._is_complete(item):
+            # Its versions come with the next page, and the resource with them.
+            return False
         if place.fault:
-            is_others = place.fault == _OTHERS
+            is_others = place.fault == OTHERS
             verdict = Verdict.COLLIDED if is_others else Verdict.REFUSED
             self._refuse(item.entity, verdict, place.fault)
             return False
@@ -253,8 +203,11 @@ class WriteBatch:
             return not is_same
         base = written or self._as_new(item)
         there = place.found.get(base.path)
-        if there is None or not await self._is_same(item, base, there):
-            return True
+        if there is None or not await self._places.is_same(item, base, there):
+            is_others = there is not None and there.is_version and there.owner != self._flow.mark
+            if written is None and is_others:
+                self._refuse(item.entity, Verdict.COLLIDED, OTHERS)
+            return not (written is None and is_others)
         self._results.settled.append(item.origin)
         if (base.digest, base.tag) != (item.digest, there.tag):
             is_adopted = (written is None and there.owner != self._flow.mark) or base.is_adopted
@@ -263,23 +216,8 @@ class WriteBatch:
             self._results.written.append(kept)
         return False
 
-    async def _is_same(self, item: Item, written: WrittenEntity, there: Found) -> bool:
-        """Whether the server has an item as it is here; by its tag, if nobody wrote to it since."""
-        is_untouched = there.tag != "" and there.tag == written.tag
-        if is_untouched and written.digest == item.digest:
-            return True
-        return await self._is_equal(item, written.path, there)
-
-    async def _is_equal(self, item: Item, path: str, there: Found) -> bool:
-        if there.shape != item.shape:
-            return False
-        expected = item.entity.document_sha256
-        if expected is None:
-            return True
-        return hashlib.sha256(await self._target.read_document(path)).digest() == expected
-
     async def _write(self, item: Item, *, is_noted: bool) -> None:
-        place, written = self._places[item.place], self._written[item.origin]
+        place, written = self._places[item], self._written[item.origin]
         if place.fault:
             self._fail(item, place, Verdict.REFUSED, place.fault, is_noted=is_noted)
             return

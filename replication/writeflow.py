@@ -14,6 +14,7 @@ from replication.feedpages import Page, read_copies
 from replication.pushcursor import read_push_cursor, write_push_cursor
 from replication.sentcopies import all_pages
 from replication.writebatch import WriteBatch
+from replication.writeplaces import Listing
 from replication.writeremoval import remove_gone, remove_unwanted
 from replication.writeresults import WriteLink
 
@@ -57,10 +58,10 @@ async def write_everything(flow: WriteLink, *, compares: bool) -> tuple[Position
     database, wanted = flow.context.database, flow.wanted
     async with database.snapshot(database.pools.feed) as connection:
         head = await read_head(connection)
-    number = 0
+    number, listing = 0, Listing(flow.target) if compares else None
     async for page in all_pages(flow.context, wanted, head.now, tombstones=False):
         if copies := page.select(wanted):
-            batch = WriteBatch(flow, compares=compares)
+            batch = WriteBatch(flow, compares=compares, listing=listing)
             plan = await batch.write(copies)
             number += batch.applied + await remove_gone(flow, plan.gone)
 
@@ -89,7 +90,7 @@ async def write_again(flow: WriteLink) -> int:
         unknown = {conflict.origin for conflict in found} - {origin_of(copy) for copy in copies}
         async with database.transaction() as connection:
             await links.drop_conflicts(connection, flow.link.id, list(unknown))
-        batch = WriteBatch(flow, compares=False)
+        batch = WriteBatch(flow, compares=True)
         plan = await batch.write(copies)
         number += batch.applied + await remove_gone(flow, plan.gone)
 

@@ -528,7 +528,18 @@ def test_a_link_pushes_to_the_catalog_that_is_named(concord, node) -> None:
     assert "is added to push to http://hub, which was not asked who it is." in said
 
 
-@pytest.mark.parametrize("urls", [(), ("http://a", "--push", "http://b")])
+def test_a_link_writes_to_the_server_that_is_named(concord, node) -> None:
+    named = ("--write", "http://any", "--dialect", "discovery", "--id", "out")
+    assert "Link out writes to " in concord("link", "add", *named).stdout
+    [link] = node.links
+    assert (link["target"], link["mode"], link["dialect"]) == ("http://any", "write", "discovery")
+    assert "source" not in link
+
+
+@pytest.mark.parametrize(
+    "urls",
+    [(), ("http://a", "--push", "http://b"), ("--write", "http://a", "--push", "http://b")],
+)
 def test_a_link_either_follows_or_pushes(concord, node, urls: tuple[str, ...]) -> None:
     result = concord("link", "add", *urls)
     assert result.exit_code == 2

@@ -361,3 +361,19 @@ async def test_a_link_that_cannot_write_is_refused(
     source, _ = pair
     answer = await source.send("POST", "/replication/links", definition)
     assert (answer.status, answer.error) == (400, error), answer.body
+
+
+async def test_resources_whose_versions_come_with_another_page_are_whole(
+    pair: tuple[Node, ForeignTarget],
+) -> None:
+    source, target = pair
+    await write_to(source, target.url)
+    messages = {f"m{number}": {"name": f"message {number}"} for number in range(600)}
+    async with running(source):
+        await link_is(source, "out", "current")
+        await source.put("/messagegroups/g", {"messages": messages})
+        await has_written_all(source)
+        assert await conflicts(source) == {}
+    assert await groups_of(target.node) == await groups_of(source)
+    # Many are created by one request, and none is looked for by a request of its own.
+    assert len(target.requests) < 100

@@ -1,0 +1,152 @@
+"""Finds out whose the groups and resources are that a server has.
+
+A group or resource that is at the server, and that the link has not brought, is another's: it is
+never overwritten, and nothing is added to it. What is equal there is adopted: the link keeps it
+equal from then on, and never deletes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from catalog.model.xid import Xid
+from catalog.store.writtenentities import WrittenEntity
+from replication.targets.target import Found, Item, Target
+
+# A group is listed if so many of its resources may be there or not.
+_LISTED_FROM = 50
+OTHERS = "the server has another one there, which this link did not bring"
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """A group or a resource at the server.
+
+    Args:
+        found: what is there, by path; `None` if it was not asked for.
+        fault: the reason why nothing can be written there.
+    """
+
+    is_ours: bool = False
+    is_there: bool = False
+    found: Mapping[str, Found] | None = None
+    fault: str = ""
+
+
+class Listing:
+    """The resources of the group that was asked for last, as one listing shows them."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._group = ""
+        self._found: Mapping[str, Mapping[str, Found]] = {}
+
+    async def find(self, place: Xid) -> Mapping[str, Found]:
+        """What is in a resource, by path."""
+        if str(place.group) != self._group:
+            self._found = await self._target.find_below(place.group)
+            self._group = str(place.group)
+        return self._found.get(str(place), {})
+
+
+class ServerPlaces:
+    """The groups and resources that a batch is about.
+
+    Args:
+        rows: what the link has written there.
+        mark: tells the link in what it brings.
+        listing: of groups; without one, single resources are asked for unless there are many.
+        compares: what is there is asked for, even if the link has written it.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        items: Sequence[Item],
+        rows: Sequence[WrittenEntity],
+        mark: str,
+        *,
+        listing: Listing | None,
+        compares: bool,
+    ) -> None:
+        self._target = target
+        self._mark = mark
+        self._rows = {row.place for row in rows}
+        self._listing = listing or Listing(target)
+        self._lists_all = listing is not None
+        self._listed = _groups_to_list(items, self._rows)
+        self._places = {
+            row.place: Place(is_ours=True, is_there=True)
+            for row in rows
+            if row.digest and not compares
+        }
+
+    def __getitem__(self, item: Item) -> Place:
+        return self._places[item.place]
+
+    async def settle(self, item: Item, items: Sequence[Item]) -> None:
+        """Find out whose the group or resource of an item is at the server, once."""
+        if item.place in self._places:
+            return
+        xid = Xid.parse(item.place)
+        above = self._places.get(str(xid.group)) if xid.rid else None
+        if above is not None and above.fault:
+            fault = "its group cannot be written: " + above.fault
+            self._places[item.place] = Place(fault=fault)
+            return
+        is_absent = above is not None and not above.is_there
+        found = {} if is_absent else await self._find(xid, above)
+        has_rows = item.place in self._rows
+        place = Place(is_there=bool(found), found=found, is_ours=has_rows or not found)
+        self._places[item.place] = place
+        if not place.is_ours:
+            await self._adopt(place, [each for each in items if each.place == item.place])
+
+    async def _find(self, place: Xid, above: Place | None) -> Mapping[str, Found]:
+        is_listed = self._lists_all or str(place.group) in self._listed
+        if is_listed and place.rid and above is not None:
+            return await self._listing.find(place)
+        return await self._target.find(place)
+
+    async def _adopt(self, place: Place, items: Sequence[Item]) -> None:
+        """Take over what a link of this id has brought before, or what is equal."""
+        found = dict(place.found or {})
+        if any(each.owner == self._mark for each in found.values()):
+            place.is_ours = True
+            return
+        equal = [item for item in items if await self._is_adoptable(item, found)]
+        paths = {self._target.path_of(item) for item in equal}
+        others = {path for path, each in found.items() if each.is_version} - paths
+        if equal and not others:
+            place.is_ours = True
+        else:
+            place.fault = OTHERS
+
+    async def _is_adoptable(self, item: Item, found: Mapping[str, Found]) -> bool:
+        path = self._target.path_of(item)
+        return path in found and await self._is_equal(item, path, found[path])
+
+    async def is_same(self, item: Item, written: WrittenEntity, there: Found) -> bool:
+        """Whether the server has an item as it is here; by its tag, if nobody wrote to it since."""
+        is_untouched = there.tag != "" and there.tag == written.tag
+        if is_untouched and written.digest == item.digest:
+            return True
+        return await self._is_equal(item, written.path, there)
+
+    async def _is_equal(self, item: Item, path: str, there: Found) -> bool:
+        if there.shape != item.shape:
+            return False
+        expected = item.entity.document_sha256
+        if expected is None:
+            return True
+        return hashlib.sha256(await self._target.read_document(path)).digest() == expected
+
+
+def _groups_to_list(items: Sequence[Item], known: Collection[str]) -> set[str]:
+    """The groups of which many resources are not known to be at the server."""
+    unknown = {item.place for item in items if item.xid.rid and item.place not in known}
+    counted = Counter(str(Xid.parse(place).group) for place in unknown)
+    return {group for group, number in counted.items() if number >= _LISTED_FROM}
