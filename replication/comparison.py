@@ -125,9 +125,12 @@ async def _compare(flow: Flow, *, is_whole: bool) -> SourceComparison | None:
     cursor, authorities = await _authorities(flow, policy)
     if not 0 < len(authorities) <= MOST_NAMED:
         return None
-    if policy.types and "types" not in flow.source.offers:
+    selectors = {"types": policy.types, "labels": policy.labels}
+    if any(given and name not in flow.source.offers for name, given in selectors.items()):
         return None
-    wanted = DigestSelection(authorities=authorities, scope=policy.scope, types=policy.types)
+    wanted = DigestSelection(
+        authorities=authorities, scope=policy.scope, types=policy.types, labels=policy.labels
+    )
     found = await find_differences(flow, wanted, is_whole=is_whole)
     if found is None:
         return None
@@ -286,7 +289,8 @@ async def rows_there(
 def _filters(wanted: DigestSelection) -> list[tuple[str, str]]:
     named = [("authority", authority) for authority in wanted.authorities or ()]
     scope = [("scope", path) for path in wanted.scope]
-    return named + scope + [("type", each) for each in wanted.types]
+    types = [("type", each) for each in wanted.types]
+    return named + scope + types + [("label", each) for each in wanted.labels]
 
 
 def _cursor_of(flow: LinkEnds, answer: Answer) -> str:

@@ -21,13 +21,14 @@ from catalog.store.changes import read_head
 from catalog.store.database import Connection
 from catalog.store.digests import DigestSelection
 from replication.feed import MOST_NAMED, check_complete, cursor_at, read_filter, read_number
+from replication.wire import is_label
 
 MOST_BITS = 16
 """The bits of the number of a bucket."""
 MOST_RANGES = 250
 """Ranges of buckets in one request."""
 _RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
-_NARROWING = {"ranges", "authority", "scope", "type"}
+_NARROWING = {"ranges", "authority", "scope", "type", "label"}
 _COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
 
 
@@ -38,7 +39,8 @@ async def get_digests(request: web.Request) -> web.StreamResponse:
     With `bits`, fingerprints are those of buckets merged by their first bits, and count tombstones,
     too. With `ranges`, merged buckets and rows are those of some buckets, and may be restricted to
     an `authority`, a `scope` or a `type` as the feed is; the last line of such rows is the cursor,
-    so that a reader knows that it has all of them. `format=authorities` names the authorities.
+    so that a reader knows that it has all of them. A `label` restricts them further.
+    `format=authorities` names the authorities.
     """
     context = request.app[CONTEXT]
     match request.query.get("format", "json"):
@@ -98,7 +100,7 @@ async def _send_authorities(request: web.Request, context: Context) -> web.Respo
 
 
 def _read_selection(request: web.Request) -> DigestSelection:
-    """The parameters `ranges`, as `0-256,512-768`, `authority`, `scope` and `type`."""
+    """The parameters `ranges`, as `0-256,512-768`, `authority`, `scope`, `type` and `label`."""
     wanted = read_filter(request)
     text = request.query.get("ranges", f"0-{BUCKETS}")
     parts = [_RANGE.fullmatch(part) for part in text.split(",", MOST_RANGES)]
@@ -111,8 +113,16 @@ def _read_selection(request: web.Request) -> DigestSelection:
         )
         raise BadRequest(request.path, error_detail=detail)
     authorities = None if wanted.authorities is None else sorted(wanted.authorities)
+    labels = request.query.getall("label", [])
+    if len(labels) > MOST_NAMED or not all(map(is_label, labels)):
+        detail = f'"label" needs to be up to {MOST_NAMED} labels, as name or name=value'
+        raise BadRequest(request.path, error_detail=detail)
     return DigestSelection(
-        ranges=ranges, authorities=authorities, scope=wanted.scope, types=wanted.types
+        ranges=ranges,
+        authorities=authorities,
+        scope=wanted.scope,
+        types=wanted.types,
+        labels=labels,
     )
 
 

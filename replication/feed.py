@@ -27,6 +27,7 @@ from catalog.store.logcursor import LogCursor
 from replication.feedlines import MEDIA_TYPE, write_copy, write_end
 from replication.feedpages import MOST_CHANGES, CursorGone, FeedPages, read_copies
 from replication.provenance import Copy, CopyFilter
+from replication.selection import paths_to
 from replication.wire import OriginsBody, is_scope, is_type, read_request
 
 MOST_NAMED = 100
@@ -157,7 +158,14 @@ async def get_snapshot(request: web.Request) -> web.StreamResponse:
 async def _all_copies(connection: Connection, wanted: CopyFilter) -> AsyncIterator[Copy]:
     authorities = None if wanted.authorities is None else sorted(wanted.authorities)
     chunk: list[Copy] = []
-    async for entity in stored_copies.stream_entities(connection, authorities):
+    if authorities and wanted.scope:
+        above = {path for each in wanted.scope for path in paths_to(each)}
+        entities = stored_copies.stream_entities_within(
+            connection, authorities, sorted(above), wanted.scope
+        )
+    else:
+        entities = stored_copies.stream_entities(connection, authorities)
+    async for entity in entities:
         if wanted.admits(entity):
             chunk.append(entity)
         if len(chunk) == DOCUMENTS_AT_ONCE:

@@ -25,7 +25,7 @@ from replication.provenance import is_authority
 
 _log = structlog.get_logger(__name__)
 
-_OFFERS = ("changes", "snapshot", "digests", "repair", "entities", "types")
+_OFFERS = ("changes", "snapshot", "digests", "repair", "entities", "types", "labels")
 _MOST_ENTITIES = 2**62
 _LARGEST_ANSWER = 1024 * 1024
 _LONGEST_TITLE = 300
@@ -39,7 +39,7 @@ class Handshake:
 
     `base` is that of the URLs which it gives out, `entities` is their number, and `push_bytes` the
     largest body of copies that it takes; each is `None` if the source does not say so. `offers`
-    are the parts of replication that it knows: `types`, if it selects by these.
+    are the parts of replication that it knows: `types`, `labels`, if it selects by these.
     """
 
     instance: uuid.UUID

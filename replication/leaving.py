@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.store import copies as stored_copies
+from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.links import RELAY, Link
 from catalog.store.locks import Touched, lock_and_load
@@ -23,9 +24,8 @@ _DROPPED_AT_ONCE = 50
 
 @dataclass(slots=True)
 class _Leaving:
-    """The number of entities that leave, and the topmost of them."""
+    """The topmost of the entities that leave."""
 
-    number: int = 0
     roots: list[str] = field(default_factory=list)
     _above: set[Origin] = field(default_factory=set)
 
@@ -33,7 +33,6 @@ class _Leaving:
         """Add an entity, after those above it."""
         steps = held.origin.split("/")
         above = ("/".join(steps[:end]) for end in range(3, len(steps), 2))
-        self.number += 1
         if not any(Origin(held.authority, path) in self._above for path in above):
             self.roots.append(held.xid)
         if len(steps) < 7:
@@ -65,13 +64,55 @@ async def leave(context: Context, link: Link, policy: Policy) -> int:
         others = await links.bringing_beside(connection, link)
     kept = [policy, *(filter_of(definition, authority) for authority, definition in others)]
     leaving = await _find(context, former, kept)
-    before = _united(former, policy)
-    await check_deletions(context, link, before, leaving.number)
+    return await _drop_all(context, link, _united(former, policy), leaving.roots)
+
+
+async def leave_unlabelled(
+    context: Context, link: Link, policy: Policy, units: Collection[Origin] | None = None
+) -> int:
+    """Drop what a link brought and its labels do not select, with the groups that are left empty.
+
+    Args:
+        units: the groups and resources to look at, each group with all below it if it does not
+            have the labels itself; `None` stands for all.
+
+    Returns:
+        the number of entities that were dropped.
+
+    Raises:
+        TooManyDeletions: nothing was dropped; an operator has to allow it.
+    """
+    labels, number = link.definition.labels, 0
+    if not labels:
+        return 0
+    named = None if policy.authorities is None else sorted(policy.authorities)
+    # The group of what has left may be empty after that.
+    for _ in range(2):
+        async with context.database.pool.acquire(timeout=30) as connection:
+            others = await links.bringing_beside(connection, link)
+            found = await stored_copies.read_unlabelled(
+                connection, policy.own, named, labels, units
+            )
+        kept = [filter_of(definition, authority) for authority, definition in others]
+        leaving = _Leaving()
+        for each in found:
+            origin = Origin(each.authority, each.origin)
+            if policy.admits(origin) and not any(one.admits(origin) for one in kept):
+                leaving.add(each)
+        if not leaving.roots:
+            break
+        number += await _drop_all(context, link, policy, leaving.roots)
+    return number
+
+
+async def _drop_all(context: Context, link: Link, policy: Policy, roots: Sequence[str]) -> int:
+    async with context.database.pool.acquire(timeout=30) as connection:
+        about = len(await store.load_subtrees(connection, roots))
+    await check_deletions(context, link, policy, about)
     number = 0
     async with asking(context, link):
-        for start in range(0, len(leaving.roots), _DROPPED_AT_ONCE):
-            roots = leaving.roots[start : start + _DROPPED_AT_ONCE]
-            number += await _drop(context, link, before, roots)
+        for start in range(0, len(roots), _DROPPED_AT_ONCE):
+            number += await _drop(context, link, policy, roots[start : start + _DROPPED_AT_ONCE])
     return number
 
 

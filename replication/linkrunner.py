@@ -33,7 +33,8 @@ from replication.handshake import (
     why_own,
 )
 from replication.keyhistories import ask_for_keys
-from replication.leaving import leave
+from replication.labelledpull import bootstrap_labelled, pull_labelled
+from replication.leaving import leave, leave_unlabelled
 from replication.linkbounds import LinkGate, TooMuchSent, too_many_copies
 from replication.linkconnections import LinkConnections
 from replication.linkerrors import ErrorClass, class_of
@@ -169,6 +170,7 @@ class LinkRunner:
             if cursor is None:
                 cursor = await self._copy(flow)
             await self._drop_doubted(flow)
+            await self._leave_unlabelled(flow)
             while True:
                 cursor = await self._advance(flow, cursor)
         except (CursorExpired, SnapshotNeeded) as error:
@@ -238,9 +240,14 @@ class LinkRunner:
             return brought.cursor
         if flow.link.doubts:
             await doubt_copies(flow.context, flow.link, flow.policy)
-        brought = await bootstrap(flow)
+        brought = await (bootstrap_labelled if flow.link.definition.labels else bootstrap)(flow)
         await self._remember("copied", f"{brought.copies} copies, {brought.changes} changes")
         return brought.cursor
+
+    async def _leave_unlabelled(self, flow: Flow) -> None:
+        number = await leave_unlabelled(self._resources.context, flow.link, flow.policy)
+        if number:
+            await self._remember("left", f"{number} replicas without the labels")
 
     async def _drop_doubted(self, flow: Flow) -> None:
         number = await drop_doubted(flow.context, flow.link, flow.policy)
@@ -310,7 +317,7 @@ class LinkRunner:
     async def _catch_up(self, flow: Flow, cursor: str) -> str:
         before, pages = "", 0
         while cursor != before:
-            brought = await pull_once(flow, cursor, wait_seconds=0)
+            brought = await self._pull(flow, cursor, 0)
             self._note(brought, cursor)
             before, cursor = cursor, brought.cursor
             # A source may skip what the link does not want, but not keep the node busy with it.
@@ -345,6 +352,11 @@ class LinkRunner:
         else:
             await self._report("current", currentat=datetime.now(UTC))
 
+    async def _pull(self, flow: Flow, cursor: str, wait_seconds: float) -> Brought:
+        """Apply a page of the source's feed."""
+        pull = pull_labelled if flow.link.definition.labels else pull_once
+        return await pull(flow, cursor, wait_seconds=wait_seconds)
+
     async def _check_held(self, flow: Flow) -> None:
         """Count the replicas of a link's authorities, now and then.
 
@@ -368,7 +380,7 @@ class LinkRunner:
         ends = reported + self._resources.context.settings.pull_interval_seconds
         self._is_awake = True
         while self._is_awake and self._requested == self._retried and loop.time() < ends:
-            brought = await pull_once(flow, cursor, wait_seconds=_AWAKE_SECONDS)
+            brought = await self._pull(flow, cursor, _AWAKE_SECONDS)
             self._note(brought, cursor)
             cursor, self._is_awake = brought.cursor, brought.copies > 0
             await self._check_held(flow)
@@ -380,7 +392,7 @@ class LinkRunner:
     async def _poll(self, flow: Flow, cursor: str, seconds: float) -> str:
         loop = asyncio.get_running_loop()
         began, self._has_polled = loop.time(), False
-        brought = await until_woken(pull_once(flow, cursor, wait_seconds=seconds), self.wakeup)
+        brought = await until_woken(self._pull(flow, cursor, seconds), self.wakeup)
         if brought is None:
             return cursor
         if not brought.copies and loop.time() - began < _SHORTEST_POLL_SECONDS:

@@ -226,7 +226,7 @@ def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
         raise InvalidAttribute(subject, name=other, error_detail=detail)
     if not definition.peer:
         raise RequiredAttributeMissing(subject, list=needed)
-    check_names(definition, subject)
+    check_selection(definition, subject)
     why_unusable = why_no_topic if definition.is_topic else why_refused
     refusal = why_unusable(definition.peer, context.settings)
     if definition.peer in (context.public_base, context.settings.public_url):
@@ -243,8 +243,8 @@ def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
     return definition
 
 
-def check_names(definition: LinkDefinition, subject: str) -> None:
-    """Refuse names for what a link sends.
+def check_selection(definition: LinkDefinition, subject: str) -> None:
+    """Refuse names for what a link sends, and labels where nobody can tell what they select.
 
     Raises:
         InvalidAttribute
@@ -253,6 +253,9 @@ def check_names(definition: LinkDefinition, subject: str) -> None:
         name = "prefix" if definition.prefix else "map"
         detail = "the target gives names to what it gets"
         raise InvalidAttribute(subject, name=name, error_detail=detail)
+    if definition.labels and definition.mode not in ("pull", "events"):
+        detail = f'a link of mode "{definition.mode}" selects by scope and types only'
+        raise InvalidAttribute(subject, name="labels", error_detail=detail)
 
 
 def check_authority(context: Context, authority: str, subject: str) -> None:
@@ -379,6 +382,7 @@ def show_link(link: Link) -> dict[str, Any]:
         "authorities": definition.authorities,
         "scope": definition.scope,
         "types": definition.types,
+        "labels": definition.labels,
         "prefix": definition.prefix,
         "map": read_names(definition.names),
         "trust": definition.trust,

@@ -37,6 +37,7 @@ def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
         authorities=admitted(definition, source),
         scope=definition.scope,
         types=definition.types,
+        labels=definition.labels,
     )
 
 

@@ -28,11 +28,13 @@ class CopyFilter:
         authorities: those whose entities are admitted; `None` admits all.
         scope: origins that are admitted with all below and above them; an empty one admits all.
         types: types whose entities are admitted with all below and above them, in the same way.
+        labels: for comparisons; a copy alone does not say whether they select it.
     """
 
     authorities: frozenset[str] | None = None
     scope: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
     def admits(self, copy: Copy | Origin) -> bool:
         by_authority = self.authorities is None or copy.authority in self.authorities

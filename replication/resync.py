@@ -82,18 +82,19 @@ async def _expect(flow: Flow, copies: int) -> None:
 
 def _wanted(found: SourceComparison) -> list[Origin]:
     """The origins to fetch: deleted ones first, the deepest first, then parents first."""
+    # What labels select here only is deleted there, or has other labels: the source tells which.
+    is_told = bool(found.policy.labels)
     wanted = [
         each
         for each in found.differing
-        if each.there is not None and may_bring(each.origin, found.policy)
+        if (is_told or each.there is not None) and may_bring(each.origin, found.policy)
     ]
     return [each.origin for each in sorted(wanted, key=_order)]
 
 
 def _order(each: DifferingOrigin) -> tuple[bool, int, str]:
-    assert each.there is not None
-    level = depth(each.origin.xid)
-    return not each.there.is_deleted, -level if each.there.is_deleted else level, each.origin.xid
+    level, is_deleted = depth(each.origin.xid), each.there is None or each.there.is_deleted
+    return not is_deleted, -level if is_deleted else level, each.origin.xid
 
 
 def _count_gone(found: SourceComparison, *, doubts: bool) -> int:

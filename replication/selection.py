@@ -28,6 +28,12 @@ def is_in_scope(origin: str, scope: Collection[str]) -> bool:
     )
 
 
+def paths_to(path: str) -> list[str]:
+    """A path, and the paths of all that is above it."""
+    steps = path.split("/")
+    return ["/".join(steps[:end]) for end in range(2, len(steps) + 1)]
+
+
 def is_of_types(origin: str, types: Collection[str]) -> bool:
     """Whether an xid is of one of these types, below or above such an entity, or there are none."""
     if not types:

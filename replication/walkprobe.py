@@ -69,6 +69,9 @@ def check_walk(definition: LinkDefinition, subject: str) -> None:
     Raises:
         InvalidAttribute
     """
+    if definition.mode == "walk" and definition.labels:
+        detail = "a server that is walked is selected from by scope and types only"
+        raise InvalidAttribute(subject, name="labels", error_detail=detail)
     if definition.mode == "walk" and definition.authorities:
         detail = "a server that is walked speaks for one authority: name that as `authority`"
         raise InvalidAttribute(subject, name="authorities", error_detail=detail)

@@ -30,6 +30,7 @@ _MOST_NAMED = 100
 _MOST_SOURCES = 20
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}")
 _TYPE = re.compile(r"[a-z_][a-z0-9_]{0,62}(/[a-z_][a-z0-9_]{0,62})?")
+_LABEL = re.compile(r"[a-z_][a-z0-9_.:\-]{0,62}(=[^\x00-\x1f\x7f]{0,256})?")
 _SCOPE = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}){1,6}")
 
 
@@ -58,6 +59,17 @@ def _check_scope(path: str) -> str:
 def is_type(text: str) -> bool:
     """Whether `text` may be the type of groups, or of resources in groups of a type."""
     return _TYPE.fullmatch(text) is not None
+
+
+def is_label(text: str) -> bool:
+    """Whether `text` may select by a label, as `name` or `name=value`."""
+    return _LABEL.fullmatch(text) is not None
+
+
+def _check_label(text: str) -> str:
+    if not is_label(text):
+        raise ValueError("it needs to be a label, as name or name=value")
+    return text
 
 
 def _check_type(text: str) -> str:
@@ -126,6 +138,9 @@ class SelectionBody(_ClosedBody):
     types: Annotated[
         list[Annotated[_Text, AfterValidator(_check_type)]], Field(max_length=_MOST_NAMED)
     ] = Field(default_factory=list)
+    labels: Annotated[
+        list[Annotated[_Text, AfterValidator(_check_label)]], Field(max_length=_MOST_NAMED)
+    ] = Field(default_factory=list)
     prefix: Annotated[str, Field(max_length=64), AfterValidator(_check_prefix)] = ""
     names: Annotated[
         dict[str, str], Field(max_length=_MOST_NAMED, alias="map"), AfterValidator(_check_names)
@@ -137,6 +152,7 @@ class SelectionBody(_ClosedBody):
         return {
             "scope": tuple(self.scope),
             "types": tuple(self.types),
+            "labels": tuple(self.labels),
             "prefix": self.prefix,
             "names": write_names(self.names),
         }

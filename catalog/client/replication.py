@@ -166,7 +166,7 @@ class ReplicationCalls(Connection):
         """Let a link bring other entities, or give them other names; the rest of it stays.
 
         Args:
-            selection: any of `scope`, `types`, `prefix` and `map`.
+            selection: any of `scope`, `types`, `labels`, `prefix` and `map`.
         """
         return await self.patch(f"/replication/links/{id}", selection)
 

@@ -55,7 +55,7 @@ def add(
     definition: dict[str, Any] = {
         "authority": authority,
         "relays": list(relay or []),
-        **selection_of(scope, types, prefix, names),
+        **selection_of(scope, types, None, prefix, names),
     }
     if id is not None:
         definition["id"] = id

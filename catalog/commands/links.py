@@ -23,7 +23,7 @@ from catalog.commands.console import (
 )
 from catalog.commands.dryrun import DryRun, print_dry_run
 from catalog.commands.linkcontrol import LinkId
-from catalog.commands.linkselection import Names, Prefix, Scope, Types, selection_of
+from catalog.commands.linkselection import Labels, Names, Prefix, Scope, Types, selection_of
 from catalog.commands.topicoptions import topic_url
 
 app = typer.Typer(
@@ -123,6 +123,7 @@ def add(
     ] = None,
     scope: Scope = None,
     types: Types = None,
+    label: Labels = None,
     prefix: Prefix = None,
     names: Names = None,
     trust: Annotated[
@@ -166,7 +167,7 @@ def add(
     definition: dict[str, Any] = {
         **_ends(source, mode, push, write, topic, publish=publish),
         "authorities": ["*"] if relay else list(authority or []),
-        **selection_of(scope, types, prefix, names),
+        **selection_of(scope, types, label, prefix, names),
     }
     if dialect is not None:
         definition["dialect"] = dialect

@@ -28,6 +28,15 @@ Types = Annotated[
         metavar="TYPE",
     ),
 ]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        help="Bring only groups with this label, and resources whose default version has it. "
+        "Repeatable: all labels have to be there.",
+        metavar="NAME[=VALUE]",
+    ),
+]
 Prefix = Annotated[
     str | None,
     typer.Option(help="Put this before the id of each group here.", metavar="TEXT"),
@@ -46,6 +55,7 @@ Names = Annotated[
 def selection_of(
     scope: Sequence[str] | None,
     types: Sequence[str] | None,
+    labels: Sequence[str] | None,
     prefix: str | None,
     names: Sequence[str] | None,
 ) -> dict[str, Any]:
@@ -53,9 +63,10 @@ def selection_of(
 
     An empty text stands for none.
     """
-    given: dict[str, Any] = {"scope": scope, "types": types, "prefix": prefix, "map": names}
+    given: dict[str, Any] = {"scope": scope, "types": types, "labels": labels}
+    given |= {"prefix": prefix, "map": names}
     selection = {name: value for name, value in given.items() if value is not None}
-    for name in selection.keys() & {"scope", "types", "map"}:
+    for name in selection.keys() - {"prefix"}:
         selection[name] = [each for each in selection[name] if each]
     if names is not None:
         selection["map"] = dict(map(_pair, selection["map"]))
@@ -67,6 +78,7 @@ def set_(
     id: LinkId,
     scope: Scope = None,
     types: Types = None,
+    label: Labels = None,
     prefix: Prefix = None,
     names: Names = None,
     url: Url = DEFAULT_URL,
@@ -80,16 +92,15 @@ def set_(
 
     Example: concord link set eu --type messagegroups --prefix eu-
     """
-    selection = selection_of(scope, types, prefix, names)
+    selection = selection_of(scope, types, label, prefix, names)
     if not selection:
         fail("Nothing is to be changed.", "See `concord link set --help`.")
     if names and "" not in names:
         before = on_node(url, lambda client: client.link(id))
         selection["map"] = {**before["map"], **selection["map"]}
     link = on_node(url, lambda client: client.change_link(id, selection))
-    shown = ", ".join(
-        f"{name}: {link[name] or '-'}" for name in ("scope", "types", "prefix", "map")
-    )
+    members = ("scope", "types", "labels", "prefix", "map")
+    shown = ", ".join(f"{name}: {link[name] or '-'}" for name in members)
     out.print(f"Link [bold]{cell(id)}[/] is changed. {cell(shown)}.")
 
 

@@ -34,6 +34,19 @@ async def stream_entities(
         yield entity_from(row)
 
 
+async def stream_entities_within(
+    connection: Connection, authorities: Sequence[str], origins: Sequence[str], paths: Sequence[str]
+) -> AsyncIterator[Entity]:
+    """Read the entities of authorities at some origins and below some paths, parents first.
+
+    Needs a transaction, and looks at nothing else.
+    """
+    async for row in connection.cursor(
+        _queries.entities_within, authorities, origins, paths, prefetch=_PREFETCH
+    ):
+        yield entity_from(row)
+
+
 async def stream_tombstones(
     connection: Connection, authorities: Sequence[str] | None
 ) -> AsyncIterator[Tombstone]:
@@ -117,6 +130,23 @@ async def page_replicas(
     rows = await connection.fetch(
         _queries.replicas, own, authorities, after.authority, after.xid, limit
     )
+    return [HeldName(row["xid"], row["authority"], row["origin"]) for row in rows]
+
+
+async def read_unlabelled(
+    connection: Connection,
+    own: str,
+    authorities: Sequence[str] | None,
+    labels: Sequence[str],
+    units: Collection[Origin] | None,
+) -> list[HeldName]:
+    """Read groups and resources of authorities other than `own` that labels do not select.
+
+    Args:
+        units: as in `leave_unlabelled`; all if `None`.
+    """
+    named = columns_of(units) if units is not None else (None, None)
+    rows = await connection.fetch(_queries.unlabelled, own, authorities, list(labels), *named)
     return [HeldName(row["xid"], row["authority"], row["origin"]) for row in rows]
 
 

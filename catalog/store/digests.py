@@ -49,19 +49,21 @@ class DigestSelection:
         authorities: `None` stands for all.
         scope: xids at their authorities; with all below and above them. None stands for all.
         types: types of groups or of resources, in the same way.
+        labels: all of which an entity, or its group, has. None stands for all.
     """
 
     ranges: Sequence[tuple[int, int]] = ((0, BUCKETS),)
     authorities: Sequence[str] | None = None
     scope: Sequence[str] = ()
     types: Sequence[str] = ()
+    labels: Sequence[str] = ()
 
     @property
     def arguments(self) -> tuple[list[int] | list[str] | None, ...]:
         """The arguments of the statements that read it."""
         starts, stops = [start for start, _ in self.ranges], [stop for _, stop in self.ranges]
         authorities = None if self.authorities is None else list(self.authorities)
-        return starts, stops, authorities, list(self.scope), list(self.types)
+        return starts, stops, authorities, list(self.scope), list(self.types), list(self.labels)
 
 
 async def read_buckets(connection: Connection) -> list[Bucket]:

@@ -45,7 +45,8 @@ class LinkDefinition:
     `authorities` are the authorities of the entities that the link brings: empty stands for the
     one that the source is pinned to, and `("*",)` for all: the source is believed about each of
     them. `scope` are the xids that it brings, each with everything below it, and `types` the types
-    of groups (`endpoints`) or resources (`messagegroups/messages`); empty stands for all. `prefix`
+    of groups (`endpoints`) or resources (`messagegroups/messages`); empty stands for all. Of these,
+    it brings groups and resources that have all `labels`, as `name=value` or `name`. `prefix`
     comes before the ids that groups get here, unless one of the pairs in `names`, as
     `messagegroups/shop=messagegroups/eu-shop`, is about them. `trust` has keys that were trusted
     with the link.
@@ -62,6 +63,7 @@ class LinkDefinition:
     authorities: tuple[str, ...] = ()
     scope: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     prefix: str = ""
     names: tuple[str, ...] = ()
     dialect: Dialect | None = None
@@ -540,7 +542,7 @@ def _flow(definition: LinkDefinition) -> tuple[Any, ...]:
 
 
 def _selection(definition: LinkDefinition) -> tuple[Any, ...]:
-    lists = definition.authorities, definition.scope, definition.types
+    lists = definition.authorities, definition.scope, definition.types, definition.labels
     return tuple(sorted(each) for each in lists)
 
 

@@ -24,9 +24,9 @@ CREATE FUNCTION fold_case(given text) RETURNS text
         END
         $$;
 
-CREATE FUNCTION is_selected(origin text, scope text[], types text[]) RETURNS boolean
+CREATE FUNCTION has_labels(attributes jsonb, wanted text[]) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN (((cardinality(scope) = 0) OR (EXISTS (SELECT FROM unnest(is_selected.scope) path(path) WHERE ((is_selected.origin = path.path) OR starts_with(is_selected.origin, (path.path || '/'::text)) OR starts_with(path.path, (is_selected.origin || '/'::text)))))) AND ((cardinality(types) =  ...'/'::text, 2) = split_part(type.type, '/'::text, 1)) AND ((split_part(type.type, '/'::text, 2) = ''::text) OR ((split_part(is_selected.origin, '/'::text, 4) = ''::text) OR (split_part(is_selected.origin, '/'::text, 4) = split_part(type.type, '/'::text, 2)))))))));
+    RETURN COALESCE((SELECT bool_and(CASE WHEN (strpos(label.label, '='::text) = 0) THEN ((has_labels.attributes -> 'labels'::text) ? label.label) ELSE (((has_labels.attributes -> 'labels'::text) ->> split_part(label.label, '='::text, 1)) = substr(label.label, (strpos(label.label, '='::text) + 1))) END) AS bool_and FROM unnest(has_labels.wanted) label(label)), false);
 
 CREATE TABLE entities (
     xid text NOT NULL COLLATE "C",
@@ -51,6 +51,14 @@ CREATE TABLE entities (
     CONSTRAINT entities_epoch_check CHECK ((epoch >= 0)),
     CONSTRAINT entities_kind_check CHECK ((kind = ANY (ARRAY['registry'::text, 'group'::text, 'resource'::text, 'version'::text])))
 );
+
+CREATE FUNCTION is_labelled(entity_xid text, wanted text[]) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN ((EXISTS (SELECT FROM entities g WHERE ((g.xid = ((('/'::text || split_part(is_labelled.entity_xid, '/'::text, 2)) || '/'::text) || split_part(is_labelled.entity_xid, '/'::text, 3))) AND has_labels(g.attributes, is_labelled.wanted)))) OR ((split_part(entity_xid, '/'::text, 4) <> ''::text) AND (EXISTS (SELECT FROM (entities r JOIN entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text))))) WHERE ((r.xid = ((((((('/'::text || split_part(is_labelled.entity_xid, '/'::text, 2)) || '/'::text) || split_part(is_labelled.entity_xid, '/'::text, 3)) || '/'::text) || split_part(is_labelled.entity_xid, '/'::text, 4)) || '/'::text) || split_part(is_labelled.entity_xid, '/'::text, 5))) AND has_labels(v.attributes, is_labelled.wanted))))) OR ((split_part(entity_xid, '/'::text, 4) = ''::text) AND (EXISTS (SELECT FROM (entities r JOIN entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text))))) WHERE ((r.xid > (is_labelled.entity_xid || '/'::text)) AND (r.xid < (is_labelled.entity_xid || '0'::text)) AND (r.kind = 'resource'::text) AND has_labels(v.attributes, is_labelled.wanted))))));
+
+CREATE FUNCTION is_selected(origin text, scope text[], types text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (((cardinality(scope) = 0) OR (EXISTS (SELECT FROM unnest(is_selected.scope) path(path) WHERE ((is_selected.origin = path.path) OR starts_with(is_selected.origin, (path.path || '/'::text)) OR starts_with(path.path, (is_selected.origin || '/'::text)))))) AND ((cardinality(types) =  ...'/'::text, 2) = split_part(type.type, '/'::text, 1)) AND ((split_part(type.type, '/'::text, 2) = ''::text) OR ((split_part(is_selected.origin, '/'::text, 4) = ''::text) OR (split_part(is_selected.origin, '/'::text, 4) = split_part(type.type, '/'::text, 2)))))))));
 
 CREATE FUNCTION lock_and_load(group_xids text[], resource_xids text[], registry_exclusive boolean, groups_exclusive boolean, catalog_exclusive boolean, expected_revision bigint, refused_at text[]) RETURNS TABLE(entity entities, is_referred boolean, has_lived boolean, signing_key integer)
     LANGUAGE plpgsql

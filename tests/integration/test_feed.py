@@ -40,7 +40,8 @@ async def test_the_handshake_says_who_is_there(member: Node) -> None:
     assert said["instance"] == str(member.database.node.instance)
     assert said["authority"] == member.database.node.authority
     assert said["digestversion"] == 1
-    assert said["offers"] == ["changes", "snapshot", "digests", "repair", "entities"]
+    parts = ["changes", "snapshot", "digests", "repair", "entities"]
+    assert said["offers"] == [*parts, "types", "labels"]
     assert said["log"]["dropped"] <= said["log"]["now"]
 
 

@@ -761,6 +761,38 @@ RETURN (cardinality(scope) = 0 OR EXISTS (
             AND (split_part(type, '/', 2) = ''
                 OR split_part(origin, '/', 4) IN ('', split_part(type, '/', 2)))));
 
+-- Whether attributes have all of some labels, given as `name=value` or `name`.
+CREATE FUNCTION has_labels(attributes jsonb, wanted text[])
+RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN coalesce((
+    SELECT bool_and(CASE WHEN strpos(label, '=') = 0 THEN attributes -> 'labels' ? label
+        ELSE attributes -> 'labels' ->> split_part(label, '=', 1)
+            = substr(label, strpos(label, '=') + 1) END)
+    FROM unnest(wanted) AS label), false);
+
+-- Whether labels select an entity: its group has them, or the default version of its resource, or
+-- of a group, that of any resource in it.
+CREATE FUNCTION is_labelled(entity_xid text, wanted text[])
+RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
+RETURN EXISTS (
+        SELECT FROM entities g
+        WHERE g.xid = '/' || split_part(entity_xid, '/', 2) || '/' || split_part(entity_xid, '/', 3)
+            AND has_labels(g.attributes, wanted)
+    ) OR split_part(entity_xid, '/', 4) <> '' AND EXISTS (
+        SELECT FROM entities r
+        JOIN entities v
+            ON v.xid = r.xid || '/versions/' || (r.attributes ->> 'defaultversionid')
+        WHERE r.xid = '/' || split_part(entity_xid, '/', 2) || '/' || split_part(entity_xid, '/', 3)
+                || '/' || split_part(entity_xid, '/', 4) || '/' || split_part(entity_xid, '/', 5)
+            AND has_labels(v.attributes, wanted)
+    ) OR split_part(entity_xid, '/', 4) = '' AND EXISTS (
+        SELECT FROM entities r
+        JOIN entities v
+            ON v.xid = r.xid || '/versions/' || (r.attributes ->> 'defaultversionid')
+        WHERE r.xid > entity_xid || '/' AND r.xid < entity_xid || '0' AND r.kind = 'resource'
+            AND has_labels(v.attributes, wanted)
+    );
+
 -- The entities that a link has deleted since a time, which count together. An operator has
 -- `allowed` so many of them to the `revision` of the link, once.
 CREATE TABLE link_deletions (

@@ -4,6 +4,20 @@ SELECT * FROM entities
 WHERE kind <> 'registry' AND ($1::text[] IS NULL OR authority = ANY ($1))
 ORDER BY xid
 
+-- name: entities_within
+-- Every entity of authorities at origins $2, or below $3, parents first; '0' follows '/'.
+SELECT * FROM entities WHERE xid IN (
+    SELECT found.xid
+    FROM unnest($1::text[]) AS a (authority)
+    CROSS JOIN LATERAL (
+        SELECT e.xid FROM entities e WHERE e.authority = a.authority AND e.origin = ANY ($2::text[])
+        UNION ALL
+        SELECT e.xid FROM unnest($3::text[]) AS path
+        JOIN entities e ON e.authority = a.authority
+            AND e.origin > path || '/' AND e.origin < path || '0'
+    ) AS found)
+ORDER BY xid
+
 -- name: tombstones
 -- Every tombstone.
 SELECT * FROM tombstones
@@ -51,6 +65,33 @@ SELECT xid, authority, origin FROM entities
 WHERE kind <> 'registry' AND authority <> $1 AND ($2::text[] IS NULL OR authority = ANY ($2))
     AND (authority, origin) > ($3, $4)
 ORDER BY authority, origin LIMIT $5
+
+-- name: unlabelled
+-- The groups and resources of authorities (null stands for all) but one which labels do not
+-- select: all, or those of origins $4 and $5, with the resources in such groups.
+WITH looked_at AS (
+    SELECT e.* FROM entities e
+    WHERE $4::text[] IS NULL AND e.kind IN ('group', 'resource') AND e.authority <> $1
+        AND ($2::text[] IS NULL OR e.authority = ANY ($2))
+    UNION
+    SELECT e.* FROM unnest($4::text[], $5::text[]) AS o (authority, origin)
+    JOIN entities u ON u.authority = o.authority AND u.origin = o.origin
+    JOIN entities e ON e.xid = u.xid
+        OR (u.kind = 'group' AND e.kind = 'resource'
+            AND e.xid > u.xid || '/' AND e.xid < u.xid || '0')
+    WHERE u.authority <> $1 AND NOT has_labels(u.attributes, $3)
+)
+SELECT e.xid, e.authority, e.origin
+FROM looked_at e
+LEFT JOIN entities g ON g.xid = split_part(e.xid, '/', 1) || '/' || split_part(e.xid, '/', 2)
+    || '/' || split_part(e.xid, '/', 3)
+LEFT JOIN entities v ON e.kind = 'resource'
+    AND v.xid = e.xid || '/versions/' || (e.attributes ->> 'defaultversionid')
+WHERE NOT has_labels(g.attributes, $3)
+    AND CASE WHEN e.kind = 'resource' THEN NOT has_labels(v.attributes, $3)
+        ELSE NOT EXISTS (SELECT FROM entities c WHERE c.kind = 'resource'
+            AND c.xid > e.xid || '/' AND c.xid < e.xid || '0') END
+ORDER BY e.authority, e.origin
 
 -- name: rename
 -- Move a group with everything below it to another xid, with the id $3; '0' follows '/'.

@@ -31,21 +31,23 @@ SELECT count(*) FROM entities WHERE kind <> 'registry'
 
 -- name: merged
 -- The count and the fingerprint of what the buckets in ranges hold, tombstones too, merged by
--- their first $1 bits: of authorities (null stands for all), within a selection.
+-- their first $1 bits: of authorities (null stands for all), within a selection. What is deleted
+-- has no labels, so it is in no selection by these.
 SELECT held.bucket >> (16 - $1) AS bucket, count(*) AS count,
     bit_xor(held.fingerprint) AS fingerprint
 FROM unnest($2::integer[], $3::integer[]) AS range (start, stop)
 CROSS JOIN LATERAL (
-    SELECT e.authority, e.origin, e.bucket, e.fingerprint FROM entities e
+    SELECT e.authority, e.origin, e.xid, e.bucket, e.fingerprint FROM entities e
     WHERE e.bucket >= range.start AND e.bucket < range.stop AND e.kind <> 'registry'
     UNION ALL
-    SELECT t.authority, t.origin, t.bucket,
+    SELECT t.authority, t.origin, NULL, t.bucket,
         ('x' || encode(substring(t.digest FOR 8), 'hex'))::bit(64)::bigint
     FROM tombstones t
     WHERE t.bucket >= range.start AND t.bucket < range.stop
 ) AS held
 WHERE ($4::text[] IS NULL OR held.authority = ANY ($4))
     AND is_selected(held.origin, $5, $6)
+    AND (cardinality($7::text[]) = 0 OR is_labelled(held.xid, $7))
 GROUP BY 1 ORDER BY 1
 
 -- name: rows_within
@@ -64,6 +66,8 @@ CROSS JOIN LATERAL (
 ) AS held
 WHERE ($3::text[] IS NULL OR held.authority = ANY ($3))
     AND is_selected(held.origin, $4, $5)
+    AND (cardinality($6::text[]) = 0
+        OR held.deleted = 'false' AND is_labelled(held.xid, $6))
 
 -- name: authorities
 -- Up to $1 authorities of entities and tombstones, each found by one look into an index.

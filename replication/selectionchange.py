@@ -8,7 +8,7 @@ from aiohttp import web
 
 from catalog.context import CONTEXT
 from catalog.store import links
-from replication.links import answer_link, check_names, existing_link
+from replication.links import answer_link, check_selection, existing_link
 from replication.wire import SelectionBody, read_request
 
 
@@ -22,6 +22,6 @@ async def change_selection(request: web.Request) -> web.Response:
     async with request.app[CONTEXT].database.transaction() as connection:
         before = await existing_link(connection, request)
         definition = replace(before.definition, **body.given)
-        check_names(definition, request.path)
+        check_selection(definition, request.path)
         changed = await links.replace(connection, before, definition, before.authority)
         return answer_link(request, changed)
