@@ -8,7 +8,7 @@ import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -59,6 +59,20 @@ def _network(value: str) -> str:
     return str(ipaddress.ip_network(value))
 
 
+def _kafka_url(value: SecretStr) -> SecretStr:
+    parts = urlsplit(value.get_secret_value())
+    if parts.scheme not in {"kafka", "kafkas"} or not parts.netloc.rpartition("@")[2]:
+        raise ValueError("must be kafka:// or kafkas:// with brokers, such as kafkas://broker:9093")
+    if parts.path.strip("/") or parts.fragment:
+        raise ValueError("must have no path or fragment: links name topics")
+    given = parse_qs(parts.query, strict_parsing=bool(parts.query))
+    if not given.keys() <= {"saslmechanism", "cafile"}:
+        raise ValueError("its query may have saslmechanism and cafile only")
+    if not {*given.get("saslmechanism", ())} <= _SASL_MECHANISMS:
+        raise ValueError(f"its saslmechanism must be one of {', '.join(sorted(_SASL_MECHANISMS))}")
+    return value
+
+
 def _keys(value: SecretStr) -> SecretStr:
     parse_keys(_key_texts(value))
     return value
@@ -68,6 +82,7 @@ def _key_texts(value: SecretStr) -> list[str]:
     return [text.strip() for text in value.get_secret_value().split(",")]
 
 
+_SASL_MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _HOST_NAME = re.compile(r"[A-Za-z0-9._~-]{1,253}", re.ASCII)
 _HostNames = tuple[Annotated[str, AfterValidator(_host_name)], ...]
 _Networks = tuple[Annotated[str, AfterValidator(_network)], ...]
@@ -165,6 +180,12 @@ class Settings(Limits):
         (),
         description="Networks that sinks and sources may be in, whatever they are, with commas "
         "between: nothing else allows link-local addresses and those of cloud platforms' metadata",
+    )
+    kafka_url: Annotated[SecretStr, AfterValidator(_kafka_url)] | None = Field(
+        None,
+        description="Kafka cluster of links whose topics name no brokers: "
+        "`kafkas://USER:PASSWORD@HOST:PORT`, with commas between several hosts; `kafka` is without "
+        "TLS, and `?saslmechanism=SCRAM-SHA-512&cafile=FILE` may follow",
     )
     pull_interval_seconds: PositiveFloat = 30.0
     """Time between two pulls of a link when no event causes one"""

@@ -47,7 +47,7 @@ class PublishRunner(PushRunner):
         from replication.topicwriter import open_writer
 
         settings = self._resources.context.settings
-        address = address_of(self.link.definition.target)
+        address = address_of(self.link.definition.target, settings)
         try:
             async with open_topic(address, settings) as topic:
                 largest = await prepare(topic)
@@ -203,7 +203,7 @@ async def probe_topic_to_publish(
 
     target = definition.target
     try:
-        async with open_topic(address_of(target), context.settings) as topic:
+        async with open_topic(address_of(target, context.settings), context.settings) as topic:
             await prepare(topic)
             found = await newest_mark(topic, await topic.bounds(await topic.partitions()))
             mark = None if found is None else found[0]

@@ -41,6 +41,8 @@ from replication.topicrecords import LARGEST_RECORD, MOST_PARTITIONS
 _FETCH_BYTES = 4 * 1024 * 1024
 _PARTITION_BYTES = 1024 * 1024
 _RECORDS_AT_ONCE = 1000
+CLOSE_SECONDS = 3.0
+"""The longest time that a client of a topic waits for its own tasks when it is closed."""
 ROOM = 64 * 1024
 """The bytes that records have beside their values."""
 _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
@@ -118,7 +120,7 @@ class Topic:
 
     async def close(self) -> None:
         with contextlib.suppress(KafkaError, OSError, TimeoutError):
-            async with asyncio.timeout(self._settings.request_timeout_seconds):
+            async with asyncio.timeout(CLOSE_SECONDS):
                 await self._consumer.stop()
 
     @contextmanager

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from importlib.util import find_spec
-from urllib.parse import urlsplit
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from catalog.client import ClientError
 from catalog.config import Settings
 from catalog.http.outboundaddress import split_hosts, why_refused
+from catalog.model.sinkcredential import PlainCredential
 from catalog.sinks.kafkacluster import KafkaCluster
 from catalog.sinks.kafkasettings import servers_of
 
@@ -42,18 +44,58 @@ class TopicAddress:
         return ",".join(f"{host}:{port}" for host, port in self.cluster.servers)
 
 
-def address_of(url: str) -> TopicAddress:
-    """The address that a URL names, `kafka://HOST:PORT,HOST:PORT/TOPIC`, or `kafkas` with TLS."""
+def address_of(url: str, settings: Settings) -> TopicAddress:
+    """The address that a URL names, `kafka://HOST:PORT,HOST:PORT/TOPIC`, or `kafkas` with TLS.
+
+    `kafka:///TOPIC` is a topic of the cluster that the node's settings name. Only that one is sent
+    their credential.
+
+    Raises:
+        TopicUnusable: the settings name none, or certificates that cannot be read.
+    """
     parts = urlsplit(split_hosts(url)[0])
-    cluster = KafkaCluster(servers=tuple(servers_of(url)), tls=parts.scheme == "kafkas")
+    if parts.netloc:
+        cluster = KafkaCluster(servers=tuple(servers_of(url)), tls=parts.scheme == "kafkas")
+    else:
+        cluster = _cluster_in(settings)
     return TopicAddress(cluster=cluster, name=parts.path.removeprefix("/"))
+
+
+def _cluster_in(settings: Settings) -> KafkaCluster:
+    if settings.kafka_url is None:
+        raise TopicUnusable("The topic names no brokers, and CONCORD_KAFKA_URL is not set.")
+    parts = urlsplit(settings.kafka_url.get_secret_value())
+    login, _, hosts = parts.netloc.rpartition("@")
+    user, _, password = login.partition(":")
+    given = dict(parse_qsl(parts.query))
+    credential = PlainCredential(identifier=unquote(user), secret=unquote(password))
+    return KafkaCluster(
+        servers=tuple(servers_of(f"{parts.scheme}://{hosts}")),
+        tls=parts.scheme == "kafkas",
+        cacertificate=_certificates_in(given.get("cafile")),
+        saslmechanism=given.get("saslmechanism"),
+        credential=credential if login else None,
+    )
+
+
+def _certificates_in(file: str | None) -> str | None:
+    try:
+        return None if file is None else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TopicUnusable("The cafile of CONCORD_KAFKA_URL cannot be read.") from error
 
 
 def why_no_topic(url: str, settings: Settings) -> str | None:
     """The reason why a URL is not that of a topic that may be used, or `None`."""
-    if refusal := why_refused(url, settings, schemes=SCHEMES, most_hosts=_MOST_BROKERS):
+    parts = urlsplit(split_hosts(url)[0])
+    if parts.scheme in SCHEMES and not parts.netloc:
+        if settings.kafka_url is None:
+            return "it names no brokers (`--brokers`), and CONCORD_KAFKA_URL is not set"
+    elif refusal := why_refused(url, settings, schemes=SCHEMES, most_hosts=_MOST_BROKERS):
         return refusal
-    name = urlsplit(split_hosts(url)[0]).path.removeprefix("/")
+    if parts.query or parts.fragment:
+        return "it must have no query or fragment"
+    name = parts.path.removeprefix("/")
     if not _TOPIC.fullmatch(name):
         return (
             "its path needs to be /TOPIC, of 1 to 249 of A to Z, a to z, 0 to 9, dot, hyphen and "

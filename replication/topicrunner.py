@@ -44,9 +44,10 @@ class TopicRunner(LinkRunner):
 
         await self._drop_replicas()
         await self._await_permission()
-        address = address_of(self.link.definition.source)
+        settings = self._resources.context.settings
+        address = address_of(self.link.definition.source, settings)
         try:
-            async with open_topic(address, self._resources.context.settings) as topic:
+            async with open_topic(address, settings) as topic:
                 flow = await self._meet_source(topic)
                 await self._read(flow)
         except TopicLost as error:
@@ -233,7 +234,9 @@ async def probe_topic(context: Context, definition: LinkDefinition, subject: str
 
     fault, hint = "", ""
     try:
-        async with open_topic(address_of(definition.source), context.settings) as topic:
+        async with open_topic(
+            address_of(definition.source, context.settings), context.settings
+        ) as topic:
             mark, _, _ = await read_state(topic, None)
         fault = why_own(context, _identity_in(mark))
     except ClientError as error:

@@ -85,7 +85,8 @@ def add(
     brokers: Annotated[
         str | None,
         typer.Option(
-            help="Brokers of the Kafka cluster, with commas between; kafkas:// before them is TLS.",
+            help="Brokers of the Kafka cluster, with commas between; kafkas:// before them is TLS. "
+            "Else those of the node's CONCORD_KAFKA_URL.",
             metavar="HOST:PORT",
         ),
     ] = None,

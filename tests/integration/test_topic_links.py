@@ -48,12 +48,11 @@ def topic() -> str:
 @pytest.fixture
 async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
     """Three fresh nodes that do not know each other."""
-    quick = {"pull_interval_seconds": 0.5, "delivery_timeout_seconds": 30}
     async with (
         databases(postgres_url, template, 3) as (one, two, three),
-        start_member(one, **quick) as first,
-        start_member(two, **quick) as second,
-        start_member(three, link_delete_count=3, **quick) as third,
+        start_member(one, pull_interval_seconds=0.5) as first,
+        start_member(two, pull_interval_seconds=0.5) as second,
+        start_member(three, pull_interval_seconds=0.5, link_delete_count=3) as third,
     ):
         yield [first, second, third]
 
@@ -404,6 +403,7 @@ SENSELESS = [
     {"source": "kafka://b:9092/", "mode": "kafka"},
     {"source": "kafka://b:9092/a/b", "mode": "kafka"},
     {"source": "kafka://b:none/t", "mode": "kafka"},
+    {"source": "kafka:///t", "mode": "kafka"},
     {"source": "kafka://user:secret@b:9092/t", "mode": "kafka"},
     {"source": "kafka://b:9092/t", "mode": "publish"},
     {"target": "kafka://b:9092/t", "mode": "kafka"},

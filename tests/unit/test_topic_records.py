@@ -10,13 +10,16 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr, ValidationError
 
+from catalog.config import Settings
 from catalog.model.entity import Origin, Tombstone
+from catalog.model.sinkcredential import PlainCredential
 from catalog.store.changes import Position
 from catalog.store.logcursor import LogCursor
 from replication.copychecks import MalformedCopy
 from replication.feedlines import write_copy, write_end
-from replication.topicaddress import address_of
+from replication.topicaddress import TopicUnusable, address_of
 from replication.topiccursor import TopicPlace, Written
 from replication.topicrecords import (
     LARGEST_RECORD,
@@ -138,7 +141,25 @@ def test_other_cursors_are_refused(text: str) -> None:
 
 
 def test_a_url_names_the_brokers_and_the_topic() -> None:
-    address = address_of("kafkas://b1:9093,b2,[::1]:9/copies")
+    secret = "kafkas://bob:s%40crt@c1:9093,c2:9094?saslmechanism=SCRAM-SHA-512"
+    settings = Settings(kafka_url=SecretStr(secret))
+    address = address_of("kafkas://b1:9093,b2,[::1]:9/copies", settings)
     assert address.cluster.servers == (("b1", 9093), ("b2", 9092), ("::1", 9))
     assert (address.cluster.tls, address.name) == (True, "copies")
-    assert not address_of("kafka://b/t").cluster.tls
+    assert address.cluster.credential is None
+    assert not address_of("kafka://b/t", settings).cluster.tls
+    own = address_of("kafka:///t", settings).cluster
+    assert own.servers == (("c1", 9093), ("c2", 9094))
+    assert (own.tls, own.saslmechanism) == (True, "SCRAM-SHA-512")
+    assert own.credential == PlainCredential(identifier="bob", secret="s@crt")
+    assert "s%40crt" not in str(settings.masked())
+    with pytest.raises(TopicUnusable, match="CONCORD_KAFKA_URL is not set"):
+        address_of("kafka:///t", Settings())
+
+
+@pytest.mark.parametrize(
+    "url", ["http://b", "kafka://", "kafka://b/t", "kafka://b?x=1", "kafka://b?saslmechanism=x"]
+)
+def test_a_senseless_cluster_is_no_setting(url: str) -> None:
+    with pytest.raises(ValidationError):
+        Settings(kafka_url=SecretStr(url))
