@@ -152,7 +152,10 @@ def _sort(
     followed: set[Origin] = set()
     for copy in sorted(copies, key=lambda each: each.origin.count("/")):
         if isinstance(copy, Tombstone | MalformedCopy):
-            page.apply.append(copy)
+            units = _units_of(copy)
+            # Of what is not here, nobody needs to know that it was deleted.
+            if not units or any(unit in held for unit in units):
+                page.apply.append(copy)
         elif _is_followed(copy, live, held, followed, labels, page.ask):
             followed.add(origin_of(copy))
             page.apply.append(copy)

@@ -16,6 +16,8 @@ from replication.reconcile.remotecatalog import RemoteCatalog
 
 MOST_CATALOGS = 62
 """One bit each in the signed 64-bit mask of the catalogs that should carry an origin."""
+# No id begins with a hyphen.
+_NOTHING = ("/-",)
 
 Fingerprints = Mapping[int, tuple[int, int]]
 """For each non-empty bucket: the number of live entities, and the xor of their fingerprints."""
@@ -102,20 +104,24 @@ def _link(link: Mapping[str, Any], listed_by: str) -> ReportedLink:
         source=link.get("source") or listed_by,
         target=link.get("target") or listed_by,
         authorities=tuple(link.get("authorities") or ()),
-        scope=_selected(link.get("scope") or (), link.get("types") or ()),
+        scope=expected_paths(*(link.get(name) or () for name in ("scope", "types", "labels"))),
     )
 
 
-def _selected(scope: Sequence[str], types: Sequence[str]) -> tuple[str, ...]:
-    """The paths that a link selects by scope and types.
+def expected_paths(
+    scope: Sequence[str], types: Sequence[str], labels: Sequence[str]
+) -> tuple[str, ...]:
+    """The paths at and below which a link has to bring everything; none stands for all.
 
-    Resources of a type count as all that is in the groups that have them.
+    Resources of a type count as all that is in the groups that have them. What labels select is
+    not known here, so nothing counts as missing then.
     """
     by_type = {f"/{type.partition('/')[0]}" for type in types}
+    if labels:
+        return _NOTHING
     if not (scope and types):
         return (*scope, *sorted(by_type))
-    both = tuple(path for path in scope if f"/{path.split('/')[1]}" in by_type)
-    return both or ("/",)
+    return tuple(path for path in scope if f"/{path.split('/')[1]}" in by_type) or _NOTHING
 
 
 def _check_given(remotes: Sequence[RemoteCatalog]) -> None:

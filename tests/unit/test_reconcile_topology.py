@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
+from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog, expected_paths
 from replication.reconcile.remotecatalog import RemoteCatalog
 from replication.reconcile.topology import Topology, covers, topology_of
 
@@ -114,3 +114,17 @@ def test_a_link_out_of_a_catalog_counts_for_its_target() -> None:
     topology = topology_of([catalog("eu", link("eu", "hub")), catalog("hub")])
 
     assert carries(topology, "hub", "eu")
+
+
+def test_a_link_has_to_bring_what_its_types_and_its_scope_select() -> None:
+    scope, types = ["/messagegroups/g", "/endpoints/e"], ["endpoints"]
+    assert expected_paths([], [], []) == ()
+    assert expected_paths(scope, [], []) == tuple(scope)
+    assert expected_paths([], ["messagegroups/messages"], []) == ("/messagegroups",)
+    assert expected_paths(scope, types, []) == ("/endpoints/e",)
+    for nothing in (
+        expected_paths(["/schemagroups"], types, []),
+        expected_paths(scope, [], ["public"]),
+    ):
+        assert nothing
+        assert not any(covers(path, xid) for path in nothing for xid in (*scope, "/endpoints"))
