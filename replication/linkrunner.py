@@ -440,8 +440,9 @@ class LinkRunner:
         """
         message = describe(error, self._peer.url)
         _log.warning("link stopped", link=self.id, error=message)
-        await self._report("refused", error=message, error_class=class_of(error))
+        # Who sees that it has stopped finds that in its history, too.
         await self._remember("stopped", message)
+        await self._report("refused", error=message, error_class=class_of(error))
         await asyncio.Event().wait()
 
     async def _fail(self, message: str, error: ClientError | None) -> None:
