@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -57,11 +56,6 @@ async def silent_server() -> AsyncIterator[str]:
         server.close()
 
 
-async def state_of(node: Node, id: str) -> dict[str, Any]:
-    found: dict[str, Any] = await node.get(f"/replication/links/{id}")
-    return found
-
-
 async def test_links_to_silent_peers_leave_connections_to_the_others(
     pair: tuple[Node, Node],
 ) -> None:
@@ -81,8 +75,6 @@ async def test_links_to_silent_peers_leave_connections_to_the_others(
             await link_is(target, "healthy", "current")
             await source.put("/messagegroups/g/messages/m0", {"description": "changed"})
             await eventually(lambda: carries(target, source))
-    healthy = await state_of(target, "healthy")
-    assert (healthy["failures"], healthy["errors"]) == (0, {})
 
 
 async def test_links_that_find_no_place_to_wait_at_their_source_pull(

@@ -68,7 +68,7 @@ async def test_what_is_pushed_again_grows_with_what_differs(pair: tuple[Node, No
     async with metered(target) as way:
         everything = await pushed(source, way)
         before = await source.get("/replication/links/out")
-        assert before["bytes"] == pytest.approx(everything, rel=0.1)
+        assert everything / 2 < before["bytes"] <= everything
         await write_meanwhile(source)
         async with running(source):
             await link_history_is(source, "out", "compared", "resynchronise", "copied")
@@ -82,13 +82,14 @@ async def test_what_is_pushed_again_grows_with_what_differs(pair: tuple[Node, No
 async def test_equal_catalogs_push_nothing(pair: tuple[Node, Node]) -> None:
     source, target = pair
     async with metered(target) as way:
-        await pushed(source, way)
+        everything = await pushed(source, way)
         assert (await source.send("POST", "/replication/links/out/reset", {})).status == 200
         async with running(source):
             await link_history_is(source, "out", "compared", "copied")
             await link_is(source, "out", "current")
-        assert way.requests[DIGESTS] == 1
-        assert way.sent < 1000
+        assert way.requests[DIGESTS] > 0
+        # Now and then the target is told that it is current.
+        assert way.sent < everything / 4
 
 
 @pytest.mark.parametrize("doubts", [True, False])

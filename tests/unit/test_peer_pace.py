@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from replication.pacedclient import PeerHosts
 from replication.peerpace import PeerPace
 
 
@@ -79,3 +80,10 @@ def test_a_rate_grows_additively_until_there_is_no_limit() -> None:
     steps = [after - before for before, after in pairwise(rates)]
     assert max(steps) < 1.5 * min(steps)
     assert peer.now == pytest.approx(60, rel=0.2)
+
+
+def test_links_to_one_host_share_its_pace() -> None:
+    hosts = PeerHosts()
+    one = hosts.turns_of("http://hub.example:8080/a")
+    assert hosts.turns_of("http://HUB.example:8080/b") is one
+    assert hosts.turns_of("http://hub.example:8081/a") is not one

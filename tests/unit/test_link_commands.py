@@ -1,0 +1,37 @@
+"""What commands about links print: the outcomes of a dry run, and how far a copy is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from catalog.commands.dryrun import print_dry_run
+from catalog.commands.links import _state_of
+
+COLLIDED = [{"xid": f"/messagegroups/g{number}"} for number in range(20)]
+
+
+def found(**more: Any) -> dict[str, Any]:
+    outcomes = {"collided": {"number": 51, "first": COLLIDED}}
+    whole = {"isdecided": True, "rows": 2020, "differing": 51, "outcomes": outcomes, "brake": None}
+    return {**whole, **more}
+
+
+def test_a_dry_run_is_told_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    print_dry_run(found(), as_json=False)
+    said = capsys.readouterr().out
+    assert "51 of 2,020 entities and deletions differ" in said
+    assert "/messagegroups/g0, /messagegroups/g1" in said
+    assert "stop" not in said
+    print_dry_run(found(brake={"deletions": 202, "of": 2020}), as_json=False)
+    assert "stop before it deletes 202 entities" in capsys.readouterr().out
+    print_dry_run({"isdecided": False, "reason": "It copies all."}, as_json=False)
+    assert capsys.readouterr().out.strip() == "It copies all."
+
+
+def test_the_state_of_a_link_that_copies_tells_how_far_it_is() -> None:
+    progress = {"copies": 250, "of": 1000, "seconds": 30.4}
+    assert _state_of({"state": "copying", "progress": progress}) == "copying 25%, 30 s left"
+    assert _state_of({"state": "copying", "progress": {**progress, "of": None}}) == "copying"
+    assert _state_of({"state": "current", "progress": None}) == "current"
