@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from enum import StrEnum
 from importlib.metadata import version
 from importlib.util import find_spec
 from json import dumps
@@ -348,23 +349,46 @@ def _count(count: int) -> str:
     return f"[bold red]{count}[/]" if count else "[dim]0[/]"
 
 
+class DemoTopology(StrEnum):
+    """The federation that the demo runs."""
+
+    hub = "hub"
+    wide = "wide"
+
+
 @app.command()
 def demo(
+    topology: Annotated[
+        DemoTopology, typer.Option(help="The federation to run.")
+    ] = DemoTopology.hub,
     stay: Annotated[
         bool, typer.Option("--stay", help="Keep the nodes running until Ctrl-C.")
     ] = False,
     report: Annotated[
-        Path, typer.Option(help="The directory for the report of the comparison.")
+        Path, typer.Option(help="The directory for the report of Spark's comparison (hub).")
     ] = _DEMO_REPORT,
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            help="A broker of Kafka (wide). Without it, the demo starts Kafka's own jars, if the "
+            "tests have fetched them.",
+            metavar="HOST:PORT",
+        ),
+    ] = None,
 ) -> None:
-    """Run a federation of four nodes on this machine, in seven steps and a few minutes.
+    """Run a federation on this machine, in seven steps and a few minutes.
+
+    The topology "hub" has four nodes, whose agreement Spark proves. "wide" has sources that reach
+    a hub in different ways, and a consumer.
 
     Example: concord demo --stay
 
     Exit codes: 0 every step had the expected result; 1 a step failed.
     """
-    from catalog.demo.run import run_demo
+    from catalog.demo.run import run_demo, run_wide_demo
 
+    if topology is DemoTopology.wide:
+        raise typer.Exit(run_wide_demo(kafka=kafka, stay=stay))
     if find_spec("pyspark") is None:
         fail("The demo needs Spark.", "Install it with: pip install 'concord[spark]'")
     raise typer.Exit(run_demo(report=report.resolve(), stay=stay))

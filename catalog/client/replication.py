@@ -295,9 +295,14 @@ class ReplicationCalls(Connection):
         body = {"origins": [{"authority": o.authority, "origin": o.xid} for o in origins]}
         return self.lines("POST", "/replication/fetch", body=body)
 
-    async def digest_rows(self) -> list[DigestRow]:
-        """The state of every origin at the node, deleted ones too, as of one moment."""
-        answer = await self.request("GET", "/replication/digests", params={"format": "csv"})
+    async def digest_rows(self, *, verify: bool = False) -> list[DigestRow]:
+        """The state of every origin at the node, deleted ones too, as of one moment.
+
+        Args:
+            verify: the node computes the digests anew from the content.
+        """
+        params = {"format": "csv", **({"verify": "true"} if verify else {})}
+        answer = await self.request("GET", "/replication/digests", params=params)
         return [
             DigestRow(
                 authority=row["authority"],

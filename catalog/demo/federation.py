@@ -1,4 +1,4 @@
-"""The demo's four nodes: a process each, with a database each in one PostgreSQL."""
+"""The demo's nodes: a process each, with a database each in one PostgreSQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,13 +31,17 @@ class NodeFailed(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """One node of the federation; `process` is `None` while it does not run."""
+    """One node of the federation; `process` is `None` while it does not run.
+
+    `settings` are those that it has beside the ones of every node.
+    """
 
     name: str
     port: int
     dsn: str
     log: Path
     client: Client
+    settings: Mapping[str, str] = field(default_factory=dict)
     process: asyncio.subprocess.Process | None = None
 
     @property
@@ -111,26 +115,38 @@ class Federation:
                     "CONCORD_PUBLIC_URL": member.url,
                     "CONCORD_DATABASE_URL": member.dsn,
                     "CONCORD_REGISTRY_ID": member.name,
+                    **member.settings,
                 },
                 start_new_session=True,  # The demo handles Ctrl-C.
             )
 
 
 @contextlib.asynccontextmanager
-async def open_federation() -> AsyncIterator[Federation]:
-    """The four nodes, not started yet. Their databases and logs are removed in the end."""
+async def open_federation(
+    names: Sequence[str] = NAMES, settings: Mapping[str, Mapping[str, str]] | None = None
+) -> AsyncIterator[Federation]:
+    """The nodes, not started yet. Their databases and logs are removed in the end.
+
+    Args:
+        settings: those that a node has beside the ones of every node, by its name.
+    """
     async with contextlib.AsyncExitStack() as stack:
         made = tempfile.TemporaryDirectory(prefix="concord-demo-", ignore_cleanup_errors=True)
         directory = Path(stack.enter_context(made))
         # If root runs the demo, PostgreSQL's own account must be able to enter.
         os.chmod(directory, 0o711)
         federation = Federation(directory=directory)
-        for name, port in zip(NAMES, _free_ports(len(NAMES)), strict=True):
+        for name, port in zip(names, free_ports(len(names)), strict=True):
             server = await start_embedded(directory / "postgresql", database=name)
             stack.push_async_callback(server.stop)
             client = await stack.enter_async_context(Client.open(f"http://127.0.0.1:{port}"))
             federation.members[name] = Member(
-                name=name, port=port, dsn=server.dsn, log=directory / f"{name}.log", client=client
+                name=name,
+                port=port,
+                dsn=server.dsn,
+                log=directory / f"{name}.log",
+                client=client,
+                settings=(settings or {}).get(name, {}),
             )
         stack.push_async_callback(federation.stop)
         yield federation
@@ -154,7 +170,12 @@ async def _wait_until_ready(member: Member) -> None:
         ) from None
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nothing listens at.
+
+    Raises:
+        NodeFailed: there are too few.
+    """
     found = [port for port in random.sample(_PORTS, 200) if _is_free(port)]
     if len(found) < count:
         raise NodeFailed(f"No {count} ports of this machine between 20000 and 32000 are free.")

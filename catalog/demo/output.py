@@ -10,8 +10,6 @@ from rich.table import Table
 
 from catalog.commands.terminal import PlainConsole
 
-STEPS = 7
-
 
 class Unexpected(Exception):
     """A step did not have the expected result."""
@@ -29,7 +27,8 @@ def expect(holds: bool, expected: str, seen: str) -> None:
 class Screen:
     """A console that numbers the steps, and measures the time since the first."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
         self.console = PlainConsole(highlight=False)
         self._began = time.monotonic()
         self._step = 0
@@ -42,7 +41,7 @@ class Screen:
         self._step += 1
         self.console.print()
         self.console.print(
-            Rule(f"[bold]{self._step}/{STEPS}  {title}[/]", align="left", style="dim")
+            Rule(f"[bold]{self._step}/{self._steps}  {title}[/]", align="left", style="dim")
         )
 
     def say(self, text: str) -> None:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import signal
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 from catalog.client import ClientError
 from catalog.client.subscriptions import open_sink
 from catalog.commands.terminal import escaped
+from catalog.demo import wide
 from catalog.demo.convergence import show_convergence, show_counts
 from catalog.demo.damage import reconcile_damage
-from catalog.demo.federation import NAMES, Federation, NodeFailed, open_federation
+from catalog.demo.federation import Federation, NodeFailed, open_federation
+from catalog.demo.kafkabroker import NoBroker, open_broker
 from catalog.demo.outage import survive_outage
 from catalog.demo.output import Screen, Unexpected
 from catalog.demo.setup import Demo, import_documents, link_nodes, start_nodes
+from catalog.demo.wide import WideDemo, open_sources, run_wide_steps
 from catalog.store.postgresprocess import EmbeddedPostgresError
 
 INTERRUPTED = 130
+STEPS = 7
 
 
 def run_demo(*, report: Path, stay: bool) -> int:
-    """Run the demo.
+    """Run the demo of four nodes.
 
     Args:
         report: the directory for Spark's report.
@@ -30,27 +38,67 @@ def run_demo(*, report: Path, stay: bool) -> int:
     Returns:
         the exit code: 0, or 1 if a step failed.
     """
-    screen = Screen()
+
+    async def steps(federation: Federation) -> None:
+        await _run_steps(Demo(federation=federation, screen=screen, report=report), stay)
+
+    screen = Screen(STEPS)
+    return _finish(screen, lambda: _run(screen, open_federation(), steps))
+
+
+def run_wide_demo(*, kafka: str | None, stay: bool) -> int:
+    """Run the demo of the wide topology.
+
+    Args:
+        kafka: the host and port of a broker; without it, the demo starts one.
+        stay: keep the nodes running in the end, until Ctrl-C.
+
+    Returns:
+        the exit code: 0, or 1 if a step failed.
+    """
+
+    async def steps(federation: Federation) -> None:
+        async with (
+            open_broker(kafka, federation.directory / "kafka") as broker,
+            open_sources() as sources,
+        ):
+            # A broker that runs on may have topics of earlier demos.
+            topic = f"kafka://{broker}/concord-demo-{secrets.token_hex(4)}"
+            demo = WideDemo(federation=federation, screen=screen, sources=sources, topic=topic)
+            await run_wide_steps(demo)
+            if stay:
+                await _stay(screen, federation)
+
+    screen = Screen(wide.STEPS)
+    opened = open_federation(wide.members(), wide.member_settings())
+    return _finish(screen, lambda: _run(screen, opened, steps))
+
+
+def _finish(screen: Screen, run: Callable[[], Coroutine[Any, Any, int]]) -> int:
     try:
-        return asyncio.run(_run(screen, report, stay=stay))
+        return asyncio.run(run())
     except (KeyboardInterrupt, asyncio.CancelledError):
         screen.say("\nStopped early. No process runs on, and no files are left.")
         return INTERRUPTED
 
 
-async def _run(screen: Screen, report: Path, *, stay: bool) -> int:
+async def _run(
+    screen: Screen,
+    opened: AbstractAsyncContextManager[Federation],
+    steps: Callable[[Federation], Awaitable[None]],
+) -> int:
     task = asyncio.current_task()
     assert task is not None
     for name in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(name, task.cancel)
     try:
-        async with open_federation() as federation:
+        async with opened as federation:
             try:
-                await _run_steps(Demo(federation=federation, screen=screen, report=report), stay)
+                await steps(federation)
             except (Unexpected, NodeFailed, ClientError) as failure:
                 _show_failure(screen, federation, failure)
                 return 1
-    except (EmbeddedPostgresError, NodeFailed) as error:
+    except (EmbeddedPostgresError, NodeFailed, NoBroker) as error:
         screen.console.print(f"[bold red]The demo could not begin.[/] {escaped(str(error))}")
         return 1
     return 0
@@ -66,7 +114,7 @@ async def _run_steps(demo: Demo, stay: bool) -> None:
         await reconcile_damage(demo)
         await _conclude(demo)
         if stay:
-            await _stay(demo)
+            await _stay(demo.screen, demo.federation)
 
 
 async def _conclude(demo: Demo) -> None:
@@ -78,17 +126,18 @@ async def _conclude(demo: Demo) -> None:
     )
 
 
-async def _stay(demo: Demo) -> None:
-    demo.screen.say("\nThe nodes stay up. Try these, and end with Ctrl-C:")
-    for name in NAMES:
-        demo.screen.say(f"  {name:<5} {demo.federation[name].url}")
-    hub = demo.federation["hub"].url
-    demo.screen.say(f"\n  concord link list --url {hub}")
-    demo.screen.say(f"  concord subscription listen --url {hub}")
+async def _stay(screen: Screen, federation: Federation) -> None:
+    screen.say("\nThe nodes stay up. Try these, and end with Ctrl-C:")
+    width = max(map(len, federation.members))
+    for name, member in federation.members.items():
+        screen.say(f"  {name:<{width}} {member.url}")
+    hub = federation["hub"].url
+    screen.say(f"\n  concord link list --url {hub}")
+    screen.say(f"  concord subscription listen --url {hub}")
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
     await stop.wait()
-    demo.screen.say("Stopping the nodes and removing their databases.")
+    screen.say("Stopping the nodes and removing their databases.")
 
 
 def _show_failure(screen: Screen, federation: Federation, failure: Exception) -> None:

@@ -1,0 +1,270 @@
+"""A small xRegistry server that is not Concord: it shows documents, read-only, in pages.
+
+It shares no code with the nodes, and knows neither feeds nor digests. So it stands for the servers
+of others, which a node can follow all the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+Json = dict[str, Any]
+
+_SPECVERSION = "1.0-rc4"
+_SINGULARS = {
+    "endpoints": "endpoint",
+    "messagegroups": "messagegroup",
+    "schemagroups": "schemagroup",
+    "messages": "message",
+    "schemas": "schema",
+}
+_RESOURCES = {
+    "endpoints": ("messages",),
+    "messagegroups": ("messages",),
+    "schemagroups": ("schemas",),
+}
+# Their versions are documents.
+_DOCUMENTED = "schemas"
+_PAGE = 4
+_CAPABILITIES = {
+    "available": {"capabilities": {}, "entities": {}},
+    "flags": ["inline"],
+    "pagination": True,
+    "specversions": [_SPECVERSION],
+}
+_BEGAN = "2026-01-01T00:00:00Z"
+
+
+@dataclass(slots=True)
+class StaticServer:
+    """A registry of the groups of some documents, by plural and id."""
+
+    registryid: str
+    groups: dict[str, dict[str, Json]]
+    url: str = ""
+    epoch: int = 1
+    epochs: dict[str, int] = field(default_factory=dict)
+
+    def describe(self, xid: str, text: str) -> None:
+        """Change the description of a message that has one version."""
+        _, plural, gid, resources, rid = xid.split("/")
+        resource = self.groups[plural][gid][resources][rid]
+        versions = resource.get("versions") or {"1": resource}
+        versions["1"]["description"] = text
+        for path in (xid, f"{xid}/versions/1"):
+            self.epochs[path] = self.epochs.get(path, 1) + 1
+
+    def delete(self, xid: str) -> None:
+        """Delete a message."""
+        _, plural, gid, resources, rid = xid.split("/")
+        del self.groups[plural][gid][resources][rid]
+        self.epochs[f"/{plural}/{gid}"] = self.epochs.get(f"/{plural}/{gid}", 1) + 1
+
+    def xids(self) -> Iterator[str]:
+        """The paths of all its groups, resources and versions."""
+        for plural, groups in self.groups.items():
+            for gid, group in groups.items():
+                yield f"/{plural}/{gid}"
+                for resources in _RESOURCES[plural]:
+                    for rid, resource in group.get(resources, {}).items():
+                        xid = f"/{plural}/{gid}/{resources}/{rid}"
+                        yield xid
+                        yield from (f"{xid}/versions/{vid}" for vid in _versions_of(resource))
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        names = [name for name in request.path.split("/") if name]
+        if names == ["capabilities"]:
+            return web.json_response(_CAPABILITIES)
+        wanted = [each for each in request.query.get("inline", "").split(",") if each]
+        try:
+            shown = self._find(names, wanted)
+        except KeyError:
+            return web.json_response({"title": "There is no such entity."}, status=404)
+        if isinstance(shown, bytes):
+            return web.Response(body=shown, content_type="application/json")
+        if len(names) % 2 == 0 or names[-1] == "meta":
+            return web.json_response(shown)
+        return self._page(request, shown)
+
+    def _page(self, request: web.BaseRequest, members: Json) -> web.Response:
+        """Some members of a collection, and where there are more."""
+        begin, ids = int(request.query.get("offset", 0)), list(members)
+        size = min(_PAGE, int(request.query.get("limit", _PAGE)))
+        response = web.json_response({id: members[id] for id in ids[begin : begin + size]})
+        if begin + size < len(ids):
+            others = [(name, value) for name, value in request.query.items() if name != "offset"]
+            following = urlencode([*others, ("offset", begin + size)])
+            response.headers["Link"] = f"<{self.url}{request.path}?{following}>; rel=next"
+        return response
+
+    def _find(self, names: list[str], inline: list[str]) -> Json | bytes:
+        """What is at a path.
+
+        Raises:
+            KeyError: nothing is.
+        """
+        match names:
+            case []:
+                return self._root()
+            case [plural]:
+                found = self.groups[plural]
+                return {gid: self._group(plural, gid, inline) for gid in found}
+            case [plural, gid]:
+                return self._group(plural, gid, inline)
+            case [plural, gid, resources]:
+                members = self._resources(plural, gid, resources)
+                path = f"/{plural}/{gid}/{resources}"
+                return {
+                    rid: self._resource(f"{path}/{rid}", each, inline)
+                    for rid, each in members.items()
+                }
+            case [plural, gid, resources, named, *rest]:
+                rid = named.removesuffix("$details")
+                resource = self._resources(plural, gid, resources)[rid]
+                xid, details = f"/{plural}/{gid}/{resources}/{rid}", rid != named
+                return self._of_resource(xid, resource, rest, inline, details=details)
+        raise KeyError(names)
+
+    def _of_resource(
+        self, xid: str, resource: Json, rest: list[str], inline: list[str], *, details: bool
+    ) -> Json | bytes:
+        match rest:
+            case [] if details or f"/{_DOCUMENTED}/" not in xid:
+                return self._resource(xid, resource, inline)
+            case []:
+                return _document_in(_versions_of(resource)[_newest(resource)])
+            case ["meta"]:
+                return self._meta(xid, resource)
+            case ["versions"]:
+                return {vid: self._version(xid, resource, vid) for vid in _versions_of(resource)}
+            case ["versions", vid]:
+                shown = self._version(xid, resource, vid.removesuffix("$details"))
+                if vid.endswith("$details") or f"/{_DOCUMENTED}/" not in xid:
+                    return shown
+                return _document_in(_versions_of(resource)[vid])
+        raise KeyError(rest)
+
+    def _resources(self, plural: str, gid: str, resources: str) -> Mapping[str, Json]:
+        if resources not in _RESOURCES[plural]:
+            raise KeyError(resources)
+        found: Mapping[str, Json] = self.groups[plural][gid].get(resources, {})
+        return found
+
+    def _root(self) -> Json:
+        shown = {
+            "specversion": _SPECVERSION,
+            "registryid": self.registryid,
+            **self._common("/"),
+            "epoch": self.epoch,
+        }
+        for plural, groups in self.groups.items():
+            shown[f"{plural}url"] = f"{self.url}/{plural}"
+            shown[f"{plural}count"] = len(groups)
+        return shown
+
+    def _group(self, plural: str, gid: str, inline: list[str]) -> Json:
+        body, xid = self.groups[plural][gid], f"/{plural}/{gid}"
+        shown = {f"{_SINGULARS[plural]}id": gid, **self._common(xid)}
+        shown |= {name: value for name, value in body.items() if name not in _RESOURCES[plural]}
+        for resources in _RESOURCES[plural]:
+            found = body.get(resources, {})
+            shown[f"{resources}url"] = f"{self.url}{xid}/{resources}"
+            shown[f"{resources}count"] = len(found)
+            if "*" in inline or any(each.split(".")[0] == resources for each in inline):
+                below = [each.partition(".")[2] for each in inline]
+                shown[resources] = {
+                    rid: self._resource(f"{xid}/{resources}/{rid}", each, below)
+                    for rid, each in found.items()
+                }
+        return shown
+
+    def _resource(self, xid: str, resource: Json, inline: list[str]) -> Json:
+        versions = _versions_of(resource)
+        shown = self._version(xid, resource, _newest(resource))
+        shown |= {**self._common(xid), "epoch": shown["epoch"]}
+        shown["metaurl"] = f"{self.url}{xid}/meta"
+        shown["versionsurl"] = f"{self.url}{xid}/versions"
+        shown["versionscount"] = len(versions)
+        if {"meta", "*"} & {*inline}:
+            shown["meta"] = self._meta(xid, resource)
+        if {"versions", "*"} & {*inline}:
+            shown["versions"] = {vid: self._version(xid, resource, vid) for vid in versions}
+        return shown
+
+    def _meta(self, xid: str, resource: Json) -> Json:
+        newest = _newest(resource)
+        return {
+            _id_of(xid): xid.split("/")[-1],
+            **self._common(xid),
+            "xid": f"{xid}/meta",
+            "self": f"{self.url}{xid}/meta",
+            "readonly": True,
+            "defaultversionid": newest,
+            "defaultversionurl": f"{self.url}{xid}/versions/{newest}",
+            "defaultversionsticky": False,
+        }
+
+    def _version(self, resource_xid: str, resource: Json, vid: str) -> Json:
+        versions = _versions_of(resource)
+        version, xid = versions[vid], f"{resource_xid}/versions/{vid}"
+        ids = list(versions)
+        left_out = ("versions", "schema", "schemabase64")
+        return {
+            _id_of(resource_xid): resource_xid.split("/")[-1],
+            "versionid": vid,
+            **self._common(xid),
+            "isdefault": vid == _newest(resource),
+            "ancestorid": ids[max(0, ids.index(vid) - 1)],
+            **({"contenttype": "application/json"} if "schema" in version else {}),
+            **{name: value for name, value in version.items() if name not in left_out},
+        }
+
+    def _common(self, xid: str) -> Json:
+        return {
+            "self": f"{self.url}{xid}",
+            "xid": xid,
+            "epoch": self.epochs.get(xid, 1),
+            "createdat": _BEGAN,
+            "modifiedat": _BEGAN,
+        }
+
+
+def _versions_of(resource: Json) -> dict[str, Json]:
+    """The versions of a resource; in a document, the only one may be the resource itself."""
+    versions: dict[str, Json] = resource.get("versions") or {"1": resource}
+    return versions
+
+
+def _newest(resource: Json) -> str:
+    return list(_versions_of(resource))[-1]
+
+
+def _document_in(version: Json) -> bytes:
+    return json.dumps(version.get("schema", {})).encode()
+
+
+def _id_of(resource_xid: str) -> str:
+    """The name of the attribute that has a resource's id."""
+    return f"{_SINGULARS[resource_xid.split('/')[3]]}id"
+
+
+@contextlib.asynccontextmanager
+async def open_static_server(
+    registryid: str, groups: dict[str, dict[str, Json]], port: int
+) -> AsyncIterator[StaticServer]:
+    """Serve documents on a port of this machine."""
+    server = StaticServer(registryid, groups, f"http://127.0.0.1:{port}")
+    runner = web.ServerRunner(web.Server(server.answer))
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        yield server
+    finally:
+        await runner.cleanup()

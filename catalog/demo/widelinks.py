@@ -1,0 +1,115 @@
+"""The table of the wide topology: who brings what to the hub, and in which way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from catalog.client import Client
+
+HUB, EDGE = "hub", "edge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A catalog whose entities reach the hub.
+
+    Args:
+        documents: files of the demo's data, without their suffix.
+        way: a key of `WAYS`.
+        is_foreign: it is no node, but a server of another make.
+    """
+
+    name: str
+    documents: tuple[str, ...]
+    way: str
+    is_foreign: bool = False
+
+    @property
+    def authority(self) -> str:
+        """The URL by which the others know a node. It leads nowhere: nobody can connect to it."""
+        return f"https://{self.name}.example"
+
+
+SOURCES = (
+    Source(name="eu", documents=("eu/dwd", "eu/autobahn"), way="push"),
+    Source(name="nordic", documents=("eu/hsl-hfp", "eu/entsoe"), way="push"),
+    Source(name="us", documents=("us/noaa", "us/nws-alerts", "us/bluesky"), way="kafka"),
+    Source(name="agency", documents=("us/noaa-ndbc", "us/usgs-iv"), way="walk", is_foreign=True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """What is joined: a source with the hub.
+
+    Args:
+        node: the source, if it is one of the demo's nodes.
+        source_url: where the hub can read the source, if it can.
+        topic: the URL of a topic of Kafka.
+    """
+
+    source: Source
+    hub: Client
+    hub_url: str
+    node: Client | None = None
+    source_url: str = ""
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way in which entities reach the hub.
+
+    Args:
+        label: its name in the picture.
+        connects: who connects to whom.
+        join: sets it up; returns the commands that do the same.
+    """
+
+    label: str
+    connects: str
+    join: Callable[[Joint], Awaitable[list[str]]]
+
+
+async def _push(joint: Joint) -> list[str]:
+    assert joint.node is not None
+    name, authority = joint.source.name, joint.source.authority
+    await joint.hub.accept({"id": name, "authority": authority})
+    await joint.node.add_link({"id": HUB, "target": joint.hub_url, "mode": "push"})
+    return [
+        f"at hub: concord accept add {authority}",
+        f"at {name}: concord link add --push {joint.hub_url}",
+    ]
+
+
+async def _publish(joint: Joint) -> list[str]:
+    assert joint.node is not None
+    name, topic = joint.source.name, joint.topic
+    await joint.node.add_link({"id": HUB, "target": topic, "mode": "publish"})
+    link = {"id": name, "source": topic, "mode": "kafka", "authority": joint.source.authority}
+    # Nothing may be in the topic yet.
+    await joint.hub.add_link(link, force=True)
+    return [
+        f"at {name}: concord link add --kafka {topic} --publish",
+        f"at hub: concord link add --kafka {topic} --pin {joint.source.authority} --force",
+    ]
+
+
+async def _walk(joint: Joint) -> list[str]:
+    link = {"id": joint.source.name, "source": joint.source_url, "mode": "walk"}
+    await joint.hub.add_link(link)
+    return [f"at hub: concord link add {joint.source_url} --mode walk"]
+
+
+WAYS: Mapping[str, Way] = {
+    "push": Way(label="push", connects="it connects to hub", join=_push),
+    "kafka": Way(label="Kafka", connects="both to a topic", join=_publish),
+    "walk": Way(label="walk", connects="hub connects to it", join=_walk),
+}
+
+
+async def follow_hub(edge: Client, hub_url: str, authorities: list[str]) -> str:
+    """Let the edge pull from the hub; return the command that does the same."""
+    await edge.add_link({"id": HUB, "source": hub_url, "mode": "pull", "authorities": authorities})
+    return f"at edge: concord link add {hub_url} --mode pull --authority …"
