@@ -33,10 +33,10 @@ from replication.topicrecords import (
 )
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-INSTANCE = uuid.uuid4()
+INSTANCE = uuid.UUID(int=1)
 POSITION = LogCursor.at(INSTANCE, Position(7, 8))
 MARK = Mark(
-    publication=uuid.uuid4(),
+    publication=uuid.UUID(int=2),
     authority="urn:a",
     instance=INSTANCE,
     link="out",
