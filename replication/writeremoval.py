@@ -41,7 +41,8 @@ async def remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
         for group in sorted(place for place in places if not Xid.parse(place).rid):
             rows += await writtenentities.load_below(connection, flow.link.id, group)
         # What was never brought has no conflict any more, either.
-        await links.drop_conflicts(connection, flow.link.id, list(origins))
+        never = origins - {row.origin for row in rows}
+        await links.drop_conflicts(connection, flow.link.id, list(never))
 
     def is_gone(row: WrittenEntity) -> bool:
         return row.origin in origins or not row.is_here
