@@ -68,7 +68,8 @@ async def test_what_is_pushed_again_grows_with_what_differs(pair: tuple[Node, No
     async with metered(target) as way:
         everything = await pushed(source, way)
         before = await source.get("/replication/links/out")
-        assert everything / 2 < before["bytes"] <= everything
+        # A request whose answer was late is sent again.
+        assert everything / 4 < before["bytes"] <= everything
         await write_meanwhile(source)
         async with running(source):
             await link_history_is(source, "out", "compared", "resynchronise", "copied")
@@ -98,7 +99,7 @@ async def test_a_target_that_doubts_or_tells_no_digests_gets_everything(
 ) -> None:
     source, target = pair
     async with metered(target) as way:
-        everything = await pushed(source, way)
+        await pushed(source, way)
         if doubts:
             # The target's operator wants everything compared with what its authority says.
             assert (await target.send("POST", "/replication/links/in/reset", {})).status == 200
@@ -110,4 +111,5 @@ async def test_a_target_that_doubts_or_tells_no_digests_gets_everything(
             await link_history_is(source, "out", "copied", "copied")
             await eventually(lambda: carries(target, source))
         assert way.requests[DIGESTS] == 0
-        assert way.sent > 0.8 * everything
+    [copied, *_] = (await source.get("/replication/links/out"))["history"]
+    assert int(copied["detail"].removesuffix(" copies")) > 2 * MESSAGES
