@@ -6,12 +6,17 @@ import shutil
 import signal
 from pathlib import Path
 
+import pytest
+
 from catalog.client import Client, ClientError
 from catalog.client.replication import DigestRow
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 
 MESSAGES = 300
 GROUP = "/messagegroups/g"
+
+# It starts five servers, one after the other.
+pytestmark = pytest.mark.timeout(300)
 
 
 async def rows_of(node: NodeProcess, authority: str) -> set[DigestRow]:
