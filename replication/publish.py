@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 # Records that wait to be appended together.
 _MOST_BYTES = 4 * 1024 * 1024
+# So that whoever comes during the complete copy finds a mark near the end.
+_COPIES_BETWEEN_MARKS = 10_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,9 +166,12 @@ async def publish_everything(publication: Publication) -> int:
     async with context.database.snapshot(context.database.pools.feed) as connection:
         head = await read_head(connection)
     await publication.mark(None, is_current=False)
-    wanted, number = sent_by(context, publication.link.definition), 0
+    wanted, number, marked = sent_by(context, publication.link.definition), 0, 0
     async for page in all_pages(context, wanted, head.now):
         number += await publication.add(publication.wants(page))
+        if number - marked >= _COPIES_BETWEEN_MARKS:
+            await publication.mark(None, is_current=False)
+            marked = number
     await publication.mark(head.now, is_current=False)
     return number
 

@@ -121,6 +121,7 @@ class Topic:
     async def close(self) -> None:
         with contextlib.suppress(KafkaError, OSError, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
+                self._guard.close()
                 await self._consumer.stop()
 
     @contextmanager

@@ -9,7 +9,7 @@ from replication.topicrecords import MARK_KEY, MARK_PARTITION, Mark, read_mark
 if TYPE_CHECKING:
     from replication.topic import Topic, TopicBounds
 
-_FIRST_STEP, _FACTOR = 1000, 4
+_FIRST_STEP, _FACTOR, _MOST_OFFSETS = 1000, 4, 1_000_000
 
 
 async def newest_mark(
@@ -21,7 +21,8 @@ async def newest_mark(
         authority: pass over the marks of others, unless there are no more.
     """
     begin, end = bounds.begins[MARK_PARTITION], bounds.ends[MARK_PARTITION]
-    step = _FIRST_STEP
+    # A topic of something else may be endless.
+    begin, step = max(begin, end - _MOST_OFFSETS), _FIRST_STEP
     other: tuple[Mark, int] | None = None
     while end > begin:
         start = max(begin, end - step)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _REPORT_SECONDS = 1.0
 _LONGEST_WAIT = 20.0
+# A wait that ended earlier was ended by an operator.
+_WHOLE_WAIT = 0.9
 # Reading a whole topic again for the same conflicts is done less and less often.
 _LONGEST_PAUSE = 3600.0
 _FORCE = "If it is going to publish later, add the link with `?force` (`--force`)."
@@ -114,6 +116,9 @@ class TopicRunner(LinkRunner):
                     await self._retry(flow)
                 elif flow.mark is not None and flow.mark.position is not None:
                     await self._conclude_copy(flow)
+                else:
+                    # At the end of the copy, all conflicts are gone over anyway.
+                    self._retried = self._requested
                 self._failures = 0
                 await self._tell(flow)
                 await self._wait(flow)
@@ -141,7 +146,7 @@ class TopicRunner(LinkRunner):
             began = loop.time()
             brought = await until_woken(flow.bring(seconds), self.wakeup)
             if brought is None:
-                if loop.time() - began < seconds:
+                if loop.time() - began < _WHOLE_WAIT * seconds:
                     self._again_at = 0.0
                 return
             await self._count(flow, brought)

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
-from weakref import ReferenceType, WeakSet
+from weakref import ReferenceType
 
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.client import AIOKafkaClient
@@ -44,7 +44,8 @@ class ConnectionGuard:
         self.failure: BaseException | None = None
         self._settings = settings
         self._largest = largest
-        self._opened: WeakSet[AIOKafkaConnection] = WeakSet()
+        self._is_closed = False
+        self._opened: set[AIOKafkaConnection] = set()
 
     def watch(self, client: AIOKafkaClient) -> None:
         """Have a client open its connections here.
@@ -59,7 +60,8 @@ class ConnectionGuard:
         connection = _CheckedConnection(host, port, **options)
         connection.check(self._settings, self._largest)
         try:
-            if sum(each.connected() for each in self._opened) >= _MOST_CONNECTIONS:
+            self._opened = {each for each in self._opened if each.connected()}
+            if len(self._opened) >= _MOST_CONNECTIONS:
                 raise KafkaConnectionError("the cluster has too many brokers")
             await connection.connect()
         except (OSError, KafkaError) as error:
@@ -70,8 +72,20 @@ class ConnectionGuard:
             self.failure = KafkaConnectionError(f"{type(error).__name__}: {error}")
             raise self.failure from error
         self.failure = None
+        if self._is_closed:
+            connection.close()
+            raise KafkaConnectionError("the client is closed")
         self._opened.add(connection)
         return connection
+
+    def close(self) -> None:
+        """Close every connection, and have none opened again.
+
+        aiokafka loses sight of those that it was opening when it was closed or cancelled.
+        """
+        self._is_closed = True
+        for connection in [*self._opened]:
+            connection.close()
 
 
 def create_no_topics(client: AIOKafkaClient) -> None:

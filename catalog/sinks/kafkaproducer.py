@@ -144,10 +144,9 @@ class KafkaProducer:
             refreshing.cancel()
             await asyncio.gather(refreshing, return_exceptions=True)
         # Requests that wait for an answer end with their connections.
+        self._guard.close()
         with contextlib.suppress(KafkaError, OSError):
             await asyncio.gather(producer._sender.close(), client.close())
-        # A request that ended just now may have opened one more.
-        await client.close()
 
 
 def _reliability(acks: str) -> dict[str, Any]:
