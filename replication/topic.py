@@ -121,8 +121,10 @@ class Topic:
     async def close(self) -> None:
         with contextlib.suppress(KafkaError, OSError, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                self._guard.close()
-                await self._consumer.stop()
+                try:
+                    await self._consumer.stop()
+                finally:
+                    self._guard.close()
 
     @contextmanager
     def told(self) -> Iterator[None]:

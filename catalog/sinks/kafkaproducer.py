@@ -143,10 +143,13 @@ class KafkaProducer:
         if refreshing is not None:
             refreshing.cancel()
             await asyncio.gather(refreshing, return_exceptions=True)
-        # Requests that wait for an answer end with their connections.
-        self._guard.close()
-        with contextlib.suppress(KafkaError, OSError):
-            await asyncio.gather(producer._sender.close(), client.close())
+        try:
+            # Requests that wait for an answer end with their connections.
+            with contextlib.suppress(KafkaError, OSError):
+                await asyncio.gather(producer._sender.close(), client.close())
+        finally:
+            # A request that ended just now may have opened one more.
+            self._guard.close()
 
 
 def _reliability(acks: str) -> dict[str, Any]:
