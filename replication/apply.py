@@ -15,10 +15,11 @@ from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.store import copies as stored_copies
-from catalog.store import doubtedcopies, links
+from catalog.store import doubtedcopies, linkconflicts, links
 from catalog.store import entities as store
 from catalog.store.database import Connection, Database
-from catalog.store.links import Link, LinkConflict
+from catalog.store.linkconflicts import LinkConflict
+from catalog.store.links import Link
 from catalog.store.locks import (
     ConfigurationChanged,
     Gate,
@@ -299,7 +300,7 @@ async def _record(
     """Save the link's cursor, its counts and its conflicts."""
     settled = [f.origin for f in decision.findings if f.verdict in SETTLED]
     if settled:
-        await links.settle_conflicts(connection, settled)
+        await linkconflicts.settle(connection, settled)
     if batch.link is None:
         return
     await links.save_progress(
@@ -324,4 +325,4 @@ async def _record(
         for finding in decision.conflicts
     ]
     if conflicts:
-        await links.add_conflicts(connection, batch.link.id, conflicts)
+        await linkconflicts.add(connection, batch.link.id, conflicts)

@@ -10,7 +10,7 @@ from catalog.model.errors import BadRequest
 from catalog.store import linkdeletions, links
 from catalog.store.linkcommands import pause, resume, run_now
 from catalog.store.links import Link
-from replication.dryruns import try_link
+from replication.dryrunrequest import try_link
 from replication.links import answer_link, existing_link
 from replication.wire import PauseBody, read_request
 

@@ -4,51 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
 
-import aiohttp
 import structlog
 
 from catalog.client import ClientError, CursorExpired
-from catalog.context import Context
-from catalog.events.supervisor import LoopTiming, backoff_from
+from catalog.events.supervisor import backoff_from
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
-from catalog.store import linkdeletions, links
+from catalog.store import linkconflicts, linkdeletions, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for
-from catalog.store.links import MOST_CONFLICTS, TRUST_FIRST, Link, LinkReplaced
-from replication.confirmations import Confirmations
+from catalog.store.linkconflicts import MOST_CONFLICTS
+from catalog.store.links import TRUST_FIRST, Link, LinkReplaced
 from replication.deletionlimit import TooManyDeletions, ask_for_all
 from replication.eviction import doubt_copies, drop_doubted, evict
 from replication.handshake import (
     cause_of,
     describe,
     may_pass,
-    peer_at,
     shake_hands,
     why_own,
 )
 from replication.keyhistories import ask_for_keys
 from replication.labelledpull import bootstrap_labelled, pull_labelled
 from replication.leaving import leave, leave_unlabelled
-from replication.linkbounds import LinkGate, TooMuchSent, too_many_copies
-from replication.linkconnections import LinkConnections
+from replication.linkbounds import TooMuchSent, too_many_copies
 from replication.linkerrors import ErrorClass, class_of
+from replication.linkresources import LinkResources
 from replication.notifications import HINT_SECONDS, ensure_subscription
-from replication.pacedclient import PacedClient, PeerHosts
 from replication.pinning import admitted, meet_claim
 from replication.provenance import Policy
 from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
 from replication.renaming import rename_groups
 from replication.resync import count_deletions_ahead, resynchronise
 from replication.trusting import trust_first
+from replication.wakeup import until_woken
 
 _log = structlog.get_logger(__name__)
-T = TypeVar("T")
 
 _LONG_POLL_SECONDS = 25.0
 # A subscription whose events come is asked for once in so many pulls.
@@ -62,37 +57,6 @@ _SHORTEST_POLL_SECONDS = 0.5
 _EMPTY_PAGES, _EMPTY_PAGE_SECONDS = 20, 0.1
 # Replicas are counted again after changes of one in so many of those that a link may have.
 _MEASURED_AGAIN = 20
-
-
-async def until_woken(work: Coroutine[Any, Any, T], wakeup: asyncio.Event) -> T | None:
-    """Return the result of `work`, or cancel it and return `None` when `wakeup` is set."""
-    working, waiting = asyncio.create_task(work), asyncio.create_task(wakeup.wait())
-    try:
-        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        is_done = working.done()
-        for task in (working, waiting):
-            task.cancel()
-        await asyncio.wait((working, waiting))
-    wakeup.clear()
-    return working.result() if is_done else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkResources:
-    """The objects that all runners of a process share."""
-
-    context: Context
-    session: aiohttp.ClientSession
-    gate: LinkGate
-    timing: LoopTiming
-    connections: LinkConnections
-    confirmations: Confirmations
-    hosts: PeerHosts = field(default_factory=PeerHosts)
-
-    def peer_of(self, link: Link) -> PacedClient:
-        timeout, url = self.context.settings.request_timeout_seconds, link.definition.peer
-        return peer_at(url, self.session, timeout, self.hosts.turns_of(url))
 
 
 class SnapshotNeeded(ClientError):
@@ -430,7 +394,7 @@ class LinkRunner:
             pause = self._backoff.delay(self._spoilt, self._resources.timing.random)
             self._whole_after = now + pause
             async with self._database.transaction() as connection:
-                await links.drop_conflicts(connection, self.id, strays)
+                await linkconflicts.drop(connection, self.id, strays)
             raise SnapshotNeeded("Copies came spoilt, and what they were of is not known.")
 
     async def _stop(self, error: TooMuchSent) -> None:

@@ -24,11 +24,12 @@ from catalog.model.errors import (
     RequiredAttributeMissing,
 )
 from catalog.model.timestamps import format_time
-from catalog.store import links
+from catalog.store import linkauthorities, linkconflicts, links
 from catalog.store.database import Connection
-from catalog.store.links import RELAY, Link, LinkConflict, LinkDefinition
+from catalog.store.linkconflicts import LinkConflict
+from catalog.store.links import RELAY, Link, LinkDefinition
 from replication.conflictremedies import remedy_of
-from replication.dryruns import try_link
+from replication.dryrunrequest import try_link
 from replication.linkprobes import ask_peer
 from replication.mapping import read_names
 from replication.pinning import why_not_pinned
@@ -86,7 +87,9 @@ async def create_link(request: web.Request) -> web.Response:
         return await try_link(request, links.unsaved(id, definition, authority))
     async with context.database.transaction() as connection:
         await check_number(connection, context, request.path)
-        others = [] if found is None else await links.following(connection, found["authority"])
+        others = (
+            [] if found is None else await linkauthorities.following(connection, found["authority"])
+        )
         link = await links.create(connection, id, definition, authority)
         if link is None:
             raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
@@ -194,7 +197,7 @@ async def list_conflicts(request: web.Request) -> web.Response:
     async with context.database.pool.acquire(timeout=30) as connection:
         if await links.get(connection, id) is None:
             raise NotFound(request.path)
-        found = await links.load_conflicts(connection, id, after, limit + 1)
+        found = await linkconflicts.load(connection, id, after, limit + 1)
     headers = {}
     if len(found) > limit:
         last = found[limit - 1].origin

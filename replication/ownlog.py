@@ -8,7 +8,7 @@ from catalog.store.changes import Position
 from catalog.store.database import Database
 from replication.feed import pages_of
 from replication.feedpages import MOST_CHANGES, Page
-from replication.linkrunner import until_woken
+from replication.wakeup import until_woken
 
 # The subject of errors about this node's own log.
 LOG = "/replication/changes"

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from catalog.client import ClientError
-from catalog.store import links
+from catalog.store import linkauthorities
 from catalog.store.database import Connection
 from catalog.store.links import RELAY, Link, LinkDefinition
 from replication.provenance import CopyFilter, Policy
@@ -61,7 +61,7 @@ async def policy_within(
         return policy
     filters = [
         replace(filter_of(definition, authority), authorities=frozenset({authority}))
-        for authority, definition in await links.pinned_to(connection, wanted)
+        for authority, definition in await linkauthorities.pinned_to(connection, wanted)
         if (brought := admitted(definition, authority)) is None or authority in brought
     ]
     return replace(policy, direct=tuple(filters))
@@ -116,7 +116,7 @@ async def why_not_pinned(
         is_named: the operator has named the authority.
         remedy: the way in which the operator can name it.
     """
-    claim = await links.read_claim(connection, link, authority, source)
+    claim = await linkauthorities.read_claim(connection, link, authority, source)
     if claim.rival is not None:
         return Refusal(
             reason=f'link "{claim.rival}" follows the authority {authority} from another source',

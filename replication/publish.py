@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from catalog.context import Context
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
-from catalog.store import links
+from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
-from catalog.store.links import Link, LinkConflict
+from catalog.store.linkconflicts import LinkConflict
+from catalog.store.links import Link
 from catalog.store.logcursor import LogCursor
 from replication.batch import origin_of
 from replication.decide import Verdict
@@ -143,9 +144,9 @@ class Publication:
                 connection, self.link, cursor=cursor, applied=len(added), at=now
             )
             if added and self.has_conflicts:
-                await links.drop_conflicts(connection, self.link.id, added)
+                await linkconflicts.drop(connection, self.link.id, added)
             if refused:
-                await links.add_conflicts(connection, self.link.id, refused)
+                await linkconflicts.add(connection, self.link.id, refused)
                 self.has_conflicts = True
 
     def _written(self, position: Position) -> Written:

@@ -11,8 +11,9 @@ from functools import partial
 from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
 from catalog.model.entity import Origin
-from catalog.store import links
-from catalog.store.links import Link, LinkConflict
+from catalog.store import linkconflicts
+from catalog.store.linkconflicts import LinkConflict
+from catalog.store.links import Link
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import Incoming
 from replication.decide import CONFLICTS, Verdict
@@ -155,7 +156,7 @@ async def retry_conflicts(flow: Flow) -> RetriedConflicts:
     after: Origin | None = None
     while True:
         async with flow.context.database.pool.acquire(timeout=30) as connection:
-            found = await links.load_conflicts(connection, flow.link.id, after, MOST_ORIGINS // 2)
+            found = await linkconflicts.load(connection, flow.link.id, after, MOST_ORIGINS // 2)
         if not found:
             return retried
         after = found[-1].origin

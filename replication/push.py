@@ -17,7 +17,7 @@ from catalog.model.concorderrors import TargetUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.printable import printable
-from catalog.store import links
+from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
 from catalog.store.digests import count_entities
 from catalog.store.links import Link
@@ -218,9 +218,9 @@ class PushFlow:
                 behind=behind,
             )
             if settled:
-                await links.drop_conflicts(connection, self.link.id, list(settled))
+                await linkconflicts.drop(connection, self.link.id, list(settled))
             if conflicts:
-                await links.add_conflicts(connection, self.link.id, conflicts)
+                await linkconflicts.add(connection, self.link.id, conflicts)
 
 
 def shown_detail(line: JsonObject) -> str:
@@ -280,9 +280,7 @@ async def push_again(flow: PushFlow, *, with_refused: bool) -> int:
     database = flow.context.database
     while batch:
         async with database.pool.acquire(timeout=30) as connection:
-            found = await links.load_conflicts(
-                connection, flow.link.id, batch[-1], _ORIGINS_AT_ONCE
-            )
+            found = await linkconflicts.load(connection, flow.link.id, batch[-1], _ORIGINS_AT_ONCE)
         batch = [conflict.origin for conflict in found]
         again = [c.origin for c in found if with_refused or c.verdict != Verdict.REFUSED]
         if not again:
@@ -293,7 +291,7 @@ async def push_again(flow: PushFlow, *, with_refused: bool) -> int:
         copies = [c for c in held if flow.admits(c)]
         gone = set(again) - {origin_of(copy) for copy in copies}
         async with database.transaction() as connection:
-            await links.drop_conflicts(connection, flow.link.id, list(gone))
+            await linkconflicts.drop(connection, flow.link.id, list(gone))
         async for request in requests_for(flow, copies):
             await flow.send(request)
     return number
@@ -370,5 +368,5 @@ async def _is_too_large(flow: PushFlow, copy: Copy, line: bytes) -> bool:
     detail = f"it is larger than the {_room_in(flow)} bytes that the target takes at once"
     conflict = conflict_with(copy, Verdict.REFUSED.value, detail)
     async with flow.context.database.transaction() as connection:
-        await links.add_conflicts(connection, flow.link.id, [conflict])
+        await linkconflicts.add(connection, flow.link.id, [conflict])
     return True

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from catalog.client import BadAnswer, JsonObject
 from catalog.model.entity import Origin
-from catalog.store import links
-from catalog.store.links import MOST_CONFLICTS
+from catalog.store import linkconflicts
+from catalog.store.linkconflicts import MOST_CONFLICTS
 from replication.batch import origin_of
 from replication.decide import CONFLICTS, Verdict
 from replication.feedpages import read_copies
@@ -69,7 +69,7 @@ async def _note(flow: PushFlow, told: Sequence[_Told]) -> list[Origin]:
     ]
     if conflicts:
         async with database.transaction() as connection:
-            await links.add_conflicts(connection, flow.link.id, conflicts)
+            await linkconflicts.add(connection, flow.link.id, conflicts)
     return [e.origin for e in told if e.verdict is Verdict.INVALID and e.origin not in held]
 
 

@@ -32,7 +32,7 @@ from catalog.model.concorderrors import (
 )
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
-from catalog.store import linkdeletions, links
+from catalog.store import linkconflicts, linkdeletions, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import Database
 from catalog.store.links import Link, LinkReplaced
@@ -295,7 +295,7 @@ def _check_step(link: Link, pushed: _Pushed, subject: str) -> None:
 async def _begin(context: Context, link: Link, policy: Policy, expected: int | None) -> None:
     async with context.database.transaction() as connection:
         await links.forget_cursor(connection, link)
-        await links.forget_conflicts(connection, link.id)
+        await linkconflicts.forget(connection, link.id)
     if link.doubts:
         await doubt_copies(context, link, policy)
     await _report(context, link, "copying", copies=expected)
@@ -334,7 +334,7 @@ async def _conflicts(request: web.Request, link: Link) -> list[CopyFinding]:
     authority, _, xid = request.query.get("conflicts", "").partition("\n")
     after = Origin(authority, xid) if "conflicts" in request.query else None
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
-        found = await links.load_conflicts(connection, link.id, after, MOST_PUSHED)
+        found = await linkconflicts.load(connection, link.id, after, MOST_PUSHED)
     return [
         CopyFinding(
             origin=conflict.origin,

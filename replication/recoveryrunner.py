@@ -19,9 +19,10 @@ from catalog.store.database import wait_for
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced
 from replication.handshake import cause_of, peer_at
-from replication.linkrunner import LinkResources, until_woken
+from replication.linkresources import LinkResources
 from replication.reclaim import bury_orphans, bury_refused, take_once
 from replication.replicasurvey import Replica, survey
+from replication.wakeup import until_woken
 
 _log = structlog.get_logger(__name__)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from catalog.store.links import Link, Mode
-from replication.linkrunner import LinkResources, LinkRunner
+from replication.linkresources import LinkResources
+from replication.linkrunner import LinkRunner
 from replication.publishrunner import PublishRunner
 from replication.pushrunner import AcceptanceRunner, PushRunner
 from replication.topicrunner import TopicRunner

@@ -21,7 +21,8 @@ from catalog.store.recoveries import RECOVERY_CHANNEL
 from replication.confirmations import Confirmations
 from replication.linkbounds import LinkGate
 from replication.linkconnections import LinkConnections
-from replication.linkrunner import LinkResources, LinkRunner
+from replication.linkresources import LinkResources
+from replication.linkrunner import LinkRunner
 from replication.notifications import forget_subscription
 from replication.recoveryrunner import RecoveryRunner
 from replication.runners import runner_of

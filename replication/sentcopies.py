@@ -11,7 +11,8 @@ from catalog.http.leftout import shown_or_none
 from catalog.model.entity import Origin
 from catalog.store import copies as stored_copies
 from catalog.store.changes import Position
-from catalog.store.links import RELAY, LinkConflict, LinkDefinition
+from catalog.store.linkconflicts import LinkConflict
+from catalog.store.links import RELAY, LinkDefinition
 from replication.batch import origin_of
 from replication.feed import DOCUMENTS_AT_ONCE, read_again
 from replication.feedlines import write_copy

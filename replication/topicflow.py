@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from catalog.context import Context
 from catalog.model.entity import Origin, Tombstone
-from catalog.store import doubtedcopies, links
+from catalog.store import doubtedcopies, linkconflicts
 from catalog.store import entities as store
-from catalog.store.links import MOST_CONFLICTS, Link
+from catalog.store.linkconflicts import MOST_CONFLICTS
+from catalog.store.links import Link
 from replication.batch import origin_of
 from replication.copychecks import Incoming, MalformedCopy
 from replication.eviction import await_earlier_batches
@@ -184,7 +185,7 @@ class TopicFlow:
         after: Origin | None = None
         while True:
             async with self.context.database.pool.acquire(timeout=30) as connection:
-                page = await links.load_conflicts(connection, self.link.id, after, _ORIGINS_AT_ONCE)
+                page = await linkconflicts.load(connection, self.link.id, after, _ORIGINS_AT_ONCE)
             if not page:
                 return found
             after = page[-1].origin

@@ -13,7 +13,7 @@ from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
 from replication.deletionlimit import TooManyDeletions, ask_for_all
 from replication.handshake import Handshake, why_own
-from replication.linkrunner import LinkRunner, reconsidered, until_woken
+from replication.linkrunner import LinkRunner, reconsidered
 from replication.pinning import meet_claim
 from replication.pull import Brought, Flow
 from replication.topicaddress import TopicLost, TopicUnusable, address_of
@@ -21,6 +21,7 @@ from replication.topiccursor import TopicPlace
 from replication.topicflow import TopicFlow, current_at
 from replication.topicmarks import newest_mark
 from replication.topicrecords import Mark
+from replication.wakeup import until_woken
 
 if TYPE_CHECKING:
     from replication.topic import Topic, TopicBounds

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from catalog.client import ClientError, Refused
 from catalog.model.entity import Origin
-from catalog.store import links
+from catalog.store import linkconflicts
 from replication.copychecks import Incoming, MalformedCopy
 from replication.decide import CONFLICTS
 from replication.linkbounds import Allowance
@@ -270,13 +270,13 @@ class Walk:
         after: Origin | None = None
         while True:
             async with self.flow.context.database.transaction() as connection:
-                found = await links.load_conflicts(connection, self.flow.link.id, after, _PAGE)
+                found = await linkconflicts.load(connection, self.flow.link.id, after, _PAGE)
                 if not found:
                     return
                 after = found[-1].origin
                 settled = [c.origin for c in found if c.origin not in self._conflicting]
                 if settled:
-                    await links.drop_conflicts(connection, self.flow.link.id, settled)
+                    await linkconflicts.drop(connection, self.flow.link.id, settled)
 
     async def _delete_absent(self) -> None:
         absent = await find_absent(self.flow, self._is_expected)

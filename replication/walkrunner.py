@@ -12,7 +12,8 @@ from catalog.store.database import wait_for
 from catalog.store.links import Link, LinkReplaced
 from replication.deletionlimit import TooManyDeletions
 from replication.handshake import Handshake
-from replication.linkrunner import LinkResources, LinkRunner, reconsidered
+from replication.linkresources import LinkResources
+from replication.linkrunner import LinkRunner, reconsidered
 from replication.pinning import meet_claim
 from replication.pull import Flow
 from replication.walk import Walk, Walked, WalkMemory

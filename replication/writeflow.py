@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from catalog.model.entity import Origin
-from catalog.store import links
+from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
 from catalog.store.writtenentities import WrittenEntity
 from replication.batch import origin_of
@@ -80,7 +80,7 @@ async def write_again(flow: WriteLink) -> int:
     number, after = 0, Origin("", "")
     while True:
         async with database.pool.acquire(timeout=30) as connection:
-            found = await links.load_conflicts(connection, flow.link.id, after, _ORIGINS_AT_ONCE)
+            found = await linkconflicts.load(connection, flow.link.id, after, _ORIGINS_AT_ONCE)
         if not found:
             return number
         after = found[-1].origin
@@ -89,7 +89,7 @@ async def write_again(flow: WriteLink) -> int:
         copies = [copy for copy in held if wanted.admits(copy)]
         unknown = {conflict.origin for conflict in found} - {origin_of(copy) for copy in copies}
         async with database.transaction() as connection:
-            await links.drop_conflicts(connection, flow.link.id, list(unknown))
+            await linkconflicts.drop(connection, flow.link.id, list(unknown))
         batch = WriteBatch(flow, compares=True)
         plan = await batch.write(copies)
         number += batch.applied + await remove_gone(flow, plan.gone)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from catalog.client import Refused
 from catalog.model.entity import Origin, Tombstone
 from catalog.model.xid import Xid
-from catalog.store import linkdeletions, links, writtenentities
+from catalog.store import linkconflicts, linkdeletions, writtenentities
 from catalog.store.writtenentities import WrittenEntity
 from replication.batch import origin_of
 from replication.decide import Verdict
@@ -42,7 +42,7 @@ async def remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
             rows += await writtenentities.load_below(connection, flow.link.id, group)
         # What was never brought has no conflict any more, either.
         never = origins - {row.origin for row in rows}
-        await links.drop_conflicts(connection, flow.link.id, list(never))
+        await linkconflicts.drop(connection, flow.link.id, list(never))
 
     def is_gone(row: WrittenEntity) -> bool:
         return row.origin in origins or not row.is_here

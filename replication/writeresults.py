@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from catalog.context import Context
 from catalog.model.entity import Origin
-from catalog.store import links, writtenentities
-from catalog.store.links import Link, LinkConflict
+from catalog.store import linkconflicts, links, writtenentities
+from catalog.store.linkconflicts import LinkConflict
+from catalog.store.links import Link
 from catalog.store.writtenentities import WrittenEntity
 from replication.batch import origin_of
 from replication.decide import Verdict
@@ -75,9 +76,9 @@ async def save_results(flow: WriteLink, results: Results) -> None:
         if results.forgotten:
             await writtenentities.forget(connection, id, results.forgotten)
         if results.settled:
-            await links.drop_conflicts(connection, id, results.settled)
+            await linkconflicts.drop(connection, id, results.settled)
         if results.conflicts:
-            await links.add_conflicts(connection, id, results.conflicts)
+            await linkconflicts.add(connection, id, results.conflicts)
         await links.save_progress(
             connection, flow.link, cursor=None, applied=results.applied, at=datetime.now(UTC)
         )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from catalog.commands.console import DEFAULT_URL, AsJson, Url, cell, on_node, out
-from catalog.commands.dryrun import DryRun, print_dry_run
+from catalog.commands.dryrunresult import DryRun, print_dry_run
 
 app = typer.Typer()
 

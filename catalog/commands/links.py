@@ -21,7 +21,7 @@ from catalog.commands.console import (
     print_json,
     table,
 )
-from catalog.commands.dryrun import DryRun, print_dry_run
+from catalog.commands.dryrunresult import DryRun, print_dry_run
 from catalog.commands.linkcontrol import LinkId
 from catalog.commands.linkselection import Labels, Names, Prefix, Scope, Types, selection_of
 from catalog.commands.topicoptions import topic_url

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import orjson
 
-from catalog.model.entity import Origin
 from catalog.model.timestamps import format_time
 from catalog.store.database import Connection
-from catalog.store.entities import columns_of
 from catalog.store.formerselections import FormerSelection, read_former, write_former
 from catalog.store.linktraffic import LinkTraffic
 from catalog.store.queries import Queries
@@ -28,8 +26,6 @@ TRUST_FIRST = "first"
 _OUTGOING = frozenset({"push", "publish", "write"})
 LINK_CHANNEL = "links"
 """Announces the id of a link to wake, or nothing when links were changed."""
-MOST_CONFLICTS = 10_000
-"""Conflicts of a link beyond this number are not stored."""
 _HISTORY = timedelta(days=90)
 _queries = Queries("links")
 
@@ -129,31 +125,6 @@ class Link:
     former: tuple[FormerSelection, ...] | None
     errors: Mapping[str, int] = field(default_factory=dict)
     traffic: LinkTraffic = field(default_factory=LinkTraffic)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """The knowledge of this node about an authority that a source claims to be.
-
-    `rival` is the id of a link to another source that is pinned to it. It `is_shared` if another
-    link to the same source is, and `is_known` if entities here or definitions of links name it.
-    """
-
-    rival: str | None
-    is_shared: bool
-    is_known: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkConflict:
-    """A copy that was not applied, and why."""
-
-    origin: Origin
-    xid: str
-    epoch: int
-    verdict: str
-    detail: str
-    at: datetime
 
 
 def unsaved(id: str, definition: LinkDefinition, authority: str | None) -> Link:
@@ -259,7 +230,7 @@ async def note_reconsidered(connection: Connection, link: Link) -> None:
 async def bringing_beside(connection: Connection, link: Link) -> list[tuple[str, LinkDefinition]]:
     """Read the authorities and definitions of the other links that bring entities."""
     rows = await connection.fetch(_queries.bringing_beside, link.id)
-    return [(row["authority"], _definition_from(row)) for row in rows]
+    return [(row["authority"], definition_from(row)) for row in rows]
 
 
 async def note_dropped(connection: Connection, link: Link) -> None:
@@ -331,36 +302,6 @@ async def meet(
         raise LinkReplaced(link.id)
     cursor: str | None = row["cursor"]
     return cursor
-
-
-async def following(connection: Connection, authority: str) -> list[str]:
-    """Read the ids of the links whose sources are pinned to an authority."""
-    return [row["id"] for row in await connection.fetch(_queries.following, authority)]
-
-
-async def pinned_to(
-    connection: Connection, authorities: Collection[str] | None
-) -> list[tuple[str, LinkDefinition]]:
-    """Read the authorities and definitions of links that are pinned to some; `None` is to any."""
-    wanted = None if authorities is None else list(authorities)
-    rows = await connection.fetch(_queries.pinned_to, wanted)
-    return [(row["authority"], _definition_from(row)) for row in rows]
-
-
-async def read_claim(connection: Connection, link: str, authority: str, source: str) -> Claim:
-    """Read what this node knows of an authority that the source of a link claims to be."""
-    row = await connection.fetchrow(_queries.claim, link, authority, source)
-    assert row is not None
-    return Claim(rival=row["rival"], is_shared=row["is_shared"], is_known=row["is_known"])
-
-
-async def authorities_at(connection: Connection, base: str) -> list[str]:
-    """Read the authorities of the sources of links whose URLs begin with a base.
-
-    The base that a source names counts if no link leads there and no other source names it.
-    """
-    rows = await connection.fetch(_queries.authorities_at, base)
-    return [row["authority"] for row in rows]
 
 
 async def forget_cursor(connection: Connection, link: Link, error: str | None = None) -> None:
@@ -476,57 +417,6 @@ async def remember(
     )
 
 
-async def add_conflicts(
-    connection: Connection, link: str, conflicts: Sequence[LinkConflict]
-) -> None:
-    """Store conflicts, as far as the limit allows."""
-    await connection.execute(
-        _queries.add_conflicts,
-        link,
-        *columns_of(c.origin for c in conflicts),
-        [c.xid for c in conflicts],
-        [c.epoch for c in conflicts],
-        [c.verdict for c in conflicts],
-        [c.detail for c in conflicts],
-        max(c.at for c in conflicts),
-        MOST_CONFLICTS,
-    )
-
-
-async def settle_conflicts(connection: Connection, origins: Sequence[Origin]) -> None:
-    """Delete the conflicts of origins that are no longer in conflict here."""
-    await connection.execute(_queries.settle_conflicts, *columns_of(origins))
-
-
-async def forget_conflicts(connection: Connection, link: str) -> None:
-    """Delete all conflicts of a link."""
-    await connection.execute(_queries.forget_conflicts, link)
-
-
-async def drop_conflicts(connection: Connection, link: str, origins: Sequence[Origin]) -> None:
-    """Delete the conflicts of origins that one link has."""
-    await connection.execute(_queries.drop_conflicts, link, *columns_of(origins))
-
-
-async def load_conflicts(
-    connection: Connection, link: str, after: Origin | None, limit: int
-) -> list[LinkConflict]:
-    """Read up to `limit` conflicts of a link that come after an origin; `None` begins with all."""
-    authority, origin = (None, None) if after is None else (after.authority, after.xid)
-    rows = await connection.fetch(_queries.conflicts, link, authority, origin, limit)
-    return [
-        LinkConflict(
-            origin=Origin(row["authority"], row["origin"]),
-            xid=row["xid"],
-            epoch=row["epoch"],
-            verdict=row["verdict"],
-            detail=row["detail"],
-            at=row["at"],
-        )
-        for row in rows
-    ]
-
-
 async def wake(connection: Connection, id: str) -> None:
     """Have the process that runs the link read its source now."""
     await connection.execute(_queries.announce, id)
@@ -563,7 +453,7 @@ def _text(definition: LinkDefinition) -> str:
     return orjson.dumps(asdict(definition)).decode()
 
 
-def _definition_from(row: Mapping[str, Any]) -> LinkDefinition:
+def definition_from(row: Mapping[str, Any]) -> LinkDefinition:
     given = orjson.loads(row["definition"])
     listed = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
     return LinkDefinition(**given | listed)
@@ -574,7 +464,7 @@ def _link_from(row: Mapping[str, Any]) -> Link:
     return Link(
         **values
         | {
-            "definition": _definition_from(row),
+            "definition": definition_from(row),
             "history": tuple(orjson.loads(row["history"])),
             "drops": tuple(row["drops"]),
             "brake": None if row["brake"] is None else orjson.loads(row["brake"]),

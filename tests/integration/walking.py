@@ -12,7 +12,7 @@ import aiohttp
 from catalog.http.outbound import open_session
 from catalog.store import links
 from replication.linkbounds import LinkGate
-from replication.linkrunner import LinkResources
+from replication.linkresources import LinkResources
 from replication.walk import Walked
 from replication.walkrunner import WalkRunner
 from tests.integration.conftest import Node

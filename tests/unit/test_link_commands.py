@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.commands.dryrun import print_dry_run
+from catalog.commands.dryrunresult import print_dry_run
 from catalog.commands.links import _state_of
 
 COLLIDED = [{"xid": f"/messagegroups/g{number}"} for number in range(20)]

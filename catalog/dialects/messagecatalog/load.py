@@ -23,7 +23,7 @@ from catalog.model.xid import Xid
 from catalog.reading import entities
 from catalog.reading.loaded import Loaded
 from catalog.store import entities as store
-from catalog.store import links
+from catalog.store import linkauthorities
 from catalog.store.database import Connection
 
 
@@ -103,7 +103,9 @@ class _Lookup:
         """
         root = self._reference.authority
         if root.endswith(CATALOG_ROOT) and root not in self._own:
-            found = await links.authorities_at(connection, root.removesuffix(CATALOG_ROOT))
+            found = await linkauthorities.authorities_at(
+                connection, root.removesuffix(CATALOG_ROOT)
+            )
             self._authorities |= {catalog_root(authority).rstrip("/") for authority in found}
 
     async def candidates(self, connection: Connection) -> list[Xid]:

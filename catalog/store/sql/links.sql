@@ -114,41 +114,6 @@ UPDATE links SET
 WHERE id = $1 AND revision = $2
 RETURNING cursor
 
--- name: following
--- The links whose sources are pinned to an authority.
-SELECT id FROM bringing_links WHERE authority = $1 ORDER BY id
-
--- name: pinned_to
--- The definitions of the links whose sources are pinned to authorities (null stands for any).
-SELECT authority, definition FROM bringing_links
-WHERE authority IS NOT NULL AND ($1::text[] IS NULL OR authority = ANY ($1))
-
--- name: claim
--- The link to another source that is pinned to an authority; whether another link to the same
--- source is; whether entities or definitions of links here are of it.
-SELECT (
-        SELECT min(id) FROM bringing_links
-        WHERE authority = $2 AND definition ->> 'source' <> $3 AND id <> $1
-    ) AS rival,
-    EXISTS (
-        SELECT FROM bringing_links
-        WHERE authority = $2 AND definition ->> 'source' = $3 AND id <> $1
-    ) AS is_shared,
-    EXISTS (SELECT FROM entities WHERE authority = $2)
-        OR EXISTS (SELECT FROM tombstones WHERE authority = $2)
-        OR EXISTS (SELECT FROM links WHERE id <> $1 AND definition -> 'authorities' ? $2)
-    AS is_known
-
--- name: authorities_at
--- The authorities at a base URL: those of links that lead there, or else the only source that
--- names the base as its own.
-SELECT authority FROM bringing_links
-WHERE definition ->> 'source' = $1 AND authority IS NOT NULL
-UNION
-SELECT min(authority) FROM bringing_links WHERE base = $1
-    AND NOT EXISTS (SELECT FROM bringing_links WHERE definition ->> 'source' = $1 OR authority = $1)
-HAVING count(DISTINCT authority) = 1
-
 -- name: forget_cursor
 -- Drop a cursor that the source cannot continue from, so that everything is read again.
 UPDATE links SET cursor = NULL, errors = counted_error(errors, $3, 1)
@@ -214,40 +179,6 @@ UPDATE links SET
         jsonb_build_array(jsonb_build_object('at', $3::text, 'event', $4::text, 'detail', $5::text))
         || history, '$[0 to 19] ? (@.at >= $since)', jsonb_build_object('since', $6::text))
 WHERE id = $1 AND revision = $2
-
--- name: add_conflicts
--- Store conflicts, up to a limit, so that no source can fill the disk with them.
-INSERT INTO conflicts (link, authority, origin, xid, epoch, verdict, detail, at)
-SELECT DISTINCT ON (c.authority, c.origin) $1, c.*, $8::timestamptz
-FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[])
-    AS c (authority, origin, xid, epoch, verdict, detail)
-WHERE (SELECT count(*) FROM conflicts WHERE link = $1) < $9
-ON CONFLICT (link, authority, origin) DO UPDATE SET
-    xid = excluded.xid, epoch = excluded.epoch, verdict = excluded.verdict,
-    detail = excluded.detail, at = excluded.at
-WHERE (conflicts.epoch, conflicts.verdict, conflicts.detail)
-    IS DISTINCT FROM (excluded.epoch, excluded.verdict, excluded.detail)
-
--- name: settle_conflicts
--- Delete the conflicts of origins, of all links that bring: what is here settles nothing elsewhere.
-DELETE FROM conflicts c USING unnest($1::text[], $2::text[]) AS o (authority, origin)
-WHERE c.authority = o.authority AND c.origin = o.origin
-    AND EXISTS (SELECT FROM bringing_links b WHERE b.id = c.link)
-
--- name: drop_conflicts
--- Delete the conflicts of origins that one link has.
-DELETE FROM conflicts c USING unnest($2::text[], $3::text[]) AS o (authority, origin)
-WHERE c.link = $1 AND c.authority = o.authority AND c.origin = o.origin
-
--- name: forget_conflicts
--- Delete all conflicts of a link, since a complete copy comes.
-DELETE FROM conflicts WHERE link = $1
-
--- name: conflicts
--- One page of the conflicts of a link, in the order of origins, after one or from the beginning:
--- of a copy that could not be read, the origin is empty.
-SELECT * FROM conflicts WHERE link = $1 AND ($2::text IS NULL OR (authority, origin) > ($2, $3))
-ORDER BY authority, origin LIMIT $4
 
 -- name: announce
 -- Tell the process that runs the links that some were changed, or the id of one to wake.

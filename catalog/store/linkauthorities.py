@@ -1,0 +1,55 @@
+"""Reads which links are pinned to which authorities, and where those are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from catalog.store.database import Connection
+from catalog.store.links import LinkDefinition, definition_from
+from catalog.store.queries import Queries
+
+_queries = Queries("linkauthorities")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The knowledge of this node about an authority that a source claims to be.
+
+    `rival` is the id of a link to another source that is pinned to it. It `is_shared` if another
+    link to the same source is, and `is_known` if entities here or definitions of links name it.
+    """
+
+    rival: str | None
+    is_shared: bool
+    is_known: bool
+
+
+async def following(connection: Connection, authority: str) -> list[str]:
+    """Read the ids of the links whose sources are pinned to an authority."""
+    return [row["id"] for row in await connection.fetch(_queries.following, authority)]
+
+
+async def pinned_to(
+    connection: Connection, authorities: Collection[str] | None
+) -> list[tuple[str, LinkDefinition]]:
+    """Read the authorities and definitions of links that are pinned to some; `None` is to any."""
+    wanted = None if authorities is None else list(authorities)
+    rows = await connection.fetch(_queries.pinned_to, wanted)
+    return [(row["authority"], definition_from(row)) for row in rows]
+
+
+async def read_claim(connection: Connection, link: str, authority: str, source: str) -> Claim:
+    """Read what this node knows of an authority that the source of a link claims to be."""
+    row = await connection.fetchrow(_queries.claim, link, authority, source)
+    assert row is not None
+    return Claim(rival=row["rival"], is_shared=row["is_shared"], is_known=row["is_known"])
+
+
+async def authorities_at(connection: Connection, base: str) -> list[str]:
+    """Read the authorities of the sources of links whose URLs begin with a base.
+
+    The base that a source names counts if no link leads there and no other source names it.
+    """
+    rows = await connection.fetch(_queries.authorities_at, base)
+    return [row["authority"] for row in rows]

@@ -1,0 +1,34 @@
+-- name: following
+-- The links whose sources are pinned to an authority.
+SELECT id FROM bringing_links WHERE authority = $1 ORDER BY id
+
+-- name: pinned_to
+-- The definitions of the links whose sources are pinned to authorities (null stands for any).
+SELECT authority, definition FROM bringing_links
+WHERE authority IS NOT NULL AND ($1::text[] IS NULL OR authority = ANY ($1))
+
+-- name: claim
+-- The link to another source that is pinned to an authority; whether another link to the same
+-- source is; whether entities or definitions of links here are of it.
+SELECT (
+        SELECT min(id) FROM bringing_links
+        WHERE authority = $2 AND definition ->> 'source' <> $3 AND id <> $1
+    ) AS rival,
+    EXISTS (
+        SELECT FROM bringing_links
+        WHERE authority = $2 AND definition ->> 'source' = $3 AND id <> $1
+    ) AS is_shared,
+    EXISTS (SELECT FROM entities WHERE authority = $2)
+        OR EXISTS (SELECT FROM tombstones WHERE authority = $2)
+        OR EXISTS (SELECT FROM links WHERE id <> $1 AND definition -> 'authorities' ? $2)
+    AS is_known
+
+-- name: authorities_at
+-- The authorities at a base URL: those of links that lead there, or else the only source that
+-- names the base as its own.
+SELECT authority FROM bringing_links
+WHERE definition ->> 'source' = $1 AND authority IS NOT NULL
+UNION
+SELECT min(authority) FROM bringing_links WHERE base = $1
+    AND NOT EXISTS (SELECT FROM bringing_links WHERE definition ->> 'source' = $1 OR authority = $1)
+HAVING count(DISTINCT authority) = 1

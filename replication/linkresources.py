@@ -1,0 +1,34 @@
+"""The objects that the runners of all links of a process share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from catalog.context import Context
+from catalog.events.supervisor import LoopTiming
+from catalog.store.links import Link
+from replication.confirmations import Confirmations
+from replication.handshake import peer_at
+from replication.linkbounds import LinkGate
+from replication.linkconnections import LinkConnections
+from replication.pacedclient import PacedClient, PeerHosts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkResources:
+    """The objects that all runners of a process share."""
+
+    context: Context
+    session: aiohttp.ClientSession
+    gate: LinkGate
+    timing: LoopTiming
+    connections: LinkConnections
+    confirmations: Confirmations
+    hosts: PeerHosts = field(default_factory=PeerHosts)
+
+    def peer_of(self, link: Link) -> PacedClient:
+        """A client of the catalog at the other end of a link."""
+        timeout, url = self.context.settings.request_timeout_seconds, link.definition.peer
+        return peer_at(url, self.session, timeout, self.hosts.turns_of(url))
