@@ -186,7 +186,10 @@ def add(
         print_json(link)
         return
     shown, found = f"Link [bold]{cell(link['id'])}[/]", link.get("found")
-    peer, (verb, verbs) = link.get("source") or link["target"], _VERBS.get(link["mode"], _FOLLOWS)
+    peer, (verb, verbs) = (
+        link.get("source") or link["target"],
+        _VERBS.get(str(link.get("mode")), _FOLLOWS),
+    )
     if found is None and (force or not publish):
         out.print(f"{shown} is added to {verb} {cell(peer)}, which was not asked who it is.")
         return

@@ -543,7 +543,7 @@ def test_a_link_writes_to_the_server_that_is_named(concord, node) -> None:
 def test_a_link_either_follows_or_pushes(concord, node, urls: tuple[str, ...]) -> None:
     result = concord("link", "add", *urls)
     assert result.exit_code == 2
-    assert "Name the catalog to follow, the one to push to, or a topic." in result.stderr
+    assert "Name the catalog to follow, the one to push to, the server" in result.stderr
     assert node.links == []
 
 

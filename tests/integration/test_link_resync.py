@@ -251,7 +251,7 @@ async def test_what_changes_during_a_comparison_is_not_skipped(nodes: list[Node]
         await copied(target, way)
         await write_meanwhile(source)
         await drop_log(source)
-        numbers = iter(range(20, MESSAGES))
+        numbers = iter(range(20, 30))
 
         async def write_more() -> None:
             number = next(numbers, None)

@@ -296,9 +296,10 @@ async def test_a_registry_that_is_no_concord_node_is_told_apart(
     nodes: list[Node], other_database_url: str
 ) -> None:
     async with start_node(other_database_url) as other:
-        answer = await nodes[0].send("POST", "/replication/links", {"source": other.url})
+        body = {"source": other.url, "mode": "pull"}
+        answer = await nodes[0].send("POST", "/replication/links", body)
     assert (answer.status, answer.error) == (400, "source_unusable")
-    assert "a server of xRegistry 1.0-rc4, but no Concord node" in answer.json["title"]
+    assert "--mode walk" in f"{answer.json}"
 
 
 async def test_what_collides_is_kept_out_and_shown_while_the_rest_flows(

@@ -106,9 +106,11 @@ async def test_a_time_has_the_place_that_a_scan_would_find(
     near = entries[place % len(entries)][1] if entries else BEGIN
     moment = near + timedelta(seconds=off)
     expected = await scanned(connection, log, moment)
+    before = await find_position(connection, "now", log)
     found = await find_position(connection, moment.isoformat(), log)
     if expected is None:
-        assert found == await find_position(connection, "now", log)
+        # The end of the log moves on, since other tests write to databases of the same server.
+        assert before <= found <= await find_position(connection, "now", log)
     else:
         assert found == expected
 

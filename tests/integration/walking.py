@@ -11,7 +11,9 @@ import aiohttp
 
 from catalog.http.outbound import open_session
 from catalog.store import links
+from replication.confirmations import Confirmations
 from replication.linkbounds import LinkGate
+from replication.linkconnections import LinkConnections
 from replication.linkresources import LinkResources
 from replication.walk import Walked
 from replication.walkrunner import WalkRunner
@@ -43,6 +45,8 @@ class Walker:
             session=self.session,
             gate=LinkGate(0.5),
             timing=quick_timing(),
+            connections=LinkConnections(self.node.context.settings),
+            confirmations=Confirmations(self.node.database),
         )
         self.runner = WalkRunner(link, resources)
 
