@@ -39,6 +39,8 @@ async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, No
         messages = {f"m{number}": {"description": "as it was"} for number in range(MESSAGES)}
         answer = await source.send("POST", "/messagegroups/g/messages", messages)
         assert answer.status == 200, answer.body
+        # What other transactions hide in the log is pushed again once it can be read.
+        await source.changes()
         yield source, target
 
 
@@ -60,6 +62,7 @@ async def write_meanwhile(source: Node) -> None:
     await source.put(f"{path}/m0", {"description": "changed"})
     await source.put(f"{path}/new")
     assert (await source.send("DELETE", f"{path}/m1")).status == 204
+    await source.changes()
     await drop_log(source)
 
 
