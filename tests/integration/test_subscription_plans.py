@@ -40,7 +40,7 @@ async def seeded(shared_database_url: str) -> AsyncIterator[asyncpg.Connection]:
         SELECT 's' || n, '{"sink": "http://127.0.0.1:9/"}',
             CASE n % 2 WHEN 0 THEN 'changes' ELSE 'subscriptions' END, 500, 0,
             CASE WHEN n % 1000 = 0 THEN 'pending' ELSE 'active' END,
-            CASE WHEN n % 10 = 0 THEN now() + (n - 5000) * interval '1 second' END
+            CASE WHEN n % 10 = 0 THEN now() + (n - 1000) * interval '1 second' END
         FROM generate_series(1, $MANY) AS n;
         ALTER TABLE subscriptions ENABLE TRIGGER USER;
         INSERT INTO signing_keys (subscription, id, scheme, sealed, createdat, endsat)
