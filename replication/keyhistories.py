@@ -23,7 +23,7 @@ from catalog.store import trustedkeys as store
 from catalog.store.database import Connection, Database
 from catalog.store.trustedkeys import MOST_HISTORIES, TrustedKey
 from replication.copychecks import Incoming, MalformedCopy
-from replication.keytrust import is_consistent, judge
+from replication.keytrust import is_consistent, key_changes
 from replication.provenance import is_authority
 from replication.receive import accepted_pusher
 from replication.trust import Trust
@@ -200,13 +200,13 @@ async def learn(context: Context, histories: Iterable[KeyHistory], *, sender: st
 
 async def trust_by(connection: Connection, history: KeyHistory, keys: Sequence[TrustedKey]) -> bool:
     """Trust what a history says if a trusted key stands for it; say whether one does."""
-    judged = judge(history, Trust.of(keys).keys.get(history.authority, {}))
-    if judged is None:
+    changes = key_changes(history, Trust.of(keys).keys.get(history.authority, {}))
+    if changes is None:
         return False
     now, authority = datetime.now(UTC), history.authority
-    for entry in (*judged.trusted, *judged.revoked):
+    for entry in (*changes.trusted, *changes.revoked):
         await store.trust(connection, authority, entry.public, now, "endorsed")
-    for entry in judged.revoked:
+    for entry in changes.revoked:
         await store.revoke_trusted(connection, authority, entry.public, now)
     return True
 

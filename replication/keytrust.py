@@ -14,7 +14,7 @@ from catalog.model.authoritykey import KeyEntry, KeyHistory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class KeyChanges:
     """The keys of a history that may be trusted, and those that were revoked."""
 
     trusted: Collection[KeyEntry]
@@ -29,8 +29,8 @@ def is_consistent(history: KeyHistory) -> bool:
     )
 
 
-def judge(history: KeyHistory, keys: Mapping[str, bytes]) -> Judgement | None:
-    """What a history tells a node that trusts some keys of its authority; `None` if nothing.
+def key_changes(history: KeyHistory, keys: Mapping[str, bytes]) -> KeyChanges | None:
+    """The keys that a node trusts or revokes by a history; `None` if it trusts none of its keys.
 
     Args:
         keys: by id, with empty ones in place of those that were revoked.
@@ -39,7 +39,7 @@ def judge(history: KeyHistory, keys: Mapping[str, bytes]) -> Judgement | None:
         return None
     if history.current.id not in _reached(history, keys):
         return None
-    return Judgement(
+    return KeyChanges(
         trusted=[entry for entry in history.keys if entry.revokedat is None],
         revoked=[entry for entry in history.keys if entry.revokedat is not None],
     )

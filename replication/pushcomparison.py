@@ -95,7 +95,7 @@ async def _authorities(flow: PushFlow) -> list[str]:
 
 
 def _ordered(differing: Sequence[DifferingOrigin]) -> list[Origin]:
-    """What is here and not there: deletions first, the deepest first, then parents first."""
+    """The origins to push: deletions first, the deepest first, then parents first."""
     return [each.origin for each in sorted(filter(_is_here, differing), key=_order)]
 
 

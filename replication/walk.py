@@ -32,7 +32,7 @@ _PAGE = 1000
 
 
 class WalkIncomplete(ClientError):
-    """What a server listed is not what it has, by its own words: nothing was deleted."""
+    """A listing is not complete, by the server's own words: nothing was deleted."""
 
     is_retryable = True
 

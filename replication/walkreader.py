@@ -60,7 +60,7 @@ def parts_of(
 
 @dataclass(slots=True)
 class ReadingLevels:
-    """How much the server inlined last time, by the kind of collection: an index of the levels."""
+    """The levels of inlining that the server took last time, by the kind of collection."""
 
     by_kind: dict[str, int] = field(default_factory=dict)
 
@@ -243,7 +243,7 @@ class WalkReader:
         ]
 
     def _inlined(self, kind: str) -> str:
-        """What to inline: documents only where their bytes are told."""
+        """The flag for inlining: documents only where their bytes are told."""
         plural, _, inner = kind.partition("/")
         if self.registry.has_binary:
             return "*"
@@ -273,7 +273,7 @@ class WalkReader:
         return page.members
 
     def _item(self, collection: str, id: str, read: Callable[..., WalkedEntity]) -> WalkedItem:
-        """What a translation says of the member of a collection, or why it cannot."""
+        """The translation of a member of a collection, or the reason why there is none."""
         xid = f"{collection}/{id}"
         if not is_valid_id(id) or (collection.endswith("/versions") and id in RESERVED_VERSION_IDS):
             return self._malformed(xid, _NO_ENTITY)

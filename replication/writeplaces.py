@@ -45,7 +45,7 @@ class Listing:
         self._found: Mapping[str, Mapping[str, Found]] = {}
 
     async def find(self, place: Xid) -> Mapping[str, Found]:
-        """What is in a resource, by path."""
+        """The entities of a resource, by path."""
         if str(place.group) != self._group:
             self._found = await self._target.find_below(place.group)
             self._group = str(place.group)

@@ -26,7 +26,7 @@ class RecoveryCalls(Connection):
         return await self.get(_PATH)
 
     async def recovery_findings(self) -> list[JsonObject]:
-        """What could not be taken, what was deleted, and of what copies differed."""
+        """Origins that could not be taken, that were deleted, or whose copies differed."""
         pages = self.pages(f"{_PATH}/findings")
         return [finding async for page in pages for finding in page["findings"]]
 

@@ -105,7 +105,7 @@ class StaticServer:
         return response
 
     def _find(self, names: list[str], inline: list[str]) -> Json | bytes:
-        """What is at a path.
+        """The answer for a path.
 
         Raises:
             KeyError: nothing is.

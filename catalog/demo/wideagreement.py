@@ -21,7 +21,7 @@ Rows = Mapping[str, DigestRow]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAgreement:
-    """What there is of one source: `expected` origins, and those that hub and edge have wrong."""
+    """The number of `expected` origins of a source, and those that hub and edge have wrong."""
 
     source: Source
     expected: int

@@ -41,7 +41,7 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joint:
-    """What is joined: a source with the hub.
+    """A source and the hub, which are to be joined.
 
     Args:
         node: the source, if it is one of the demo's nodes.

@@ -23,7 +23,7 @@ _queries = Queries("authoritykeys")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningState:
-    """What is signed.
+    """The key that signs, and the progress of signing anew.
 
     Args:
         number: of the key that signs; `None` if none does.

@@ -17,7 +17,7 @@ from catalog.store.queries import Queries
 _queries = Queries("locks")
 
 Gate = Literal["open", "model", "closed"]
-"""What the node is open to: all writes, changes of the model alone, or no writes of clients."""
+"""The writes that a node admits: all, changes of the model alone, or none of clients."""
 
 
 class MustBeginAgain(Exception):

@@ -250,7 +250,7 @@ async def note_partial(connection: Connection, authority: str) -> None:
 
 
 async def refused(connection: Connection, limit: int) -> dict[str, int]:
-    """What could not be taken, with its epochs."""
+    """Read the origins that could not be taken, with their epochs."""
     rows = await connection.fetch(_queries.refused, limit)
     return {row["origin"]: row["epoch"] for row in rows}
 

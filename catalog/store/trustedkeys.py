@@ -83,7 +83,7 @@ async def save_history(connection: Connection, history: KeyHistory) -> None:
 
 
 async def lock_histories(connection: Connection) -> None:
-    """Wait until no other transaction judges histories, and keep others from it."""
+    """Wait until no other transaction compares histories, and keep others from it."""
     await connection.execute(_queries.lock_histories)
 
 

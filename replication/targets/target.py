@@ -115,11 +115,11 @@ class Target(Protocol):
         ...
 
     async def find(self, place: Xid) -> Mapping[str, Found]:
-        """What is at a group, without anything below it, or in a resource: by path."""
+        """The entities of a group, without those below it, or of a resource: by path."""
         ...
 
     async def find_below(self, group: Xid) -> Mapping[str, Mapping[str, Found]]:
-        """What is in each resource of a group, by its xid and their paths."""
+        """The entities of each resource of a group, by its xid and their paths."""
         ...
 
     async def create(

@@ -120,6 +120,15 @@ async def settled(target: Node, source: Node) -> None:
     await eventually(lambda: carries(target, source), 60)
 
 
+async def copy_once(source: Node, target: Node, kafka: KafkaBroker, topic: str) -> None:
+    """Let a source and a target meet in a topic, and run both until the first complete copy."""
+    await publish(source, kafka, topic)
+    await follow(target, kafka, topic)
+    async with running(source, target):
+        await settled(target, source)
+        await link_history_is(target, "in", "copied")
+
+
 async def test_what_is_there_and_every_change_comes_through_a_topic(
     nodes: list[Node], kafka: KafkaBroker, topic: str
 ) -> None:
@@ -157,11 +166,7 @@ async def test_both_sides_go_on_from_where_they_were(
 ) -> None:
     source, target, _ = nodes
     await write_some(source, "g0")
-    await publish(source, kafka, topic)
-    await follow(target, kafka, topic)
-    async with running(source, target):
-        await settled(target, source)
-        await link_history_is(target, "in", "copied")
+    await copy_once(source, target, kafka, topic)
     for number in range(1, 4):
         await write_some(source, f"g{number}")
         async with running(source):
@@ -204,11 +209,7 @@ async def test_a_topic_that_lost_records_is_written_anew(
     source, target, late = nodes
     await kafka.create_topic(topic, cleanup_policy="compact")
     await write_some(source, "g")
-    await publish(source, kafka, topic)
-    await follow(target, kafka, topic)
-    async with running(source, target):
-        await settled(target, source)
-        await link_history_is(target, "in", "copied")
+    await copy_once(source, target, kafka, topic)
     cursor = (await shown(source, "out"))["cursor"]
     *first, ends = cursor.split("/")
     further = "/".join([*first, ",".join(str(int(end) + 5) for end in ends.split(","))])
@@ -284,11 +285,8 @@ async def test_a_forged_mark_stops_nobody_for_long(
 ) -> None:
     source, target, _ = nodes
     await write_some(source, "g")
-    await publish(source, kafka, topic)
-    await follow(target, kafka, topic)
+    await copy_once(source, target, kafka, topic)
     async with running(source, target):
-        await settled(target, source)
-        await link_history_is(target, "in", "copied")
         marks = [read_mark(r.value) for r in await kafka.records(topic, 1) if r.key == MARK_KEY]
         assert marks[-1] is not None
         genuine = orjson.loads(
@@ -310,11 +308,7 @@ async def test_a_link_over_a_topic_brakes(
     source, _, target = nodes
     for number in range(6):
         await source.put(f"/messagegroups/g{number}", {})
-    await publish(source, kafka, topic)
-    await follow(target, kafka, topic)
-    async with running(source, target):
-        await settled(target, source)
-        await link_history_is(target, "in", "copied")
+    await copy_once(source, target, kafka, topic)
     for number in range(5):
         await source.send("DELETE", f"/messagegroups/g{number}")
     async with running(source, target):
@@ -355,11 +349,8 @@ async def test_the_authority_has_the_last_word_when_a_link_is_reset(
 ) -> None:
     source, target, _ = nodes
     await write_some(source, "g")
-    await publish(source, kafka, topic)
-    await follow(target, kafka, topic)
+    await copy_once(source, target, kafka, topic)
     async with running(source, target):
-        await settled(target, source)
-        await link_history_is(target, "in", "copied")
         await execute(target, "UPDATE entities SET epoch = epoch + 7 WHERE kind = 'version'")
         await target.send("POST", "/replication/links/in/reset", {})
         await settled(target, source)

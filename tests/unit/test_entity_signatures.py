@@ -16,7 +16,7 @@ from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey, read_his
 from catalog.model.entity import Entity, Tombstone
 from replication.decide import LocalState, Verdict, decide
 from replication.feedlines import read_line, write_copy
-from replication.keytrust import judge
+from replication.keytrust import key_changes
 from replication.provenance import Copy, Policy
 from replication.trust import Trust, is_signed_better
 
@@ -159,8 +159,8 @@ def history(*signers: EntitySigner, revoked: tuple[EntitySigner, ...] = ()) -> K
 
 
 def ids_trusted_by(told: KeyHistory, *keys: EntitySigner) -> set[str] | None:
-    judged = judge(told, {each.id: each.public.key for each in keys})
-    return None if judged is None else {entry.public.id for entry in judged.trusted}
+    changes = key_changes(told, {each.id: each.public.key for each in keys})
+    return None if changes is None else {entry.public.id for entry in changes.trusted}
 
 
 def test_a_trusted_key_stands_for_those_after_it_and_the_last_one_for_all() -> None:
@@ -176,7 +176,7 @@ def test_a_key_that_was_revoked_stands_for_nothing() -> None:
     told = history(ONE, TWO, revoked=(ONE,))
     assert ids_trusted_by(told, ONE) == {TWO.id}
     forged = history(ONE, OTHER)
-    assert judge(forged, {ONE.id: b"", TWO.id: TWO.public.key}) is None
+    assert key_changes(forged, {ONE.id: b"", TWO.id: TWO.public.key}) is None
 
 
 def _without_endorsement(told: dict[str, Any]) -> None:
