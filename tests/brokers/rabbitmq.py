@@ -27,7 +27,8 @@ USER, PASSWORD = "concord", "only-for-tests"
 
 # 3.x has AMQP 1.0 as a plug-in, with the same addresses as Debian's.
 _IMAGE = "rabbitmq:3.13"
-_START_SECONDS = 100.0
+_START_SECONDS = 60.0
+_ATTEMPTS = 3
 _MISSING = (
     f"no AMQP 1.0 server: set {VARIABLE}, or start a Docker engine, or install the server with: "
     "apt-get install rabbitmq-server"
@@ -86,17 +87,32 @@ def run_rabbitmq(directory: Path) -> Iterator[RabbitMq]:
             password=unquote(parts.password or "guest"),
         )
         return
-    port, tls_port = free_port(), free_port()
-    authority = write_certificates(directory)
-    server: _Server
-    if has_engine():
-        server = _Container(directory, port, tls_port)
-    else:
-        server = _Process(directory, port, tls_port)
-    server.start()
+    rabbitmq = _start_anew(directory)
+    assert rabbitmq.server is not None
     try:
-        _wait_for("127.0.0.1", port)
-        yield RabbitMq(
+        yield rabbitmq
+    finally:
+        rabbitmq.server.stop()
+
+
+def _start_anew(directory: Path) -> RabbitMq:
+    """Start a server on free ports, with other ones if somebody took one of them meanwhile."""
+    for attempt in range(_ATTEMPTS):
+        place = directory / str(attempt)
+        place.mkdir()
+        port, tls_port = free_port(), free_port()
+        authority = write_certificates(place)
+        make = _Container if has_engine() else _Process
+        server: _Server = make(place, port, tls_port)
+        server.start()
+        try:
+            _wait_for("127.0.0.1", port)
+        except AssertionError:
+            server.stop()
+            if attempt + 1 == _ATTEMPTS:
+                raise
+            continue
+        return RabbitMq(
             host="127.0.0.1",
             port=port,
             user=USER,
@@ -105,8 +121,7 @@ def run_rabbitmq(directory: Path) -> Iterator[RabbitMq]:
             authority=authority,
             server=server,
         )
-    finally:
-        server.stop()
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _settings(port: int, tls_port: int, directory: Path) -> str:
