@@ -71,7 +71,7 @@ async def create_link(request: web.Request) -> web.Response:
     is_forced = "force" in request.query
     found = None
     if not is_forced:
-        is_named = "mode" in body.model_fields_set
+        is_named = bool(body.model_fields_set & {"mode", "eventtopic"})
         definition, found = await ask_peer(context, definition, request.path, is_named=is_named)
     if found is not None and definition.mode == "walk":
         found["authority"] = body.authority or found["authority"]
@@ -239,11 +239,22 @@ def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
     if body.authority is not None:
         check_authority(context, body.authority, subject)
     check_walk(definition, subject)
+    _check_event_topic(context, definition, subject)
     for name, value in (("authority", body.authority), ("dialect", body.dialect)):
         if value is not None and (definition.mode == "write") == (name == "authority"):
             detail = f'a link of mode "{body.mode}" has none'
             raise InvalidAttribute(subject, name=name, error_detail=detail)
     return definition
+
+
+def _check_event_topic(context: Context, definition: LinkDefinition, subject: str) -> None:
+    if not definition.eventtopic:
+        return
+    refusal = why_no_topic(definition.eventtopic, context.settings)
+    if definition.mode != "events":
+        refusal = f'a link of mode "{definition.mode}" is woken by no events'
+    if refusal is not None:
+        raise InvalidAttribute(subject, name="eventtopic", error_detail=refusal)
 
 
 def check_selection(definition: LinkDefinition, subject: str) -> None:
@@ -389,6 +400,7 @@ def show_link(link: Link) -> dict[str, Any]:
         "prefix": definition.prefix,
         "map": read_names(definition.names),
         "trust": definition.trust,
+        "eventtopic": definition.eventtopic or None,
         "authority": link.authority,
         "instance": None if link.instance is None else str(link.instance),
         "state": state,

@@ -120,9 +120,10 @@ async def _subscribe(peer: Client, definition: Mapping[str, Any]) -> JsonObject:
 
 def _definition(context: Context, link: Link) -> JsonObject:
     """A subscription to all events but those about this node's own entities, which rings bring."""
+    topic = link.definition.eventtopic
     return {
-        "sink": f"{context.public_base}/notifications?link={quote(link.id, safe='')}",
-        "protocol": "HTTP",
+        "sink": topic or f"{context.public_base}/notifications?link={quote(link.id, safe='')}",
+        "protocol": "KAFKA" if topic else "HTTP",
         "filters": [
             {"prefix": {"type": "io.xregistry."}},
             {"not": {"exact": {"authority": context.database.node.authority}}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from catalog.store.links import Link, Mode
+from replication.eventtopic import EventTopicRunner
 from replication.linkresources import LinkResources
 from replication.linkrunner import LinkRunner
 from replication.publishrunner import PublishRunner
@@ -25,4 +26,6 @@ _RUNNERS: dict[Mode, type[LinkRunner]] = {
 
 def runner_of(link: Link, resources: LinkResources) -> LinkRunner:
     """The runner of a link, by its mode."""
+    if link.definition.eventtopic:
+        return EventTopicRunner(link, resources)
     return _RUNNERS[link.definition.mode](link, resources)

@@ -170,7 +170,8 @@ class LinkBody(SelectionBody):
 
     A link of mode `push`, `publish` or `write` has a `target`, the others have a `source`; for
     `publish` and `kafka`, it is a topic, `kafka://HOST:PORT/TOPIC`. Without a mode, a new link
-    walks a source that offers no replication. `authority` is the one that this other catalog is
+    walks a source that offers no replication. A link of mode `events` may be woken by a topic of
+    events, `eventtopic`. `authority` is the one that this other catalog is
     pinned to; without it, a new link is pinned to the one that the catalog names first, and another
     one stays pinned as it is. `dialect` is for links that write. `trust` has keys of the authority
     that the link brings, or `first` for those that its source shows at the first contact.
@@ -188,6 +189,7 @@ class LinkBody(SelectionBody):
     trust: Annotated[
         list[Annotated[_Text, AfterValidator(_check_trust)]], Field(max_length=_MOST_NAMED)
     ] = Field(default_factory=list)
+    eventtopic: _Url | None = None
 
     def to_definition(self) -> LinkDefinition:
         return LinkDefinition(
@@ -198,6 +200,7 @@ class LinkBody(SelectionBody):
             authorities=tuple(self.authorities),
             **self.selection,
             dialect=self.dialect,
+            eventtopic=self.eventtopic or "",
         )
 
 

@@ -82,6 +82,14 @@ def add(
             metavar="TOPIC",
         ),
     ] = None,
+    event_topic: Annotated[
+        str | None,
+        typer.Option(
+            help="Fetch changes when this topic of Kafka has an event of the source, which cannot "
+            "reach this node.",
+            metavar="TOPIC",
+        ),
+    ] = None,
     brokers: Annotated[
         str | None,
         typer.Option(
@@ -159,7 +167,10 @@ def add(
 
     Example: concord link add http://127.0.0.1:8080 --url http://127.0.0.1:8081
     """
-    topic = topic_url(kafka, brokers, publish=publish)
+    if kafka is not None and event_topic is not None:
+        fail("A link leads to one topic.", "Give --kafka or --event-topic.")
+    named = topic_url(kafka or event_topic, brokers, publish=publish)
+    topic = named if event_topic is None else None
     if sum(each is not None for each in (source, push, write, topic)) != 1:
         fail(
             "Name the catalog to follow, the one to push to, the server to write to, or a topic.",
@@ -172,6 +183,8 @@ def add(
     }
     if dialect is not None:
         definition["dialect"] = dialect
+    if event_topic is not None:
+        definition["eventtopic"] = named
     if id is not None:
         definition["id"] = id
     if pin is not None:

@@ -14,7 +14,7 @@ def topic_url(topic: str | None, brokers: str | None, *, publish: bool) -> str |
     """
     if topic is None:
         if brokers is not None or publish:
-            fail("The topic is missing.", "Name it by --kafka TOPIC.")
+            fail("The topic is missing.", "Name it by --kafka TOPIC or --event-topic TOPIC.")
         return None
     if topic.startswith(_SCHEMES):
         if brokers is not None:

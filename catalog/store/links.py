@@ -50,7 +50,8 @@ class LinkDefinition:
     A link that sends (`push`, `publish`, `write`) has a `target`, and no `source`; its source is
     this node. One of mode `accept` has neither URL: its source sends by itself. `kafka` follows a
     topic that another node publishes to, `walk` and `write` lead to servers of other software.
-    `dialect` is the API that a link writes to; without it, it is found out.
+    `dialect` is the API that a link writes to; without it, it is found out. `eventtopic` is the
+    topic whose events wake a link of mode `events`; without it, the source posts them.
     """
 
     source: str = ""
@@ -64,6 +65,7 @@ class LinkDefinition:
     names: tuple[str, ...] = ()
     dialect: Dialect | None = None
     trust: tuple[str, ...] = ()
+    eventtopic: str = ""
 
     @property
     def peer(self) -> str:

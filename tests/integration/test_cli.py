@@ -563,10 +563,17 @@ def test_a_link_leads_to_or_from_a_topic(concord, node) -> None:
     ]
 
 
+def test_a_link_is_woken_by_a_topic_of_events(concord, node) -> None:
+    concord("link", "add", "http://a", "--event-topic", "events", "--brokers", "kafkas://b:9093")
+    [link] = node.links
+    assert (link["source"], link["eventtopic"]) == ("http://a", "kafkas://b:9093/events")
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         (("--publish",), "The topic is missing."),
+        (("http://a", "--kafka", "c", "--event-topic", "e"), "A link leads to one topic."),
         (("--kafka", "kafka://b/t", "--brokers", "b:1"), "which names the brokers already"),
         (("http://a", "--kafka", "kafka://b/t"), "or a topic."),
     ],
