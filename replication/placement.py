@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from catalog.model.entity import XREF_AT_AUTHORITY, Entity, Origin
+from catalog.model.entity import Entity, Origin
 from replication.copychecks import Incoming, MalformedCopy
 from replication.mapping import GroupMapping, NoPlace
 from replication.provenance import Copy
@@ -86,10 +86,9 @@ def _placed(copy: Copy, mapping: GroupMapping, held: Mapping[Origin, str]) -> Co
 def refer(entity: Entity, target: str) -> Entity:
     """A cross reference that leads to an xid here, whatever its authority has written."""
     published = entity.published
-    if target == published["xref"]:
-        return replace(entity, attributes=published)
-    kept = {XREF_AT_AUTHORITY: published["xref"]}
-    return replace(entity, attributes={**published, "xref": target, **kept})
+    is_same = target == published["xref"]
+    kept = None if is_same else {"xref": published["xref"]}
+    return replace(entity, attributes={**published, "xref": target}, replaced=kept)
 
 
 def _xid_here(

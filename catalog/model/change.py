@@ -162,7 +162,7 @@ def _shown(version: Entity | None, model: Model) -> set[str]:
 
 
 def _differences(old: Entity, new: Entity, model: Model) -> set[str]:
-    names = _different_keys(old.published, new.published)
+    names = _different_keys(old.attributes, new.attributes)
     if old.epoch != new.epoch:
         names.add("epoch")
     if old.modifiedat != new.modifiedat:

@@ -11,9 +11,6 @@ from typing import Any
 from catalog.model.digest import bucket, digest_entity, digest_tombstone, fingerprint
 from catalog.model.xid import Kind, Xid
 
-XREF_AT_AUTHORITY = "$xref"
-"""Beside the `xref` of a replica: the one that its authority wrote, where it differs."""
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -31,6 +28,9 @@ class Entity:
     no counts and no children. `document` is set only where it was loaded or is about to be
     written; `document_sha256` is set whenever there is one.
 
+    `replaced` has those attributes as the authority wrote them that a replica shows otherwise; all
+    of them are among `attributes`, too. It is missing where rows are read for showing only.
+
     `damage` says why the stored attributes could not be read; there are none then. `signature` is
     that of its authority over the digest, and `signedby` the id of the key; both may be missing.
     """
@@ -41,6 +41,7 @@ class Entity:
     origin: str
     epoch: int
     attributes: Mapping[str, Any]
+    replaced: Mapping[str, Any] | None = None
     createdat: datetime
     modifiedat: datetime
     digest: bytes = b""
@@ -64,14 +65,8 @@ class Entity:
 
     @property
     def published(self) -> Mapping[str, Any]:
-        """The attributes as the authority wrote them, which every copy has.
-
-        Cross references are followed here, so they are stored with the name of their target here.
-        """
-        if XREF_AT_AUTHORITY not in self.attributes:
-            return self.attributes
-        others = {k: v for k, v in self.attributes.items() if k != XREF_AT_AUTHORITY}
-        return {**others, "xref": self.attributes[XREF_AT_AUTHORITY]}
+        """The attributes as the authority wrote them, which every copy has."""
+        return {**self.attributes, **self.replaced} if self.replaced else self.attributes
 
     def content_digest(self) -> bytes:
         """The digest computed from the content, which may differ from a damaged `digest`."""

@@ -32,6 +32,11 @@ class Shown:
 
 def entity_from(row: Mapping[str, Any]) -> Entity:
     attributes, damage = _read_attributes(row["attributes"], row["kind"])
+    # Rows that are for showing only come without this, and without a signature.
+    text, replaced = row.get("replaced"), None
+    if text is not None:
+        replaced, fault = _read_attributes(text, row["kind"])
+        damage = damage or fault
     return Entity(
         xid=row["xid"],
         kind=row["kind"],
@@ -39,12 +44,12 @@ def entity_from(row: Mapping[str, Any]) -> Entity:
         origin=row["origin"],
         epoch=row["epoch"],
         attributes=attributes,
+        replaced=replaced,
         createdat=row["createdat"],
         modifiedat=row["modifiedat"],
         digest=row["digest"],
         document_sha256=row["document_sha256"],
         damage=damage,
-        # Rows that are for showing only come without.
         signature=row.get("signature"),
         signedby=row.get("signedby") or "",
     )

@@ -47,6 +47,7 @@ CREATE TABLE entities (
     listing_id text COLLATE "C",
     signature bytea,
     signedby text COLLATE "C",
+    replaced jsonb,
     CONSTRAINT entities_bucket_check CHECK (((bucket >= 0) AND (bucket <= 65535))),
     CONSTRAINT entities_epoch_check CHECK ((epoch >= 0)),
     CONSTRAINT entities_kind_check CHECK ((kind = ANY (ARRAY['registry'::text, 'group'::text, 'resource'::text, 'version'::text])))

@@ -129,6 +129,7 @@ def _entity_row(
         "origin": entity.origin,
         "epoch": entity.epoch,
         "attributes": dict(entity.attributes),
+        "replaced": entity.replaced and dict(entity.replaced),
         "createdat": entity.createdat,
         "modifiedat": entity.modifiedat,
         "document_sha256": None if sha256 is None else sha256.hex(),

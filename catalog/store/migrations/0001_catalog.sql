@@ -56,7 +56,9 @@ CREATE TABLE entities (
     listing_id text COLLATE "C",
     -- The signature of the authority over the digest, and the id of its key.
     signature bytea,
-    signedby text COLLATE "C"
+    signedby text COLLATE "C",
+    -- Those attributes as the authority wrote them that a replica shows otherwise.
+    replaced jsonb
 );
 -- Ids are unique among siblings without regard to case, and pages are in this order.
 CREATE UNIQUE INDEX entities_sibling ON entities (collection, lower(id) COLLATE "C");

@@ -107,13 +107,13 @@ WHERE xid = $1 OR xid > $1 || '/' AND xid < $1 || '0'
 -- name: refer_anew
 -- Let cross references of an authority to a group of its own lead to the group's xid here.
 WITH reference AS (
-    SELECT xid, coalesce(attributes ->> '$xref', attributes ->> 'xref') AS published
+    SELECT xid, coalesce(replaced ->> 'xref', attributes ->> 'xref') AS published
     FROM entities
     WHERE kind = 'resource' AND attributes ? 'xref' AND authority = $1
 )
-UPDATE entities e SET attributes = jsonb_build_object(
-        'xref', $3 || substr(r.published, length($2) + 1))
-    || CASE WHEN $2 = $3 THEN '{}' ELSE jsonb_build_object('$xref', r.published) END
+UPDATE entities e SET
+    attributes = jsonb_build_object('xref', $3 || substr(r.published, length($2) + 1)),
+    replaced = CASE WHEN $2 <> $3 THEN jsonb_build_object('xref', r.published) END
 FROM reference r
 WHERE e.xid = r.xid AND starts_with(r.published, $2 || '/')
 RETURNING e.*

@@ -15,26 +15,28 @@ WITH logged AS (
     RETURNING txid, seq
 ), kept AS (
     INSERT INTO entities (
-        xid, collection, id, kind, authority, origin, epoch, attributes, createdat, modifiedat,
-        document_sha256, digest, fingerprint, bucket, listing, listing_id, signature, signedby)
+        xid, collection, id, kind, authority, origin, epoch, attributes, replaced, createdat,
+        modifiedat, document_sha256, digest, fingerprint, bucket, listing, listing_id, signature,
+        signedby)
     SELECT e.xid, e.collection, e.id, e.kind, e.authority, e.origin, e.epoch, e.attributes,
-        e.createdat, e.modifiedat, decode(e.document_sha256, 'hex'), decode(e.digest, 'hex'),
-        e.fingerprint, e.bucket,
+        e.replaced, e.createdat, e.modifiedat, decode(e.document_sha256, 'hex'),
+        decode(e.digest, 'hex'), e.fingerprint, e.bucket,
         CASE WHEN listed.here THEN e.listing END, CASE WHEN listed.here THEN e.listing_id END,
         decode(e.signature, 'hex'), e.signedby
     FROM json_to_recordset($1::json) AS e (
         xid text, collection text, id text, kind text, authority text, origin text, epoch bigint,
-        attributes jsonb, createdat timestamptz, modifiedat timestamptz, document_sha256 text,
-        digest text, fingerprint bigint, bucket integer, listing text, listing_id text,
-        is_listed boolean, signature text, signedby text)
+        attributes jsonb, replaced jsonb, createdat timestamptz, modifiedat timestamptz,
+        document_sha256 text, digest text, fingerprint bigint, bucket integer, listing text,
+        listing_id text, is_listed boolean, signature text, signedby text)
     CROSS JOIN LATERAL (SELECT coalesce(e.is_listed, (
         SELECT r.attributes ->> 'defaultversionid' = e.id
         FROM entities r WHERE r.xid = left(e.collection, -9)
     )) AS here) AS listed
     ON CONFLICT (xid) DO UPDATE SET
         authority = excluded.authority, origin = excluded.origin, epoch = excluded.epoch,
-        attributes = excluded.attributes, createdat = excluded.createdat,
-        modifiedat = excluded.modifiedat, document_sha256 = excluded.document_sha256,
+        attributes = excluded.attributes, replaced = excluded.replaced,
+        createdat = excluded.createdat, modifiedat = excluded.modifiedat,
+        document_sha256 = excluded.document_sha256,
         digest = excluded.digest, fingerprint = excluded.fingerprint, bucket = excluded.bucket,
         listing = excluded.listing, listing_id = excluded.listing_id,
         signature = excluded.signature, signedby = excluded.signedby
