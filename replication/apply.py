@@ -29,6 +29,7 @@ from catalog.store.locks import (
     lock_and_load,
 )
 from catalog.store.writes import Write, write
+from replication.addresses import NO_RULES, AddressRules, rewrite_copies
 from replication.batch import (
     BatchDecision,
     CopyFinding,
@@ -65,6 +66,7 @@ class Batch:
         is_bulk: lock the whole catalog instead of many groups.
         is_repair: compute the digests of the entities here anew.
         mapping: the names that groups get here.
+        addresses: the rules for addresses of endpoints.
     """
 
     copies: Sequence[Incoming]
@@ -76,6 +78,7 @@ class Batch:
     is_bulk: bool = False
     is_repair: bool = False
     mapping: GroupMapping = UNMAPPED
+    addresses: AddressRules = NO_RULES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,7 @@ async def _apply_under(
     context: Context, configuration: Configuration, batch: Batch
 ) -> AppliedBatch:
     checked = check_copies(batch.copies, configuration.model)
+    checked = rewrite_copies(checked, batch.addresses)
     await verify_ahead(context.database, [c for c in checked if not isinstance(c, MalformedCopy)])
     held: Mapping[Origin, str] = {}
     is_exclusive = False

@@ -38,6 +38,7 @@ from replication.notifications import HINT_SECONDS, ensure_subscription
 from replication.pinning import admitted, meet_claim
 from replication.provenance import Policy
 from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
+from replication.readdressing import readdress_endpoints
 from replication.renaming import rename_groups
 from replication.resync import count_deletions_ahead, resynchronise
 from replication.trusting import trust_first
@@ -176,13 +177,15 @@ class LinkRunner:
         await self._remember("dropped", f"{number} replicas")
 
     async def _reconsider(self, link: Link, policy: Policy) -> None:
-        """Let go what the link selects no more, and rename what it gives other names."""
+        """Let go what the link selects no more, and give the rest its names and addresses."""
         if link.former is None:
             return
         if number := await leave(self._resources.context, link, policy):
             await self._remember("left", f"{number} replicas that are no longer selected")
         if number := await rename_groups(self._resources.context, link, policy):
             await self._remember("renamed", f"{number} groups")
+        if number := await readdress_endpoints(self._resources.context, link, policy):
+            await self._remember("readdressed", f"{number} endpoints")
         async with self._database.transaction() as connection:
             await links.note_reconsidered(connection, self.link)
 

@@ -258,14 +258,18 @@ def _check_event_topic(context: Context, definition: LinkDefinition, subject: st
 
 
 def check_selection(definition: LinkDefinition, subject: str) -> None:
-    """Refuse names for what a link sends, and labels where nobody can tell what they select.
+    """Refuse names and addresses for what is sent, and labels that nobody can tell the effect of.
 
     Raises:
         InvalidAttribute
     """
-    if definition.sends and (definition.prefix or definition.names):
-        name = "prefix" if definition.prefix else "map"
-        detail = "the target gives names to what it gets"
+    changed = {
+        "prefix": definition.prefix,
+        "map": definition.names,
+        "addresses": definition.addresses,
+    }
+    if definition.sends and (name := next(filter(changed.get, changed), None)):
+        detail = "the target gives names and addresses to what it gets"
         raise InvalidAttribute(subject, name=name, error_detail=detail)
     if definition.labels and definition.mode not in ("pull", "events"):
         detail = f'a link of mode "{definition.mode}" selects by scope and types only'
@@ -399,6 +403,7 @@ def show_link(link: Link) -> dict[str, Any]:
         "labels": definition.labels,
         "prefix": definition.prefix,
         "map": read_names(definition.names),
+        "addresses": read_names(definition.addresses),
         "trust": definition.trust,
         "eventtopic": definition.eventtopic or None,
         "authority": link.authority,

@@ -14,6 +14,7 @@ from catalog.model.entity import Origin
 from catalog.store import linkconflicts
 from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
+from replication.addresses import rules_of
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import Incoming
 from replication.decide import CONFLICTS, Verdict
@@ -213,6 +214,7 @@ async def apply_by(
         size=flow.arrived.take(flow.peer.received),
         is_bulk=is_bulk,
         mapping=mapping_of(flow.link.definition),
+        addresses=rules_of(flow.link.definition),
     )
     async with flow.gate.turn(is_bulk=is_bulk) as turn:
         applied = await apply_batch(flow.context, batch)

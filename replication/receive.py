@@ -36,6 +36,7 @@ from catalog.store import linkconflicts, linkdeletions, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import Database
 from catalog.store.links import Link, LinkReplaced
+from replication.addresses import rules_of
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
 from replication.copychecks import Incoming
@@ -315,6 +316,7 @@ async def _apply(context: Context, link: Link, policy: Policy, pushed: _Pushed) 
         size=pushed.size,
         is_bulk=is_bulk,
         mapping=mapping_of(link.definition),
+        addresses=rules_of(link.definition),
     )
     async with _intake_of(context).gate.turn(is_bulk=is_bulk) as turn:
         applied = await apply_batch(context, batch)

@@ -13,6 +13,7 @@ from catalog.model.entity import Origin
 from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.links import Link
+from replication.addresses import rules_of
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
 from replication.copychecks import Incoming
@@ -111,11 +112,13 @@ async def _fetch(
         link.definition, own=context.database.node.authority, source=source.authority
     )
     policy = replace(policy, is_trusted=True, overruled=await _digests_here(context, wanted))
-    mapping = mapping_of(link.definition)
+    mapping, addresses = mapping_of(link.definition), rules_of(link.definition)
     found: dict[Origin, CopyFinding] = {}
 
     async def apply(copies: list[Incoming], _: FeedEnd | None) -> AppliedBatch:
-        batch = Batch(copies=copies, policy=policy, is_repair=True, mapping=mapping)
+        batch = Batch(
+            copies=copies, policy=policy, is_repair=True, mapping=mapping, addresses=addresses
+        )
         applied = await apply_batch(context, batch)
         found.update({finding.origin: finding for finding in applied.findings})
         return applied

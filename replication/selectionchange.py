@@ -1,4 +1,4 @@
-"""A handler that changes what a link brings, and under which names."""
+"""A handler that changes what a link brings, and under which names and addresses."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from replication.wire import SelectionBody, read_request
 async def change_selection(request: web.Request) -> web.Response:
     """`PATCH /replication/links/{id}`: what the body has replaces what the link selected or named.
 
-    What is no longer selected leaves, what is newly selected is fetched, and groups are renamed.
-    The acceptance of a pusher can be changed in the same way.
+    What is no longer selected leaves, what is newly selected is fetched, groups are renamed, and
+    endpoints get other addresses. The acceptance of a pusher can be changed in the same way.
     """
     body = await read_request(request, SelectionBody)
     async with request.app[CONTEXT].database.transaction() as connection:

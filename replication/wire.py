@@ -21,6 +21,7 @@ from catalog.model.errors import (
 )
 from catalog.model.xid import is_valid_id
 from catalog.store.links import RELAY, TRUST_FIRST, Dialect, LinkDefinition
+from replication.addresses import why_no_rules
 from replication.mapping import why_no_names, write_names
 from replication.provenance import is_authority
 from replication.topicaddress import SCHEMES
@@ -90,6 +91,12 @@ def _check_names(names: dict[str, str]) -> dict[str, str]:
     return names
 
 
+def _check_addresses(rules: dict[str, str]) -> dict[str, str]:
+    if fault := why_no_rules(rules):
+        raise ValueError(fault)
+    return rules
+
+
 def _check_id(id: str) -> str:
     if not _ID.fullmatch(id):
         raise ValueError("it needs to be 1 to 128 letters, digits or - . _ ~")
@@ -129,9 +136,9 @@ class _ClosedBody(BaseModel):
 
 
 class SelectionBody(_ClosedBody):
-    """`PATCH /replication/links/{id}`: what a link brings, and under which names.
+    """`PATCH /replication/links/{id}`: what a link brings, under which names and addresses.
 
-    `LinkDefinition` explains the members; `map` is an object.
+    `LinkDefinition` explains the members; `map` and `addresses` are objects.
     """
 
     scope: _Scope = Field(default_factory=list)
@@ -145,6 +152,9 @@ class SelectionBody(_ClosedBody):
     names: Annotated[
         dict[str, str], Field(max_length=_MOST_NAMED, alias="map"), AfterValidator(_check_names)
     ] = Field(default_factory=dict)
+    addresses: Annotated[
+        dict[str, str], Field(max_length=_MOST_NAMED), AfterValidator(_check_addresses)
+    ] = Field(default_factory=dict)
 
     @property
     def selection(self) -> dict[str, Any]:
@@ -155,6 +165,7 @@ class SelectionBody(_ClosedBody):
             "labels": tuple(self.labels),
             "prefix": self.prefix,
             "names": write_names(self.names),
+            "addresses": write_names(self.addresses),
         }
 
     @property

@@ -17,7 +17,7 @@ from catalog.commands.console import (
     print_json,
     table,
 )
-from catalog.commands.linkselection import Names, Prefix, Scope, Types, selection_of
+from catalog.commands.linkselection import Addresses, Names, Prefix, Scope, Types, selection_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -35,6 +35,7 @@ def add(
     types: Types = None,
     prefix: Prefix = None,
     names: Names = None,
+    addresses: Addresses = None,
     relay: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,7 +56,7 @@ def add(
     definition: dict[str, Any] = {
         "authority": authority,
         "relays": list(relay or []),
-        **selection_of(scope, types, None, prefix, names),
+        **selection_of(scope, types, None, prefix, names, addresses),
     }
     if id is not None:
         definition["id"] = id

@@ -23,7 +23,15 @@ from catalog.commands.console import (
 )
 from catalog.commands.dryrunresult import DryRun, print_dry_run
 from catalog.commands.linkcontrol import LinkId
-from catalog.commands.linkselection import Labels, Names, Prefix, Scope, Types, selection_of
+from catalog.commands.linkselection import (
+    Addresses,
+    Labels,
+    Names,
+    Prefix,
+    Scope,
+    Types,
+    selection_of,
+)
 from catalog.commands.topicoptions import topic_url
 
 app = typer.Typer(
@@ -135,6 +143,7 @@ def add(
     label: Labels = None,
     prefix: Prefix = None,
     names: Names = None,
+    addresses: Addresses = None,
     trust: Annotated[
         list[str] | None,
         typer.Option(
@@ -179,7 +188,7 @@ def add(
     definition: dict[str, Any] = {
         **_ends(source, mode, push, write, topic, publish=publish),
         "authorities": ["*"] if relay else list(authority or []),
-        **selection_of(scope, types, label, prefix, names),
+        **selection_of(scope, types, label, prefix, names, addresses),
     }
     if dialect is not None:
         definition["dialect"] = dialect

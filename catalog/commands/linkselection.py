@@ -1,4 +1,4 @@
-"""The options that say what a link brings under which names, and the command `link set`."""
+"""The options that say what a link brings, under which names and addresses, and `link set`."""
 
 from __future__ import annotations
 
@@ -50,6 +50,19 @@ Names = Annotated[
         metavar="THERE=HERE",
     ),
 ]
+Addresses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--address",
+        help="Show this beginning of endpoints' addresses otherwise here, as "
+        "amqp://broker.a:5672=amqp://bridge.b:5673. Repeatable.",
+        metavar="THERE=HERE",
+    ),
+]
+_PAIRS = {
+    "map": "--map messagegroups/shop=messagegroups/eu-shop",
+    "addresses": "--address amqp://broker.a:5672=amqp://bridge.b:5673",
+}
 
 
 def selection_of(
@@ -58,18 +71,19 @@ def selection_of(
     labels: Sequence[str] | None,
     prefix: str | None,
     names: Sequence[str] | None,
+    addresses: Sequence[str] | None,
 ) -> dict[str, Any]:
     """The members of a link's definition for the options that were given.
 
     An empty text stands for none.
     """
     given: dict[str, Any] = {"scope": scope, "types": types, "labels": labels}
-    given |= {"prefix": prefix, "map": names}
+    given |= {"prefix": prefix, "map": names, "addresses": addresses}
     selection = {name: value for name, value in given.items() if value is not None}
     for name in selection.keys() - {"prefix"}:
         selection[name] = [each for each in selection[name] if each]
-    if names is not None:
-        selection["map"] = dict(map(_pair, selection["map"]))
+    for name in selection.keys() & _PAIRS:
+        selection[name] = dict(_pair(each, _PAIRS[name]) for each in selection[name])
     return selection
 
 
@@ -81,31 +95,34 @@ def set_(
     label: Labels = None,
     prefix: Prefix = None,
     names: Names = None,
+    addresses: Addresses = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Change what a link brings, or under which names; options that are not given stay.
+    """Change what a link brings, and under which names; options that are not given stay.
 
-    Each option replaces what the link had of its kind, but --map adds to the names that it has; an
-    empty one (--type '') takes all of its kind away. What is no longer selected leaves, after the
-    link has asked if that is much. Only what is missing is fetched. Groups that get another name
-    are renamed. ID may also be one of `concord accept list`.
+    Each option replaces what the link had of its kind, but --map and --address add to the pairs
+    that it has; an empty one (--type '') takes all of its kind away. What is no longer selected
+    leaves, after the link has asked if that is much. Only what is missing is fetched. Groups that
+    get another name are renamed, and endpoints get their other addresses where they are. ID may
+    also be one of `concord accept list`.
 
     Example: concord link set eu --type messagegroups --prefix eu-
     """
-    selection = selection_of(scope, types, label, prefix, names)
+    selection = selection_of(scope, types, label, prefix, names, addresses)
     if not selection:
         fail("Nothing is to be changed.", "See `concord link set --help`.")
-    if names and "" not in names:
-        before = on_node(url, lambda client: client.link(id))
-        selection["map"] = {**before["map"], **selection["map"]}
+    for name, given in (("map", names), ("addresses", addresses)):
+        if given and "" not in given:
+            before = on_node(url, lambda client: client.link(id))
+            selection[name] = {**before[name], **selection[name]}
     link = on_node(url, lambda client: client.change_link(id, selection))
-    members = ("scope", "types", "labels", "prefix", "map")
+    members = ("scope", "types", "labels", "prefix", "map", "addresses")
     shown = ", ".join(f"{name}: {link[name] or '-'}" for name in members)
     out.print(f"Link [bold]{cell(id)}[/] is changed. {cell(shown)}.")
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _pair(text: str, example: str) -> tuple[str, str]:
     there, _, here = text.partition("=")
     if not here:
-        fail(f'"{text}" is no pair.', "Write --map messagegroups/shop=messagegroups/eu-shop.")
+        fail(f'"{text}" is no pair.', f"Write {example}.")
     return there, here

@@ -44,8 +44,9 @@ class LinkDefinition:
     of groups (`endpoints`) or resources (`messagegroups/messages`); empty stands for all. Of these,
     it brings groups and resources that have all `labels`, as `name=value` or `name`. `prefix`
     comes before the ids that groups get here, unless one of the pairs in `names`, as
-    `messagegroups/shop=messagegroups/eu-shop`, is about them. `trust` has keys that were trusted
-    with the link.
+    `messagegroups/shop=messagegroups/eu-shop`, is about them. `addresses` has pairs as
+    `amqp://broker.a:5672=amqp://bridge.b:5673`, by which addresses of endpoints are rewritten.
+    `trust` has keys that were trusted with the link.
 
     A link that sends (`push`, `publish`, `write`) has a `target`, and no `source`; its source is
     this node. One of mode `accept` has neither URL: its source sends by itself. `kafka` follows a
@@ -63,6 +64,7 @@ class LinkDefinition:
     labels: tuple[str, ...] = ()
     prefix: str = ""
     names: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
     dialect: Dialect | None = None
     trust: tuple[str, ...] = ()
     eventtopic: str = ""
@@ -95,8 +97,8 @@ class Link:
     newest event first. `paused` is the reason if it is paused, `nextattemptat` the time of the next
     attempt after a failure. `brake` tells the deletions that the link waits to be allowed, `errors`
     the numbers of errors by class. `former` is what it selected before it was changed, as long as
-    what is here is not reconsidered: what is no longer selected leaves, and groups get other names;
-    `None` if there is nothing to do.
+    what is here is not reconsidered: what is no longer selected leaves, groups get other names and
+    endpoints other addresses; `None` if there is nothing to do.
 
     Of a link that pushes, the target takes the place of the source: `authority` and `instance` are
     the target's, `cursor` is a position in this node's own log, and `applied` counts there.
@@ -166,7 +168,7 @@ async def create(
     Args:
         authority: the one that the source is pinned to; `None` pins it at the first contact.
     """
-    is_mapped = bool(definition.prefix or definition.names)
+    is_mapped = bool(definition.prefix or definition.names or definition.addresses)
     row = await connection.fetchrow(_queries.create, id, _text(definition), authority, is_mapped)
     await connection.execute(_queries.announce, "")
     return None if row is None else _link_from(row)
@@ -179,7 +181,7 @@ async def replace(
 
     One that leads elsewhere, or brings other authorities, begins anew. One that selects other
     entities compares them with its source, and reconsiders what is here, as it does if it gives
-    other names.
+    other names or addresses.
     """
     leads_elsewhere = _flow(before.definition) != _flow(definition) or before.authority != authority
     selects_otherwise = _selection(before.definition) != _selection(definition)
@@ -439,7 +441,7 @@ def _selection(definition: LinkDefinition) -> tuple[Any, ...]:
 
 
 def _names(definition: LinkDefinition) -> tuple[Any, ...]:
-    return definition.prefix, sorted(definition.names)
+    return definition.prefix, sorted(definition.names), sorted(definition.addresses)
 
 
 def _former_text(before: Link) -> str:

@@ -1,5 +1,5 @@
 -- name: create
--- Add a link, unless its id is taken. If $4, it gives other names to what is here already.
+-- Add a link, unless its id is taken. If $4, it gives other names or addresses to what is here already.
 INSERT INTO links (id, definition, authority, former)
 VALUES ($1, $2::jsonb, $3, CASE WHEN $4 THEN '[]'::jsonb END)
 ON CONFLICT DO NOTHING
