@@ -25,6 +25,7 @@ from catalog.commands import (
     get,
     keys,
     links,
+    migrate,
     model,
     recover,
     signing,
@@ -69,7 +70,7 @@ app = typer.Typer(
 )
 for single in (
     *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
-    verification.app,
+    *(verification.app, migrate.app),
 ):
     app.add_typer(single)
 for name, group, short_help in (

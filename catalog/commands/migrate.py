@@ -1,0 +1,50 @@
+"""The command `migrate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from catalog.commands.console import CommandError, cell, fail, out, run
+from catalog.commands.nodesettings import read_settings
+
+if TYPE_CHECKING:
+    from catalog.config import Settings
+
+app = typer.Typer()
+
+
+@app.command()
+def migrate(
+    database_url: Annotated[
+        str | None, typer.Option(help="The node's PostgreSQL; CONCORD_DATABASE_URL names it, too.")
+    ] = None,
+) -> None:
+    """Bring the database of a node to the schema of this version, and end.
+
+    A node does the same when it starts. Before an upgrade of several processes, this command tells
+    whether they would start, while those of the version before still run.
+
+    Example: concord migrate --database-url postgresql://concord@127.0.0.1/concord
+    """
+    settings = read_settings(locals())
+    if settings.database_url is None:
+        fail("No database was named.", "Name it with --database-url or CONCORD_DATABASE_URL.")
+    authority = run(lambda: _migrate(settings))
+    out.print(f"The database of {cell(authority)} has the schema of this version.")
+
+
+async def _migrate(settings: Settings) -> str:
+    from catalog.configuring.initialmodel import InitialModelUnusable
+    from catalog.node import open_database
+    from catalog.store.connections import DatabaseUnusable
+
+    try:
+        async with open_database(settings) as database:
+            return database.node.authority
+    except DatabaseUnusable as error:
+        message = f"The database cannot be used: {error}."
+        raise CommandError(message, "Check CONCORD_DATABASE_URL.") from None
+    except InitialModelUnusable as error:
+        raise CommandError(f"The model of a fresh node cannot be used: {error}") from None
