@@ -1,0 +1,1 @@
+"""The files that deploy a node, each given to the tool that reads it."""
