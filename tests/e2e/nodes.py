@@ -16,6 +16,9 @@ from typing import Any
 
 from catalog.client import Client
 
+# On a machine that runs much else.
+_START_SECONDS = 120
+
 
 def free_port() -> int:
     """A port of the loopback address that nobody listens on now."""
@@ -66,7 +69,8 @@ class NodeProcess:
                 stderr=log,
                 preexec_fn=self._limit if self.descriptors else None,
             )
-        await until(self._answers, what=f"the node at {self.url} ({self.log.read_text()})")
+        what = f"the node at {self.url} ({self.log})"
+        await until(self._answers, seconds=_START_SECONDS, what=what)
 
     def _limit(self) -> None:
         assert self.descriptors is not None
