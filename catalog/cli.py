@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from enum import StrEnum
 from importlib.metadata import version
 from importlib.util import find_spec
 from json import dumps
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -51,7 +52,10 @@ from catalog.commands.lint.command import app as lint_app
 from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from catalog.config import Settings
+    from catalog.node import Member
     from replication.reconcile.report import ReconcileSummary
 
 _DEMO_REPORT = Path(gettempdir()) / "concord-demo-report"
@@ -143,6 +147,13 @@ def serve(
             help="Let a fresh node take no writes until `concord recover` has ended.",
         ),
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            help="How many processes answer requests; with several, another one delivers events "
+            "and runs links."
+        ),
+    ] = None,
 ) -> None:
     """Run a node until Ctrl-C. It needs no configuration.
 
@@ -158,18 +169,8 @@ def serve(
 def _serve(settings: Settings) -> None:
     import uvloop
 
-    from catalog import dialects
-    from catalog.events.deliveryretention import run_delivery_retention
-    from catalog.events.dispatcher import run_deliveries
-    from catalog.events.logretention import run_log_retention
-    from catalog.events.tokenrefresh import run_token_refresh
     from catalog.logs import configure_logs
-    from catalog.monitoring.loopdelay import run_loop_delay
-    from catalog.monitoring.routes import routes as monitoring_routes
-    from catalog.node import run_node
-    from replication.routes import routes as replication_routes
-    from replication.scheduler import run_links
-    from replication.signing import run_signing
+    from catalog.processes import run_processes
 
     def ready(url: str) -> None:
         where = "a PostgreSQL server" if settings.database_url else str(settings.data_dir.resolve())
@@ -182,26 +183,66 @@ def _serve(settings: Settings) -> None:
             )
 
     configure_logs(settings.log_level)
-    node = run_node(
-        settings,
-        routes=[*dialects.routes, *monitoring_routes, *replication_routes],
-        event_dialects=dialects.event_dialects,
-        loops=[
-            run_deliveries,
-            run_token_refresh,
-            run_log_retention,
-            run_delivery_retention,
-            run_links,
-            run_loop_delay,
-            run_signing,
-        ],
-        ready=ready,
-    )
+    is_alone = settings.processes == 1
     try:
-        uvloop.run(node)
+        uvloop.run(
+            _node(settings, ready) if is_alone else run_processes(settings, _run_member, ready)
+        )
     except Exception as error:  # An unexpected one is raised again.
         _explain(error, settings)
     err.print("Stopped cleanly.")
+
+
+def _run_member(settings: Settings, member: Member) -> None:
+    """Run one of several processes of a node."""
+    import uvloop
+
+    from catalog.logs import configure_logs
+    from catalog.processes import say_ready
+
+    configure_logs(settings.log_level)
+    try:
+        uvloop.run(_node(settings, lambda _: say_ready(member), member))
+    except Exception as error:  # An unexpected one is raised again.
+        try:
+            _explain(error, settings)
+        except typer.Exit as end:
+            sys.exit(end.exit_code)
+
+
+def _node(
+    settings: Settings, ready: Callable[[str], None], member: Member | None = None
+) -> Coroutine[Any, Any, None]:
+    """A node with all that it offers and does, or the part of it that a member has."""
+    from catalog import dialects
+    from catalog.events.deliveryretention import run_delivery_retention
+    from catalog.events.dispatcher import run_deliveries
+    from catalog.events.logretention import run_log_retention
+    from catalog.events.tokenrefresh import run_token_refresh
+    from catalog.monitoring.loopdelay import run_loop_delay
+    from catalog.monitoring.routes import routes as monitoring_routes
+    from catalog.node import run_node
+    from replication.routes import routes as replication_routes
+    from replication.scheduler import run_links
+    from replication.signing import run_signing
+
+    work = [
+        run_deliveries,
+        run_token_refresh,
+        run_log_retention,
+        run_delivery_retention,
+        run_links,
+        run_signing,
+    ]
+    only_answers = member is not None and member.listening.sockets
+    return run_node(
+        settings,
+        routes=[*dialects.routes, *monitoring_routes, *replication_routes],
+        event_dialects=dialects.event_dialects,
+        loops=[run_loop_delay] if only_answers else [*work, run_loop_delay],
+        ready=ready,
+        member=member,
+    )
 
 
 def _explain(error: Exception, settings: Settings) -> None:
@@ -209,6 +250,7 @@ def _explain(error: Exception, settings: Settings) -> None:
     from catalog.configuring.initialmodel import InitialModelUnusable
     from catalog.keyfile import KeysUnusable
     from catalog.node import AddressInUse
+    from catalog.processes import MemberFailed
     from catalog.store.connections import DatabaseUnusable
     from catalog.store.postgresprocess import EmbeddedPostgresError
 
@@ -228,6 +270,8 @@ def _explain(error: Exception, settings: Settings) -> None:
         )
     if isinstance(cause, EmbeddedPostgresError | KeysUnusable):
         fail(str(cause))
+    if isinstance(cause, MemberFailed):
+        raise typer.Exit(2)  # The process has said why.
     if isinstance(cause, DatabaseUnusable):
         fail(f"The database cannot be used: {cause}.", "Check CONCORD_DATABASE_URL.")
     raise error

@@ -82,6 +82,9 @@ def _key_texts(value: SecretStr) -> list[str]:
     return [text.strip() for text in value.get_secret_value().split(",")]
 
 
+# The processes that share an embedded database tell each other at once; this is for the case that
+# one did not.
+_EMBEDDED_STALENESS_SECONDS = 0.1
 _SASL_MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _HOST_NAME = re.compile(r"[A-Za-z0-9._~-]{1,253}", re.ASCII)
 _HostNames = tuple[Annotated[str, AfterValidator(_host_name)], ...]
@@ -168,8 +171,18 @@ class Settings(Limits):
         description="Names of events: `next` tells `deprecated` and `undeprecated` apart, "
         "which are both `deprecation` in 1.0-rc4",
     )
-    cache_staleness_seconds: NonNegativeFloat = 0.1
-    """Longest time that a read may miss a write of another process"""
+    cache_staleness_seconds: NonNegativeFloat | None = Field(
+        None,
+        description="Longest time that a read may miss a write of a process on another host. Unset "
+        "it is none; with an embedded database, which is for one host, 0.1 seconds",
+    )
+    processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Processes that answer requests; with more than one, another one delivers "
+        "events, runs links and cleans up",
+    )
     allow_private_addresses: bool | None = Field(
         None,
         description="Whether sinks and sources may be at private addresses; "
@@ -250,6 +263,13 @@ class Settings(Limits):
             return self.allow_private_addresses
         public = None if self.public_url is None else urlsplit(self.public_url).hostname
         return is_loopback(self.host) and (public is None or is_loopback(public))
+
+    @property
+    def staleness_seconds(self) -> float:
+        """The longest time that a read may miss a write of a process on another host."""
+        if self.cache_staleness_seconds is not None:
+            return self.cache_staleness_seconds
+        return _EMBEDDED_STALENESS_SECONDS if self.database_url is None else 0.0
 
     def masked(self) -> dict[str, object]:
         """Every setting by name, ready for JSON, with stars in place of secrets; limits last."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,11 +17,12 @@ from catalog.longwork import in_thread
 from catalog.model.capabilities import Capabilities, offered_with
 from catalog.model.capabilityupdate import stored_capabilities
 from catalog.model.configuration import Configuration, model_of
+from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
 from catalog.processmetrics import ProcessMetrics
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import LoggedChange
-from catalog.store.configuration import read_stored
+from catalog.store.configuration import read_revision, read_stored
 from catalog.store.database import Connection, Database
 from catalog.writing.documentchecks import CheckedRequests
 from catalog.writing.writer import Writer
@@ -70,6 +72,7 @@ class Context:
     signers: OwnSigners = field(init=False)
     writer: Writer = field(init=False)
     metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
+    _others: bytes = field(init=False, default=b"")
 
     def __post_init__(self) -> None:
         limits = self.settings
@@ -97,6 +100,19 @@ class Context:
         """
         base: str = request.get(BASE_URL, self.public_base)
         return base
+
+    async def catch_up(self) -> None:
+        """Adopt a configuration that another process of this host has put in force."""
+        shared = self.database.signal.shared
+        if shared is None or (others := shared.others()) == self._others:
+            return
+        # Without its database, the node answers what it can with the configuration that it has.
+        with contextlib.suppress(ServerBusy):
+            async with self.database.pool.acquire() as connection:
+                revision = await read_revision(connection)
+            if revision != self.configuration.revision:
+                await self.reload()
+            self._others = others
 
     async def reload(self) -> None:
         """Adopt the database's configuration."""

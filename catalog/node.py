@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import math
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -19,7 +23,7 @@ from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, EventDialect, read_configuration
 from catalog.http.clientconnections import ClientConnections
 from catalog.http.descriptors import most_client_connections, raise_descriptor_limit
-from catalog.http.listener import accepting, open_sockets
+from catalog.http.listener import Listening, accepting, listen
 from catalog.model.errors import ServerBusy
 from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
@@ -34,12 +38,26 @@ _GRACE_SECONDS = 3
 _ALLOCATIONS_BEFORE_COLLECTION = 20_000
 # The loop waits so long for the interpreter, some ten times per request, while there is long work.
 _SWITCH_SECONDS = 0.001
+_SHARED_WRITES = "writes"
 
 Loop = Callable[[Context], Coroutine[Any, Any, None]]
 
 
 class AddressInUse(Exception):
     """Another program listens on this node's address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """What a process is given that is one of several of a node.
+
+    `supervisor` can be read from when the supervisor has ended. `shared_writes` is the file by
+    which the processes tell each other of their writes.
+    """
+
+    listening: Listening
+    supervisor: socket.socket
+    shared_writes: Path
 
 
 async def run_node(
@@ -49,6 +67,7 @@ async def run_node(
     event_dialects: Sequence[EventDialect] = (),
     loops: Iterable[Loop] = (),
     ready: Callable[[str], None] = lambda url: None,
+    member: Member | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, then stop cleanly.
 
@@ -57,6 +76,7 @@ async def run_node(
         event_dialects: the dialects of events that subscriptions can ask for.
         loops: run as long as the node does; if one fails, the node stops.
         ready: called with the node's URL once it answers.
+        member: what this process is given, if it is one of several of a node.
 
     Raises:
         AddressInUse: see `Settings.host` and `Settings.port`.
@@ -68,8 +88,11 @@ async def run_node(
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
+    if member is not None:
+        # The supervisor's end of it is closed when that ends, in whatever way.
+        loop.add_reader(member.supervisor.fileno(), stop.set)
     async with asyncio.TaskGroup() as tasks:
-        node = tasks.create_task(_run(settings, routes, event_dialects, loops, ready))
+        node = tasks.create_task(_run(settings, routes, event_dialects, loops, ready, member))
         waiting = tasks.create_task(stop.wait())
         await asyncio.wait((node, waiting), return_when=asyncio.FIRST_COMPLETED)
         node.cancel()
@@ -82,9 +105,11 @@ async def _run(
     event_dialects: Sequence[EventDialect],
     loops: Iterable[Loop],
     ready: Callable[[str], None],
+    member: Member | None,
 ) -> None:
+    shared_writes = None if member is None else member.shared_writes
     async with (
-        _open_database(settings) as (database, revive),
+        _open_database(settings, shared_writes) as (database, revive),
         asyncio.TaskGroup() as tasks,
     ):
         context = Context(
@@ -95,8 +120,9 @@ async def _run(
             event_dialects=event_dialects,
         )
         _log.debug("encryption key in use", id=context.keys.current_id)
-        async with context.checker, serve(create_app(context, routes), settings) as bound:
-            context.public_base = settings.public_url or bound
+        listening = await _listen(settings) if member is None else member.listening
+        async with context.checker, serve(create_app(context, routes), settings, listening):
+            context.public_base = settings.public_url or listening.url
             own = (Watch(database, revive).run(), Statistics(database).run())
             bodies = (body(context) for body in (follow_configuration, *loops))
             running = [tasks.create_task(body) for body in (*own, *bodies)]
@@ -107,7 +133,7 @@ async def _run(
                     "no public URL: what others keep of this node's URLs may lead nowhere",
                     authority=database.node.authority,
                 )
-            ready(bound)
+            ready(listening.url)
             try:
                 await asyncio.Event().wait()
             finally:
@@ -143,7 +169,9 @@ async def open_database(settings: Settings) -> AsyncIterator[Database]:
 
 
 @contextlib.asynccontextmanager
-async def _open_database(settings: Settings) -> AsyncIterator[tuple[Database, Revive]]:
+async def _open_database(
+    settings: Settings, shared_writes: Path | None = None
+) -> AsyncIterator[tuple[Database, Revive]]:
     """The database, and the function that starts its server again."""
     initial = await initial_model(settings.initial_model)
     async with contextlib.AsyncExitStack() as stack:
@@ -154,6 +182,7 @@ async def _open_database(settings: Settings) -> AsyncIterator[tuple[Database, Re
             embedded = await start_embedded(settings.data_dir)
             stack.push_async_callback(embedded.stop)
             dsn, revive = embedded.dsn, embedded.revive
+            shared_writes = settings.data_dir.expanduser() / _SHARED_WRITES
         database = await stack.enter_async_context(
             Database.open(
                 dsn,
@@ -162,37 +191,47 @@ async def _open_database(settings: Settings) -> AsyncIterator[tuple[Database, Re
                 public_url=settings.public_url,
                 authority=settings.authority,
                 awaits_recovery=settings.await_recovery,
-                sizes=PoolSizes(
-                    requests=settings.database_pool_size,
-                    streams=settings.streams,
-                    feed=settings.database_feed_connections,
-                    tasks=settings.database_task_connections,
-                ),
+                sizes=_sizes(settings),
+                shared_writes=shared_writes,
             )
         )
         await ensure_registry(database, settings.registry_id)
         yield database, revive
 
 
-@contextlib.asynccontextmanager
-async def serve(app: web.Application, settings: Settings) -> AsyncIterator[str]:
-    """Listen, and answer with the URL that reaches it.
+def _sizes(settings: Settings) -> PoolSizes:
+    """The share of one process in the connections that the settings allow."""
+    return PoolSizes(
+        requests=math.ceil(settings.database_pool_size / settings.processes),
+        streams=math.ceil(settings.streams / settings.processes),
+        feed=math.ceil(settings.database_feed_connections / settings.processes),
+        tasks=settings.database_task_connections,
+    )
+
+
+async def _listen(settings: Settings) -> Listening:
+    """Listen where the settings say.
 
     Raises:
         AddressInUse
     """
+    try:
+        return await listen(settings.host, settings.port)
+    except OSError as error:
+        raise AddressInUse(f"{settings.host}:{settings.port}: {error.strerror}") from error
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    app: web.Application, settings: Settings, listening: Listening
+) -> AsyncIterator[None]:
+    """Answer those who connect."""
     runner = web.AppRunner(app, shutdown_timeout=_GRACE_SECONDS)
     await runner.setup()
     try:
-        try:
-            sockets = await open_sockets(settings.host, settings.port)
-        except OSError as error:
-            raise AddressInUse(f"{settings.host}:{settings.port}: {error.strerror}") from error
-        port = sockets[0].getsockname()[1]
-        host = settings.host if settings.host not in ("0.0.0.0", "::") else "localhost"
         assert runner.server is not None
         connections = ClientConnections(settings, most_client_connections(settings))
-        async with accepting(sockets, runner.server, connections):
-            yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        async with accepting(listening, runner.server, connections):
+            yield
     finally:
         await runner.cleanup()

@@ -2,8 +2,9 @@
 
 An answer is filed under its place: the path of the resource for everything below that, else of
 the entity or collection itself. A write removes the answers at its own place and above. A write
-of this process does so before it is answered, so a client always reads its own writes. Writes of
-other processes are read from the change log, so an answer is stale for a bounded time at most.
+of this process does so before it is answered. Writes of other processes are read from the change
+log: of those on this host at once (`SharedWrites`), of others within a bounded time, which is none
+unless an operator chooses one. So a client always reads its own writes.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class AnswerCache:
 
     Args:
         most_bytes: of the answers together, with their keys and headers.
-        staleness_seconds: how long a write of another process may go unnoticed.
+        staleness_seconds: how long a write of a process on another host may go unnoticed.
     """
 
     def __init__(self, database: Database, *, most_bytes: int, staleness_seconds: float) -> None:
@@ -67,6 +68,8 @@ class AnswerCache:
         self._floor = 0
         self._snapshot: str | None = None
         self._confirmed_at = -math.inf
+        self._shared = database.signal.shared
+        self._others = b""
         self._confirming = asyncio.Lock()
         database.signal.listeners.append(self.end_changed)
 
@@ -75,16 +78,17 @@ class AnswerCache:
         return self._writes
 
     async def get(self, key: Key) -> CachedAnswer | None:
-        """An answer that was current at most `staleness_seconds` ago.
+        """An answer that was current at most `staleness_seconds` ago, or when it was asked for.
 
         Raises:
             ServerBusy, TimeoutError: the database does not confirm that it is.
         """
         if key not in self._answers:
             return None
-        if self._is_doubtful():
+        asked_at = asyncio.get_running_loop().time()
+        if not self._is_current(asked_at):
             async with asyncio.timeout(_LONGEST_CONFIRMATION_SECONDS), self._confirming:
-                if self._is_doubtful():
+                if not self._is_current(asked_at):
                     async with self._database.pool.acquire() as connection:
                         await self._confirm(connection)
         return self._use(key)
@@ -130,8 +134,10 @@ class AnswerCache:
         self._places.clear()
         self._written.clear()
 
-    def _is_doubtful(self) -> bool:
-        return asyncio.get_running_loop().time() - self._confirmed_at > self._staleness
+    def _is_current(self, asked_at: float) -> bool:
+        if self._shared is not None and self._shared.others() != self._others:
+            return False
+        return asked_at - self._confirmed_at <= self._staleness
 
     async def _confirm(self, connection: Connection) -> None:
         """Read the writes that were committed since the last time.
@@ -140,6 +146,7 @@ class AnswerCache:
         then reads some writes again.
         """
         begun = asyncio.get_running_loop().time()
+        others = self._others if self._shared is None else self._shared.others()
         found = await read_written(connection, self._snapshot)
         if found.written is None:
             self.clear()
@@ -147,6 +154,7 @@ class AnswerCache:
             self._end(found.written)
         self._snapshot = found.snapshot
         self._confirmed_at = begun
+        self._others = others
 
     def _end(self, written: Sequence[RecentWrites]) -> None:
         self._writes += 1

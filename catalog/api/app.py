@@ -60,7 +60,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app[ANSWERS] = AnswerCache(
         context.database,
         most_bytes=context.settings.cache_bytes,
-        staleness_seconds=context.settings.cache_staleness_seconds,
+        staleness_seconds=context.settings.staleness_seconds,
     )
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)

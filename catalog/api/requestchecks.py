@@ -39,6 +39,7 @@ async def checking_middleware(request: web.Request, handler: Handler) -> web.Str
     check_characters(request)
     check_origin(request, context)
     _check_segments(request.rel_url.raw_path)
+    await context.catch_up()
     for _ in range(_MOST_ATTEMPTS):
         try:
             _check_capabilities(request, context)

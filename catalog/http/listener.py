@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
 import structlog
 from aiohttp import web
@@ -25,7 +26,20 @@ _REFUSED_SECONDS = 1.0
 _MOST_REFUSED = 64
 
 
-async def open_sockets(host: str, port: int) -> list[socket.socket]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """Sockets that listen, and the URL that reaches them.
+
+    `is_shared` says that other processes accept from them, too. One that only works for the node
+    has no sockets.
+    """
+
+    sockets: Sequence[socket.socket]
+    url: str
+    is_shared: bool = False
+
+
+async def listen(host: str, port: int) -> Listening:
     """Listen on every address of `host`, on the same port.
 
     Raises:
@@ -46,15 +60,17 @@ async def open_sockets(host: str, port: int) -> list[socket.socket]:
         for opened in sockets:
             opened.close()
         raise
-    return sockets
+    name = host if host not in ("0.0.0.0", "::") else "localhost"
+    return Listening(sockets=sockets, url=f"http://{f'[{name}]' if ':' in name else name}:{port}")
 
 
 @contextlib.asynccontextmanager
 async def accepting(
-    sockets: list[socket.socket], server: web.Server, connections: ClientConnections
+    listening: Listening, server: web.Server, connections: ClientConnections
 ) -> AsyncIterator[None]:
     """Serve clients that connect; the sockets are closed in the end."""
-    listeners = [Listener(each, server, connections) for each in sockets]
+    batch = 1 if listening.is_shared else _BATCH
+    listeners = [Listener(each, server, connections, batch) for each in listening.sockets]
     for listener in listeners:
         listener.begin()
     try:
@@ -72,9 +88,15 @@ class Listener:
     """
 
     def __init__(
-        self, listening: socket.socket, server: web.Server, connections: ClientConnections
+        self,
+        listening: socket.socket,
+        server: web.Server,
+        connections: ClientConnections,
+        batch: int = _BATCH,
     ) -> None:
         self._socket = listening
+        # Processes that share a socket take one connection at a time, so that each gets its part.
+        self._batch = batch
         self._server = server
         self._connections = connections
         self._loop = asyncio.get_running_loop()
@@ -94,7 +116,7 @@ class Listener:
             each.close()
 
     def _accept(self) -> None:
-        for _ in range(_BATCH):
+        for _ in range(self._batch):
             try:
                 client, address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):

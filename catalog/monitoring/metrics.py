@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from catalog.context import CONTEXT, Context
 from catalog.longwork import in_thread
@@ -24,7 +26,11 @@ async def get_metrics(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     registry = CollectorRegistry()
     registry.register(StoredMetrics(await _figures_of(context)))
-    registry.register(context.metrics.registry)
+    if directory := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        # The sum of all processes of this node, whose values are in files there.
+        MultiProcessCollector(registry, path=directory)  # type: ignore[no-untyped-call]
+    else:
+        registry.register(context.metrics.registry)
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     body = await in_thread(encode, registry)
     return web.Response(body=body, headers={"Content-Type": content_type})

@@ -45,6 +45,11 @@ async def read_stored(database: Database) -> StoredConfiguration:
     )
 
 
+async def read_revision(connection: Connection) -> int:
+    """Read the revision of the configuration in force."""
+    return int(await connection.fetchval(_queries.read_revision))
+
+
 async def save(connection: Connection, stored: StoredConfiguration) -> None:
     """Put a configuration in force; the caller has locked the whole catalog and commits."""
     await connection.execute(

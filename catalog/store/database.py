@@ -7,9 +7,10 @@ import contextlib
 import random
 import re
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -34,6 +35,7 @@ from catalog.store.connections import (
 from catalog.store.connections import Connection as Connection
 from catalog.store.queries import Queries
 from catalog.store.schemamigration import migrate
+from catalog.store.sharedwrites import SharedWrites
 
 _queries = Queries("database")
 # The duplicate key in PostgreSQL's error detail, in any language.
@@ -72,17 +74,21 @@ class Signal:
     """Wakes all tasks that wait for the change log to grow, or for links to read on.
 
     `unannounced` is set until other processes are notified; `listeners` are called with the
-    changes of this process at once.
+    changes of this process at once. `shared` tells the other processes of this host, if there is
+    a file for that.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shared: SharedWrites | None = None) -> None:
+        self.shared = shared
         self._event = asyncio.Event()
         self._progress = asyncio.Event()
         self.listeners: list[Callable[[Sequence[Change]], None]] = []
         self.unannounced = asyncio.Event()
 
     def set(self, changes: Sequence[Change] = ()) -> None:
-        """Signal that this process has written."""
+        """Signal that this process has written, before it answers."""
+        if self.shared is not None:
+            self.shared.count()
         for listener in self.listeners:
             listener(changes)
         self.unannounced.set()
@@ -123,12 +129,19 @@ async def wait_for(ticket: asyncio.Event, timeout_seconds: float) -> bool:
 class Database:
     """One node's database. Use `Database.open`; everything else goes through its pools."""
 
-    def __init__(self, dsn: str, pools: Pools, availability: Availability, node: Node) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        pools: Pools,
+        availability: Availability,
+        node: Node,
+        shared: SharedWrites | None = None,
+    ) -> None:
         self.dsn = dsn
         self.pools = pools
         self.availability = availability
         self.node = node
-        self.signal = Signal()
+        self.signal = Signal(shared)
         # Set when some process may have changed the configuration.
         self.reconfigured = asyncio.Event()
 
@@ -144,6 +157,7 @@ class Database:
         authority: str | None = None,
         awaits_recovery: bool = False,
         sizes: PoolSizes = _SIZES,
+        shared_writes: Path | None = None,
     ) -> AsyncIterator[Database]:
         """Connect, migrate, and read or create the identity of this node.
 
@@ -156,6 +170,8 @@ class Database:
             authority: the one that the node is to be.
             awaits_recovery: a fresh node takes no writes until it has recovered.
             sizes: the most connections that are open at a time.
+            shared_writes: the file by which the processes of this host tell each other that they
+                have written; without it, they learn that from the database.
 
         Raises:
             DatabaseUnusable: the server cannot be reached or refuses the connection, another
@@ -174,7 +190,8 @@ class Database:
                 raise DatabaseUnusable(str(error.__cause__)) from error
             if authority not in (None, node.authority):
                 raise DatabaseUnusable(f"it is that of the authority {node.authority}")
-            yield cls(dsn, pools, availability, node)
+            with _open_shared(shared_writes) as shared:
+                yield cls(dsn, pools, availability, node, shared)
         finally:
             await pools.close()
 
@@ -229,6 +246,21 @@ class Database:
         """Wait until the database may be used again, in a loop that met `ServerBusy`."""
         await asyncio.sleep(_SETTLING_SECONDS * (0.5 + random.random()))
         await self.availability.wait()
+
+
+@contextlib.contextmanager
+def _open_shared(file: Path | None) -> Iterator[SharedWrites | None]:
+    if file is None:
+        yield None
+        return
+    try:
+        shared = SharedWrites(file)
+    except OSError as error:
+        raise DatabaseUnusable(f"{file} cannot be used: {error}") from error
+    try:
+        yield shared
+    finally:
+        shared.close()
 
 
 @contextlib.asynccontextmanager

@@ -2,6 +2,10 @@
 -- The configuration in force.
 SELECT modelsource, resolved, capabilities, revision FROM node
 
+-- name: read_revision
+-- The revision of the configuration in force.
+SELECT revision FROM node
+
 -- name: save
 -- Put a configuration in force, and tell every process of the node.
 UPDATE node

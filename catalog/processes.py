@@ -1,0 +1,187 @@
+"""Runs one node in several processes that share a socket: some answer, one delivers and follows."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import structlog
+
+from catalog.config import Settings
+from catalog.http.listener import Listening, listen
+from catalog.model.backoff import Backoff
+from catalog.node import AddressInUse, Member
+
+_log = structlog.get_logger()
+_BACKOFF = Backoff(initial=0.1, factor=2.0, cap=5.0, jitter=0.5)
+# A process that lives for so long resets the back-off.
+_STEADY_SECONDS = 30.0
+# Open requests have less time than this.
+_STOP_SECONDS = 15.0
+_READY = b"r"
+# One process imports everything and is forked for each of the others: they start at once, and share
+# the memory of what they have not changed.
+_CONTEXT = get_context("forkserver")
+_CONTEXT.set_forkserver_preload(
+    ["catalog.node", "catalog.dialects", "replication.routes", "replication.scheduler"]
+)
+
+Run = Callable[[Settings, Member], None]
+"""Runs a member until it is told to stop; a function of a module, since another process calls it.
+
+A member without sockets does the work of the node; the others answer. It calls `say_ready`.
+"""
+
+
+class MemberFailed(Exception):
+    """A process ended before the node was ready; it has said why."""
+
+
+async def run_processes(settings: Settings, run: Run, ready: Callable[[str], None]) -> None:
+    """Run the processes until SIGINT or SIGTERM; start those again that end by themselves.
+
+    Args:
+        ready: called with the node's URL once all of them answer.
+
+    Raises:
+        AddressInUse
+        MemberFailed
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stop.set)
+    try:
+        listening = await listen(settings.host, settings.port)
+    except OSError as error:
+        raise AddressInUse(f"{settings.host}:{settings.port}: {error.strerror}") from error
+    with _directory() as directory:
+        answering = Listening(sockets=listening.sockets, url=listening.url, is_shared=True)
+        working = Listening(sockets=(), url=listening.url)
+        members = [
+            _Supervised(settings, run, each, directory, stop)
+            for each in (working, *[answering] * settings.processes)
+        ]
+        async with asyncio.TaskGroup() as tasks:
+            # The first one creates the database; the others find it.
+            for group in (members[:1], members[1:]):
+                for member in group:
+                    tasks.create_task(member.run())
+                for member in group:
+                    await member.started()
+            if not stop.is_set():
+                ready(listening.url)
+    if any(member.has_failed for member in members):
+        raise MemberFailed
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[Path]:
+    """The directory of what the processes share; the metrics' is found by its variable."""
+    with tempfile.TemporaryDirectory(prefix="concord-") as directory:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
+        yield Path(directory)
+
+
+def say_ready(member: Member) -> None:
+    """Tell the supervisor that a member does its work."""
+    member.supervisor.send(_READY)
+
+
+class _Supervised:
+    """One of the processes, which is started again when it ends."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        run: Run,
+        listening: Listening,
+        directory: Path,
+        stop: asyncio.Event,
+    ) -> None:
+        self._settings = settings
+        self._run = run
+        self._listening = listening
+        self._directory = directory
+        self._stop = stop
+        self._random = Random()
+        self._is_ready = asyncio.Event()
+        self.has_failed = False
+
+    async def started(self) -> None:
+        """Wait until it is ready, or the node stops."""
+        waits = [asyncio.create_task(each.wait()) for each in (self._is_ready, self._stop)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+
+    async def run(self) -> None:
+        """Keep it running until the node stops, which it does if this one cannot even start."""
+        loop, failures = asyncio.get_running_loop(), 0
+        while not self._stop.is_set():
+            began = loop.time()
+            status = await self._run_once()
+            if self._stop.is_set():
+                return
+            if not self._is_ready.is_set():
+                self.has_failed = True
+                self._stop.set()
+                return
+            failures = 0 if loop.time() - began > _STEADY_SECONDS else failures + 1
+            _log.error("a process of the node ended", status=status)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_BACKOFF.delay(failures, self._random)):
+                    await self._stop.wait()
+
+    async def _run_once(self) -> int | None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        member = Member(
+            listening=self._listening,
+            supervisor=theirs,
+            shared_writes=self._directory / "writes",
+        )
+        process = _CONTEXT.Process(target=self._run, args=(self._settings, member))
+        process.start()
+        theirs.close()
+        with ours:
+            hearing = asyncio.create_task(self._hear(ours))
+            ended = asyncio.create_task(_ended(process))
+            stopping = asyncio.create_task(self._stop.wait())
+            await asyncio.wait((ended, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                process.terminate()
+                await asyncio.wait((ended,), timeout=_STOP_SECONDS)
+            if not ended.done():
+                process.kill()
+                await ended
+            for task in (hearing, stopping):
+                task.cancel()
+            await asyncio.wait((hearing, stopping))
+        return process.exitcode
+
+    async def _hear(self, ours: socket.socket) -> None:
+        if await asyncio.get_running_loop().sock_recv(ours, 1) == _READY:
+            self._is_ready.set()
+
+
+async def _ended(process: BaseProcess) -> None:
+    """Wait for the end of a process."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[Any] = loop.create_future()
+    loop.add_reader(process.sentinel, ended.set_result, None)
+    try:
+        await ended
+    finally:
+        loop.remove_reader(process.sentinel)
+    process.join()
