@@ -25,6 +25,7 @@ from catalog.client.errors import (
     Unreachable,
 )
 from catalog.client.retry import Retry
+from catalog.client.singlesending import send_once
 from catalog.model.backoff import parse_retry_after
 
 JsonObject = dict[str, Any]
@@ -43,6 +44,7 @@ _REDIRECTS = frozenset({301, 302, 307, 308})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 _GUARDS = frozenset({hdrs.IF_MATCH, hdrs.IF_NONE_MATCH})
+_GUARD_HELD = "An earlier attempt, whose answer was lost, may have succeeded: read the entity."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +199,8 @@ class Connection:
         answer was lost, or is 502, 503 or 504, the node may have carried out the request; it is
         repeated if that does no harm: GET, HEAD, OPTIONS, PUT, DELETE, and requests that are
         guarded by If-Match, If-None-Match or an epoch in their body. A repeated DELETE that
-        finds nothing has succeeded before.
+        finds nothing has succeeded before. A repeated write that its guard refuses is doubtful:
+        that may be its own doing.
 
         Args:
             path: below the node's URL; it may have a query of its own.
@@ -365,6 +368,10 @@ class Connection:
                 is_missing = isinstance(error, Refused) and error.problem.status == 404
                 if was_doubtful and call.method == "DELETE" and is_missing:
                     return Answer(status=204, headers=CIMultiDictProxy(CIMultiDict()))
+                if was_doubtful and isinstance(error, Refused) and _is_held_by_guard(error):
+                    error.is_doubtful = True
+                    error.hint = f"{error.hint} {_GUARD_HELD}".lstrip()
+                    raise
                 failures += 1
                 was_doubtful |= error.is_doubtful
                 pause = self._retry.delay(failures, error)
@@ -388,6 +395,7 @@ class Connection:
                 headers=call.headers,
                 allow_redirects=False,
                 timeout=timeout or self._session.timeout,
+                middlewares=None if call.method in _READS else (send_once,),
             ) as response:
                 if response.status >= 400:
                     raise await self._refusal(response)
@@ -448,6 +456,10 @@ def _failure(url: str, error: Exception) -> Unreachable:
         is_doubtful=not is_unsent,
         is_retryable=not isinstance(error, aiohttp.InvalidURL),
     )
+
+
+def _is_held_by_guard(error: Refused) -> bool:
+    return error.problem.status == 412 or error.problem.name == "mismatched_epoch"
 
 
 def _waiting(wait_for: str, seconds: int | None) -> dict[str, str]:

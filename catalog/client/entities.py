@@ -19,7 +19,7 @@ class EntityCalls(Connection):
     An entity is named by its xid, and is a dict of its attributes as in the standard. The `epoch`
     of a write is a guard: the node refuses the write with `mismatched_epoch` if the entity has
     another epoch. A write that is repeated because its answer was lost is refused like that if it
-    was carried out the first time: read the entity to find out.
+    was carried out the first time; `is_doubtful` is true then: read the entity to find out.
     """
 
     async def entity(

@@ -43,8 +43,6 @@ async def careful_client(url: str, patience: float = _PATIENCE_SECONDS) -> Async
     """A client that sends nothing twice, not even where it would do no harm."""
     connector = aiohttp.TCPConnector(force_close=True)
     async with aiohttp.ClientSession(connector=connector) as session:
-        # aiohttp sends a PUT or DELETE once more whose connection was lost, and there is no option.
-        session._retry_connection = False
         yield Client(url, session, retry=ONCE, timeout_seconds=patience)
 
 
