@@ -143,7 +143,7 @@ async def _check(
 ) -> None:
     counted = await linkdeletions.read(connection, link)
     deletions = Deletions(deleted=counted.deleted, about=about, allowed=counted.allowed)
-    limits = _limits_of(context.settings)
+    limits = limits_of(context.settings)
     # Most batches delete so little that it does not matter how much there is.
     if not must_stop(deletions, 0, limits):
         return
@@ -162,5 +162,6 @@ async def _count_written(link: Link, connection: Connection) -> int:
     return await writtenentities.count(connection, link.id)
 
 
-def _limits_of(settings: Settings) -> BrakeLimits:
+def limits_of(settings: Settings) -> BrakeLimits:
+    """The brake as it is configured."""
     return BrakeLimits(share=settings.link_delete_share, count=settings.link_delete_count)

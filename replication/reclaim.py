@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from catalog.client import Client, Unreachable
@@ -16,13 +19,16 @@ from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
 from replication.copychecks import Incoming, MalformedCopy
 from replication.decide import SETTLED, Verdict
-from replication.feedlines import FeedEnd
+from replication.feedlines import FeedEnd, read_line
 from replication.linkbounds import Allowance
 from replication.provenance import Copy, Policy
 from replication.pull import COPIES_OF_ONE, apply_lines
 from replication.replicasurvey import naming
+from replication.trust import Trust
 
 _AT_ONCE = 500
+# One page is fetched while the one before it is applied.
+_PAGES = 8
 _NOTHING = AppliedBatch(findings=(), changes=0)
 _TAKEN = frozenset({Verdict.APPLY, Verdict.CURRENT})
 _WITHHELD = "no replica sends the copy that it announced"
@@ -30,21 +36,26 @@ _BELOW_DELETED = "something above it was deleted"
 _GIVEN_UP = "it could not be taken, and was given up"
 
 
-async def take_once(context: Context, peers: Mapping[int, Client]) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replicas:
+    """The sources by their numbers, and the keys by which their copies have to be signed."""
+
+    peers: Mapping[int, Client]
+    keys: Trust
+
+
+async def take_once(context: Context, replicas: Replicas) -> int:
     """Take the copies that are wanted next; return how many they were.
 
     What a replica does not send as it announced is looked for at the others. What has changed there
-    since is chosen anew.
-
-    Args:
-        peers: the sources by their numbers.
+    since, or is not signed as it should be, is chosen anew.
 
     Raises:
         ClientError: a source does not answer.
         CatalogRecovering: the recovery has ended.
     """
     async with context.database.pool.acquire(timeout=30) as connection:
-        wanted = await recoveries.next_wanted(connection, _AT_ONCE)
+        wanted = await recoveries.next_wanted(connection, _PAGES * _AT_ONCE)
     by_source: dict[int | None, list[WantedCopy]] = defaultdict(list)
     for copy in wanted:
         by_source[copy.source].append(copy)
@@ -52,7 +63,7 @@ async def take_once(context: Context, peers: Mapping[int, Client]) -> int:
         if source is None:
             await _settle(context, [(copy.origin, "refused", _WITHHELD) for copy in copies])
         else:
-            await _take_from(context, peers[source], source, copies)
+            await _take_from(context, replicas, source, copies)
     return len(wanted)
 
 
@@ -82,29 +93,56 @@ async def bury_refused(context: Context) -> None:
 
 
 async def _take_from(
-    context: Context, peer: Client, source: int, wanted: Sequence[WantedCopy]
+    context: Context, replicas: Replicas, source: int, wanted: Sequence[WantedCopy]
 ) -> None:
-    own = context.database.node.authority
+    own, peer = context.database.node.authority, replicas.peers[source]
     announced = {copy.origin: copy for copy in wanted}
     sent: dict[str, Copy] = {}
+    faults: dict[str, str] = {}
 
     async def apply(copies: list[Incoming], _: FeedEnd | None) -> AppliedBatch:
         whole = {copy.origin: copy for copy in _whole(copies, own) if copy.origin in announced}
         sent.update(whole)
         exact = [copy for copy in whole.values() if _is_same(copy, announced[copy.origin])]
-        return await _apply(context, exact) if exact else _NOTHING
+        # Verifying holds no interpreter.
+        found = await asyncio.to_thread(_faults_of, exact, replicas.keys)
+        faults.update(found)
+        proven = [copy for copy in exact if copy.origin not in found]
+        return await _apply(context, proven) if proven else _NOTHING
 
-    lines = peer.fetch_lines([Origin(own, origin) for origin in announced])
+    lines = _fetch(peer, [Origin(own, origin) for origin in announced])
     allowance = Allowance.of(context.settings, COPIES_OF_ONE * len(wanted))
     with naming(peer):
         if await apply_lines(lines, apply, allowance) is None:
             raise Unreachable(f"The answer of {peer.url} broke off.", is_doubtful=True)
     changed = [copy for copy in sent.values() if not _is_same(copy, announced[copy.origin])]
     spoilt = announced.keys() - sent.keys()
-    if changed or spoilt:
+    if changed or spoilt or faults:
         async with context.database.transaction() as connection:
             await recoveries.change_copies(connection, source, [_announced(c) for c in changed])
             await recoveries.spoil_copies(connection, source, spoilt)
+            if faults:
+                await recoveries.doubt_copies(connection, source, list(faults.items()))
+
+
+async def _fetch(peer: Client, origins: Sequence[Origin]) -> AsyncGenerator[bytes]:
+    """The lines of origins, asked for in parts, with the end of the last part only."""
+    last = b""
+    for start in range(0, len(origins), _AT_ONCE):
+        part, last = origins[start : start + _AT_ONCE], b""
+        async with contextlib.aclosing(peer.fetch_lines(part)) as lines:
+            async for line in lines:
+                if last:
+                    yield last
+                last = line
+        if not last or not isinstance(read_line(last), FeedEnd):
+            return
+    yield last
+
+
+def _faults_of(copies: Iterable[Copy], keys: Trust) -> dict[str, str]:
+    """The reasons why copies are not proven to be this authority's, by origin."""
+    return {copy.origin: fault for copy in copies if (fault := keys.fault_of(copy))}
 
 
 async def _apply(context: Context, copies: Sequence[Copy]) -> AppliedBatch:

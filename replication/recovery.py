@@ -33,7 +33,7 @@ from replication.feed import MOST_NAMED
 from replication.handshake import describe, peer_at
 from replication.links import next_page
 from replication.replicasurvey import Replica, meet_replica
-from replication.wire import RecoveryBody, read_request
+from replication.wire import RecoveryBody, ResumeBody, read_request
 
 _PROBE_SECONDS = 10.0
 _EVERYTHING = Touched(catalog_exclusive=True)
@@ -50,7 +50,9 @@ async def begin_recovery(request: web.Request) -> web.Response:
     """`POST /replication/recovery`: take this node's own entities back from its replicas.
 
     The node takes no writes from now on until it has. A recovery that is under way is replaced by
-    this one. The sources are asked first unless `?force` is given.
+    this one. The sources are asked first unless `?force` is given. What they send has to be signed
+    by the keys of this authority, of which `trust` names some, unless `unsigned` is true. The
+    recovery deletes up to `allow` entities without asking.
     """
     context = request.app[CONTEXT]
     body = await read_request(request, RecoveryBody)
@@ -61,7 +63,7 @@ async def begin_recovery(request: web.Request) -> web.Response:
         await _ask(context, sources, request.path)
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
-        await recoveries.begin(connection, sources, datetime.now(UTC))
+        await recoveries.begin(connection, sources, datetime.now(UTC), body.to_terms())
         begun = await _existing(connection, request)
     return _answer(context, begun, status=202)
 
@@ -81,8 +83,12 @@ async def abort_recovery(request: web.Request) -> web.Response:
 
 
 async def resume_recovery(request: web.Request) -> web.Response:
-    """`POST /replication/recovery/resume`: go on now, and try again what could not be taken."""
-    return await _move_on(request, "taking")
+    """`POST /replication/recovery/resume`: go on now, and try again what could not be taken.
+
+    It may delete as many entities as `allow` says.
+    """
+    body = await read_request(request, ResumeBody) if request.can_read_body else ResumeBody()
+    return await _move_on(request, "taking", body.allow)
 
 
 async def bury_refused(request: web.Request) -> web.Response:
@@ -102,7 +108,9 @@ async def list_findings(request: web.Request) -> web.Response:
     return json_response({"findings": [_show_finding(f) for f in found[:limit]]}, headers=headers)
 
 
-async def _move_on(request: web.Request, state: RecoveryState) -> web.Response:
+async def _move_on(
+    request: web.Request, state: RecoveryState, allowed: int | None = None
+) -> web.Response:
     context = request.app[CONTEXT]
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
@@ -119,8 +127,10 @@ async def _move_on(request: web.Request, state: RecoveryState) -> web.Response:
             raise UnresolvedConflict(
                 request.path, error_detail=f"the recovery is {recovery.state}", detail=detail
             )
-        else:
+        elif recovery.state != "asking":
             state = recovery.state
+        if allowed is not None:
+            await recoveries.allow(connection, recovery, allowed)
         await recoveries.move_on(connection, recovery, state, "closed")
         return _answer(context, await _existing(connection, request))
 
@@ -199,11 +209,14 @@ def _answer(context: Context, recovery: Recovery, *, status: int = 200) -> web.R
                 "instance": source.instance and str(source.instance),
                 "differing": source.origins,
                 "isread": source.is_read,
+                "unproven": source.unproven,
             }
             for source in recovery.sources
         ],
         **{state: recovery.counts.get(state, 0) for state in get_args(ChoiceState)},
         "diverged": recovery.diverged,
+        "keys": recovery.keys,
+        "allowed": recovery.allowed,
         "failures": recovery.failures,
         "error": recovery.error,
         "nextattemptat": recovery.nextattemptat and format_time(recovery.nextattemptat),

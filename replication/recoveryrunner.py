@@ -18,9 +18,12 @@ from catalog.store import recoveries
 from catalog.store.database import wait_for
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced
+from replication.brake import Deletions, must_stop
+from replication.deletionlimit import limits_of
 from replication.handshake import cause_of, peer_at
 from replication.linkresources import LinkResources
-from replication.reclaim import bury_orphans, bury_refused, take_once
+from replication.reclaim import Replicas, bury_orphans, bury_refused, take_once
+from replication.recoverykeys import find_keys, ids_of
 from replication.replicasurvey import Replica, survey
 from replication.wakeup import until_woken
 
@@ -94,18 +97,46 @@ class RecoveryRunner:
             await recoveries.move_on(connection, recovery, "taking", "closed")
 
     async def _take(self, recovery: Recovery) -> None:
-        authority = self._database.node.authority
         peers = {source.number: self._peer(source.url) for source in recovery.sources}
+        keys = await find_keys(self._context, recovery, peers.values())
+        async with self._database.transaction() as connection:
+            await recoveries.note_keys(connection, recovery, ids_of(keys))
+        replicas = Replicas(peers=peers, keys=keys)
         for _ in range(_MOST_ROUNDS):
-            async with self._database.transaction() as connection:
-                await recoveries.choose(connection, authority)
+            if await self._choose(recovery):
+                return
             taken = 0
-            while number := await take_once(self._context, peers):
+            while number := await take_once(self._context, replicas):
                 taken += number
             if not taken:
                 break
         else:
             raise ClientError("Its replicas change whenever they are read.")
+        await self._conclude(recovery)
+
+    async def _choose(self, recovery: Recovery) -> bool:
+        """Choose copies; say whether the recovery has to ask before it deletes by them."""
+        authority = self._database.node.authority
+        async with self._database.transaction() as connection:
+            await recoveries.choose(connection, authority)
+            found = await recoveries.removals(connection, authority)
+            deletions = Deletions(
+                deleted=found.removed, about=found.about, allowed=recovery.allowed
+            )
+            if not must_stop(deletions, found.held, limits_of(self._context.settings)):
+                return False
+            question = (
+                f"It is about to delete {deletions.total:,} of the "
+                f"{found.held + found.removed:,} entities that are here, since replicas say that "
+                f"they are deleted. If that is right, run `concord recover resume --allow "
+                f"{deletions.total}`."
+            )
+            await recoveries.ask(connection, recovery, question)
+        _log.warning("recovery asks", question=question)
+        return True
+
+    async def _conclude(self, recovery: Recovery) -> None:
+        """End a recovery that has taken everything, unless something was refused."""
         await bury_orphans(self._context)
         async with self._database.pool.acquire(timeout=30) as connection:
             is_blocked = await recoveries.refused(connection, 1)

@@ -21,6 +21,7 @@ from catalog.model.errors import (
 )
 from catalog.model.xid import is_valid_id
 from catalog.store.links import RELAY, TRUST_FIRST, Dialect, LinkDefinition
+from catalog.store.recoveries import RecoveryTerms
 from replication.addresses import why_no_rules
 from replication.mapping import why_no_names, write_names
 from replication.provenance import is_authority
@@ -29,6 +30,7 @@ from replication.topicaddress import SCHEMES
 MOST_ORIGINS = 1000
 _MOST_NAMED = 100
 _MOST_SOURCES = 20
+_MOST_ALLOWED = 2**62
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}")
 _TYPE = re.compile(r"[a-z_][a-z0-9_]{0,62}(/[a-z_][a-z0-9_]{0,62})?")
 _LABEL = re.compile(r"[a-z_][a-z0-9_.:\-]{0,62}(=[^\x00-\x1f\x7f]{0,256})?")
@@ -282,6 +284,20 @@ class RecoveryBody(_ClosedBody):
     """`POST /replication/recovery`."""
 
     sources: list[_Url] = Field(min_length=1, max_length=_MOST_SOURCES)
+    trust: list[Annotated[_Text, AfterValidator(_check_key)]] = Field(
+        default_factory=list, max_length=_MOST_NAMED
+    )
+    unsigned: bool = False
+    allow: int = Field(default=0, ge=0, le=_MOST_ALLOWED)
+
+    def to_terms(self) -> RecoveryTerms:
+        return RecoveryTerms(named=self.trust, is_unsigned_taken=self.unsigned, allowed=self.allow)
+
+
+class ResumeBody(_ClosedBody):
+    """`POST /replication/recovery/resume`."""
+
+    allow: int | None = Field(default=None, ge=0, le=_MOST_ALLOWED)
 
 
 class _OriginBody(_ClosedBody):

@@ -12,14 +12,26 @@ _PATH = "/replication/recovery"
 class RecoveryCalls(Connection):
     """The calls for the recovery of a node, which takes its own entities back."""
 
-    async def begin_recovery(self, sources: Sequence[str], *, force: bool = False) -> JsonObject:
+    async def begin_recovery(
+        self,
+        sources: Sequence[str],
+        *,
+        force: bool = False,
+        trust: Sequence[str] = (),
+        unsigned: bool = False,
+        allow: int = 0,
+    ) -> JsonObject:
         """Take the node's own entities back from replicas; it takes no writes until it has.
 
         Args:
             force: do not ask the replicas first, which may not be reachable yet.
+            trust: keys of the node's authority, besides those that it knows.
+            unsigned: take copies whatever their signatures are.
+            allow: the number of entities that may be deleted without asking.
         """
         params = [("force", "")] if force else []
-        return await self.post(_PATH, {"sources": list(sources)}, params)
+        terms = {"trust": list(trust), "unsigned": unsigned, "allow": allow}
+        return await self.post(_PATH, {"sources": list(sources), **terms}, params)
 
     async def recovery(self) -> JsonObject:
         """The recovery under way, or the last one."""
@@ -30,9 +42,13 @@ class RecoveryCalls(Connection):
         pages = self.pages(f"{_PATH}/findings")
         return [finding async for page in pages for finding in page["findings"]]
 
-    async def resume_recovery(self) -> JsonObject:
-        """Go on now, and try again what could not be taken."""
-        return await self.post(f"{_PATH}/resume", {})
+    async def resume_recovery(self, *, allow: int | None = None) -> JsonObject:
+        """Go on now, and try again what could not be taken.
+
+        Args:
+            allow: the number of entities that it may delete, if it asks.
+        """
+        return await self.post(f"{_PATH}/resume", {} if allow is None else {"allow": allow})
 
     async def bury_refused(self) -> JsonObject:
         """Delete what could not be taken, at every replica as well, and end the recovery."""

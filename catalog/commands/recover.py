@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.5
 _MOST_SHOWN = 20
 _UNDER_WAY = ("reading", "taking", "burying")
+_ALLOW = typer.Option(
+    "--allow",
+    min=0,
+    metavar="N",
+    help="Delete up to N entities of this node that replicas say are deleted.",
+)
 _COUNTS = ("wanted", "taken", "kept", "partial", "refused", "buried")
 
 app = typer.Typer(
@@ -64,6 +70,19 @@ def recover(
     force: Annotated[
         bool, typer.Option("--force", help="Begin even if a source does not answer yet.")
     ] = False,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust",
+            help="A key of this authority (`concord signing show`). Repeatable.",
+            metavar="KEY",
+        ),
+    ] = None,
+    unsigned: Annotated[
+        bool,
+        typer.Option("--unsigned", help="Believe the replicas: check no signatures."),
+    ] = False,
+    allow: Annotated[int, _ALLOW] = 0,
     detach: Annotated[
         bool,
         typer.Option("--detach", help="Do not wait for the end; see `concord recover status`."),
@@ -79,7 +98,9 @@ def recover(
     async def begin(client: Client) -> JsonObject:
         if with_model:
             await _take_model(client, source[0])
-        begun = await client.begin_recovery(source, force=force)
+        begun = await client.begin_recovery(
+            source, force=force, trust=trust or (), unsigned=unsigned, allow=allow
+        )
         return begun if detach else await _follow(client)
 
     _conclude(url, on_node(url, begin), as_json=as_json)
@@ -95,7 +116,11 @@ def status(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 
 @app.command()
-def resume(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def resume(
+    allow: Annotated[int | None, _ALLOW] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
     """Go on now, and try again what could not be taken.
 
     Types that the model lacks can be added meanwhile: `concord model put` is allowed while a
@@ -105,7 +130,7 @@ def resume(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """
 
     async def again(client: Client) -> JsonObject:
-        await client.resume_recovery()
+        await client.resume_recovery(allow=allow)
         return await _follow(client)
 
     _conclude(url, on_node(url, again), as_json=as_json)
@@ -194,18 +219,22 @@ def _conclude(url: str, found: JsonObject, *, as_json: bool) -> None:
         print_json({**found, "findings": notes})
     else:
         _show(found, notes)
-    if found["state"] in ("blocked", "awaited"):
+    if found["state"] in ("asking", "blocked", "awaited"):
         raise typer.Exit(NO)
     if found["state"] == "aborted" or found["error"]:
         raise typer.Exit(CANNOT)
 
 
 def _show(found: JsonObject, notes: list[dict[str, Any]]) -> None:
-    shown = table("source", "read", "origins that differed")
+    shown = table("source", "read", "origins that differed", "not proven")
     for source in found["sources"]:
         is_read = "yes" if source["isread"] else "no"
-        shown.add_row(cell(source["url"]), is_read, f"{source['differing']:,}")
+        numbers = f"{source['differing']:,}", f"{source['unproven']:,}"
+        shown.add_row(cell(source["url"]), is_read, *numbers)
     out.print(shown)
+    if (keys := found["keys"]) is not None:
+        signed = f"Copies have to be signed by {cell(', '.join(keys))}."
+        out.print(signed if keys else "No signatures were checked.")
     counts = ", ".join(f"{found[name]:,} {name}" for name in _COUNTS if found[name])
     out.print(f"Recovery of {cell(found['authority'])}: [bold]{found['state']}[/]. {counts}")
     for note in notes[:_MOST_SHOWN]:
@@ -227,6 +256,8 @@ def _advice(found: JsonObject) -> str:
                 "[yellow]The node takes no writes until it has recovered:[/] `concord recover "
                 "--from URL`. (`concord recover abort` lets clients write.)"
             )
+        case "asking":
+            return f"[yellow]The node takes no writes yet.[/] {cell(found['error'])}"
         case "aborted":
             return "It was ended before everything was here. The node takes writes."
         case "blocked":

@@ -12,7 +12,9 @@ from catalog.store.database import Connection
 from catalog.store.locks import Gate
 from catalog.store.queries import Queries
 
-RecoveryState = Literal["awaited", "reading", "taking", "blocked", "burying", "done", "aborted"]
+RecoveryState = Literal[
+    "awaited", "reading", "taking", "asking", "blocked", "burying", "done", "aborted"
+]
 ChoiceState = Literal["wanted", "taken", "kept", "partial", "refused", "buried"]
 
 UNDER_WAY: frozenset[RecoveryState] = frozenset({"reading", "taking", "burying"})
@@ -31,13 +33,15 @@ class RecoveryReplaced(Exception):
 class RecoverySource:
     """A catalog that has copies of this node's entities.
 
-    Of one that `is_read`, so many `origins` differed from what was here.
+    Of one that `is_read`, so many `origins` differed from what was here. So many copies that it
+    sent are `unproven`: their signatures do not count.
     """
 
     number: int
     url: str
     instance: UUID | None
     origins: int
+    unproven: int
     is_read: bool
 
 
@@ -46,7 +50,9 @@ class Recovery:
     """The recovery under way, or the last one, with the `gate` of the node.
 
     `counts` are the numbers of choices by their state. `diverged` is the number of those that had
-    rivals. A recovery that failed goes on at `nextattemptat`.
+    rivals. A recovery that failed goes on at `nextattemptat`. Copies have to be signed by one of
+    `keys`, which are `None` until they are known and empty if nothing needs a signature; the
+    operator has `named` some. It may delete as many entities as are `allowed`.
     """
 
     state: RecoveryState
@@ -59,6 +65,28 @@ class Recovery:
     sources: Sequence[RecoverySource]
     counts: dict[ChoiceState, int]
     diverged: int
+    named: Sequence[str]
+    is_unsigned_taken: bool
+    keys: Sequence[str] | None
+    allowed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryTerms:
+    """What an operator grants a recovery: keys, copies without signatures, deletions."""
+
+    named: Sequence[str] = ()
+    is_unsigned_taken: bool = False
+    allowed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removals:
+    """The entities that a recovery has removed, is about to remove, and all that are held here."""
+
+    removed: int
+    about: int
+    held: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +127,13 @@ class RecoveryFinding:
     detail: str
 
 
-async def begin(connection: Connection, urls: Sequence[str], at: datetime) -> None:
+async def begin(
+    connection: Connection, urls: Sequence[str], at: datetime, terms: RecoveryTerms
+) -> None:
     """Begin a recovery in place of the one before. The caller has locked the whole catalog."""
+    granted = terms.named, terms.is_unsigned_taken, terms.allowed
     await connection.execute(_queries.forget)
-    await connection.execute(_queries.begin, urls, at)
+    await connection.execute(_queries.begin, urls, at, *granted)
     await connection.execute(_queries.set_gate, "closed")
     await connection.execute(_queries.announce)
 
@@ -130,6 +161,10 @@ async def read(connection: Connection) -> Recovery | None:
         sources=await _read_sources(connection),
         counts=counts,
         diverged=diverged,
+        named=row["named"],
+        is_unsigned_taken=row["unsigned"],
+        keys=row["keys"],
+        allowed=row["allowed"],
     )
 
 
@@ -140,6 +175,7 @@ async def _read_sources(connection: Connection) -> list[RecoverySource]:
             url=row["url"],
             instance=row["instance"],
             origins=row["origins"],
+            unproven=row["unproven"],
             is_read=row["isread"],
         )
         for row in await connection.fetch(_queries.sources)
@@ -172,6 +208,27 @@ async def end(
     if not await connection.fetchval(_queries.end, *arguments, timeout=_LONG_SECONDS):
         raise RecoveryReplaced
     await connection.execute(_queries.set_gate, "open")
+    await connection.execute(_queries.announce)
+
+
+async def note_keys(connection: Connection, recovery: Recovery, keys: Sequence[str]) -> None:
+    """Note by which keys copies have to be signed."""
+    await connection.execute(_queries.note_keys, recovery.startedat, keys)
+
+
+async def allow(connection: Connection, recovery: Recovery, number: int) -> None:
+    """Let a recovery delete so many entities."""
+    await connection.execute(_queries.allow, recovery.startedat, number)
+
+
+async def ask(connection: Connection, recovery: Recovery, question: str) -> None:
+    """Let a recovery wait until it is allowed to delete entities.
+
+    Raises:
+        RecoveryReplaced
+    """
+    if not await connection.fetchval(_queries.ask, recovery.startedat, question):
+        raise RecoveryReplaced
     await connection.execute(_queries.announce)
 
 
@@ -212,9 +269,25 @@ async def spoil_copies(connection: Connection, source: int, origins: Collection[
     await connection.execute(_queries.spoil_copies, source, list(origins))
 
 
+async def doubt_copies(
+    connection: Connection, source: int, faults: Sequence[tuple[str, str]]
+) -> None:
+    """Note that copies which a source sent are not proven, so that others may be chosen."""
+    origins = [origin for origin, _ in faults]
+    await connection.execute(_queries.doubt_copies, source, origins, [fault for _, fault in faults])
+    await connection.execute(_queries.forget_choices, origins)
+
+
 async def choose(connection: Connection, authority: str) -> None:
     """Choose a copy of each origin of an authority for which none is chosen yet."""
     await connection.execute(_queries.choose, authority, timeout=_LONG_SECONDS)
+
+
+async def removals(connection: Connection, authority: str) -> Removals:
+    """Count the entities of an authority that the deletions which were chosen remove."""
+    await connection.execute(_queries.count_removals, authority, timeout=_LONG_SECONDS)
+    row = await connection.fetchrow(_queries.removals, authority, timeout=_LONG_SECONDS)
+    return Removals(removed=row["removed"], about=row["about"], held=row["held"])
 
 
 async def next_wanted(connection: Connection, limit: int) -> list[WantedCopy]:

@@ -517,6 +517,10 @@ CREATE TABLE node (
 CREATE TABLE recovery (
     singleton boolean DEFAULT true NOT NULL,
     state text NOT NULL,
+    named text[] DEFAULT '{}'::text[] NOT NULL,
+    unsigned boolean DEFAULT false NOT NULL,
+    keys text[],
+    allowed bigint DEFAULT 0 NOT NULL,
     startedat timestamp with time zone NOT NULL,
     endedat timestamp with time zone,
     failures integer DEFAULT 0 NOT NULL,
@@ -525,7 +529,7 @@ CREATE TABLE recovery (
     taken bigint DEFAULT 0 NOT NULL,
     kept bigint DEFAULT 0 NOT NULL,
     CONSTRAINT recovery_singleton_check CHECK (singleton),
-    CONSTRAINT recovery_state_check CHECK ((state = ANY (ARRAY['awaited'::text, 'reading'::text, 'taking'::text, 'blocked'::text, 'burying'::text, 'done'::text, 'aborted'::text])))
+    CONSTRAINT recovery_state_check CHECK ((state = ANY (ARRAY['awaited'::text, 'reading'::text, 'taking'::text, 'asking'::text, 'blocked'::text, 'burying'::text, 'done'::text, 'aborted'::text])))
 );
 
 CREATE TABLE recovery_choices (
@@ -536,6 +540,7 @@ CREATE TABLE recovery_choices (
     rank integer NOT NULL,
     votes integer NOT NULL,
     rivals integer NOT NULL,
+    removes bigint DEFAULT 0 NOT NULL,
     state text NOT NULL,
     detail text DEFAULT ''::text NOT NULL,
     CONSTRAINT recovery_choices_state_check CHECK ((state = ANY (ARRAY['wanted'::text, 'taken'::text, 'kept'::text, 'partial'::text, 'refused'::text, 'buried'::text])))
@@ -547,7 +552,8 @@ CREATE TABLE recovery_copies (
     epoch bigint,
     deleted boolean NOT NULL,
     digest bytea NOT NULL,
-    isspoilt boolean DEFAULT false NOT NULL
+    isspoilt boolean DEFAULT false NOT NULL,
+    fault text
 );
 
 CREATE TABLE recovery_sources (
@@ -555,6 +561,7 @@ CREATE TABLE recovery_sources (
     url text NOT NULL,
     instance uuid,
     origins bigint DEFAULT 0 NOT NULL,
+    unproven bigint DEFAULT 0 NOT NULL,
     isread boolean DEFAULT false NOT NULL
 );
 

@@ -17,7 +17,7 @@ from catalog.model.entity import Tombstone
 from catalog.model.modelsource import default_model
 from catalog.store import recoveries
 from catalog.store.database import Connection, Database
-from catalog.store.recoveries import AnnouncedCopy
+from catalog.store.recoveries import AnnouncedCopy, RecoveryTerms
 from catalog.store.writes import Write, write
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -70,9 +70,8 @@ def expected(own: str, here: Held, there: list[Held]) -> dict[str, tuple[int, by
 async def chosen_from(
     connection: Connection, own: str, here: Held, there: list[Held]
 ) -> dict[str, tuple[int, bytes]]:
-    await recoveries.begin(
-        connection, [f"http://{n}" for n, _ in enumerate(there)], datetime.now(UTC)
-    )
+    urls = [f"http://{n}" for n, _ in enumerate(there)]
+    await recoveries.begin(connection, urls, datetime.now(UTC), RecoveryTerms())
     found = await recoveries.read(connection)
     assert found is not None
     for source, held in zip(found.sources, there, strict=True):

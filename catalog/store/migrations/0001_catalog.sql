@@ -859,13 +859,19 @@ CREATE INDEX written_entities_place ON written_entities (link, place);
 -- Recovery
 
 -- The recovery of a node's own entities from its replicas: the one under way, or the last one. One
--- that is `awaited` has no sources yet. It reads what its sources have, takes what is later than here, and is `blocked` while something
--- cannot be taken. One that is `burying` deletes that. At its end, it has `taken` and `kept` so much.
+-- that is `awaited` has no sources yet. It reads what its sources have, takes what is later than here, is `asking` before it
+-- deletes more than is `allowed`, and `blocked` while something cannot be taken. One that is `burying` deletes that. At its end,
+-- it has `taken` and `kept` so much. Copies have to be signed by one of `keys`, which are null until they are known; an
+-- operator has `named` some, or takes what is `unsigned`.
 CREATE TABLE recovery (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
     state text NOT NULL
         CHECK (state IN (
-            'awaited', 'reading', 'taking', 'blocked', 'burying', 'done', 'aborted')),
+            'awaited', 'reading', 'taking', 'asking', 'blocked', 'burying', 'done', 'aborted')),
+    named text[] NOT NULL DEFAULT '{}',
+    unsigned boolean NOT NULL DEFAULT false,
+    keys text[],
+    allowed bigint NOT NULL DEFAULT 0,
     startedat timestamptz NOT NULL,
     endedat timestamptz,
     failures integer NOT NULL DEFAULT 0,
@@ -875,17 +881,20 @@ CREATE TABLE recovery (
     kept bigint NOT NULL DEFAULT 0
 );
 
--- The sources of the recovery. Of one that was read, `origins` differed from what was here.
+-- The sources of the recovery. Of one that was read, `origins` differed from what was here. It sent
+-- so many copies that are `unproven`.
 CREATE TABLE recovery_sources (
     number integer PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     url text NOT NULL,
     instance uuid,
     origins bigint NOT NULL DEFAULT 0,
+    unproven bigint NOT NULL DEFAULT 0,
     isread boolean NOT NULL DEFAULT false
 );
 
 -- The copies of sources, where they differ from what was here; `epoch` is null where a source has
--- nothing. One that `isspoilt` did not come as it was announced.
+-- nothing. One that `isspoilt` did not come as it was announced. One with a `fault` is not proven to
+-- be this authority's by its signature.
 CREATE TABLE recovery_copies (
     origin text COLLATE "C" NOT NULL,
     source integer NOT NULL REFERENCES recovery_sources (number) ON DELETE CASCADE,
@@ -893,6 +902,7 @@ CREATE TABLE recovery_copies (
     deleted boolean NOT NULL,
     digest bytea NOT NULL,
     isspoilt boolean NOT NULL DEFAULT false,
+    fault text,
     PRIMARY KEY (origin, source)
 );
 
@@ -900,7 +910,7 @@ CREATE TABLE recovery_copies (
 -- of its epoch as `rivals`. They are taken in the order of `rank`: deletions first, the deepest
 -- first, then parents first. What is `kept` was here already; what is `partial` is here without its
 -- default version; what is `buried` was deleted, since something above it was, or since an operator
--- asked for that.
+-- asked for that. A deletion `removes` so many entities, those that another one removes left out.
 CREATE TABLE recovery_choices (
     origin text COLLATE "C" PRIMARY KEY,
     epoch bigint NOT NULL,
@@ -909,6 +919,7 @@ CREATE TABLE recovery_choices (
     rank integer NOT NULL,
     votes integer NOT NULL,
     rivals integer NOT NULL,
+    removes bigint NOT NULL DEFAULT 0,
     state text NOT NULL
         CHECK (state IN ('wanted', 'taken', 'kept', 'partial', 'refused', 'buried')),
     detail text NOT NULL DEFAULT ''

@@ -13,7 +13,8 @@ WITH sources AS (
     INSERT INTO recovery_sources (url)
     SELECT url FROM unnest($1::text[]) WITH ORDINALITY AS s (url, place) ORDER BY place
 )
-INSERT INTO recovery (state, startedat) VALUES ('reading', $2)
+INSERT INTO recovery (state, startedat, named, unsigned, allowed)
+VALUES ('reading', $2, $3, $4, $5)
 
 -- name: read
 -- The recovery, with the gate.
@@ -47,6 +48,18 @@ UPDATE recovery SET
     kept = (SELECT count(*) FROM recovery_choices WHERE state = 'kept')
 WHERE startedat = $1 RETURNING true
 
+-- name: note_keys
+-- Note by which keys of this authority copies have to be signed.
+UPDATE recovery SET keys = $2 WHERE startedat = $1
+
+-- name: allow
+-- Let the recovery delete so many entities.
+UPDATE recovery SET allowed = $2 WHERE startedat = $1
+
+-- name: ask
+-- Let the recovery wait for an operator, with a question.
+UPDATE recovery SET state = 'asking', error = $2 WHERE startedat = $1 RETURNING true
+
 -- name: fail
 -- Note a failure of the recovery that was started at a time.
 UPDATE recovery SET failures = failures + 1, error = $2, nextattemptat = $3 WHERE startedat = $1
@@ -54,7 +67,7 @@ UPDATE recovery SET failures = failures + 1, error = $2, nextattemptat = $3 WHER
 -- name: meet
 -- A source is to be read, from its beginning.
 WITH earlier AS (DELETE FROM recovery_copies WHERE source = $1)
-UPDATE recovery_sources SET instance = $2, origins = 0 WHERE number = $1
+UPDATE recovery_sources SET instance = $2, origins = 0, unproven = 0 WHERE number = $1
 
 -- name: add_copies
 -- Copies of a source that differ from what is here.
@@ -78,6 +91,15 @@ WHERE r.source = $1 AND r.origin = c.origin
 -- Copies that a source announced, and did not send as it should.
 UPDATE recovery_copies SET isspoilt = true WHERE source = $1 AND origin = ANY ($2::text[])
 
+-- name: doubt_copies
+-- Copies of a source that are not proven to be this authority's, with the reasons.
+WITH doubted AS (
+    UPDATE recovery_copies r SET fault = c.fault
+    FROM unnest($2::text[], $3::text[]) AS c (origin, fault)
+    WHERE r.source = $1 AND r.origin = c.origin
+)
+UPDATE recovery_sources SET unproven = unproven + cardinality($2::text[]) WHERE number = $1
+
 -- name: forget_choices
 -- Choose again of these origins.
 DELETE FROM recovery_choices WHERE origin = ANY ($1::text[])
@@ -85,7 +107,8 @@ DELETE FROM recovery_choices WHERE origin = ANY ($1::text[])
 -- name: choose
 -- Choose a copy of each origin for which none is chosen: the one of the highest epoch, of these the
 -- one that most catalogs have, this one included, of these the one with the greatest digest. A
--- source that said nothing of an origin has the copy that is here.
+-- source that said nothing of an origin has the copy that is here. A copy that is not proven comes
+-- after all others, and is refused.
 WITH here AS (
     SELECT origin, epoch, false AS deleted, digest FROM entities
     WHERE authority = $1 AND kind <> 'registry'
@@ -95,35 +118,72 @@ WITH here AS (
     SELECT c.* FROM recovery_copies c
     WHERE NOT EXISTS (SELECT FROM recovery_choices r WHERE r.origin = c.origin)
 ), held AS (
-    SELECT origin, epoch, deleted, digest, count(*) AS votes, false AS ishere
+    SELECT origin, epoch, deleted, digest, count(*) AS votes, false AS ishere,
+        CASE WHEN bool_and(fault IS NOT NULL) THEN min(fault) END AS fault
     FROM open WHERE epoch IS NOT NULL
     GROUP BY origin, epoch, deleted, digest
     UNION ALL
     SELECT h.origin, h.epoch, h.deleted, h.digest,
-        1 + (SELECT count(*) FROM recovery_sources) - told.number, true
+        1 + (SELECT count(*) FROM recovery_sources) - told.number, true, NULL
     FROM here h
     JOIN (SELECT origin, count(*) AS number FROM open GROUP BY origin) AS told USING (origin)
 ), merged AS (
-    SELECT origin, epoch, deleted, digest, sum(votes) AS votes, bool_or(ishere) AS ishere
+    SELECT origin, epoch, deleted, digest, sum(votes) AS votes, bool_or(ishere) AS ishere,
+        CASE WHEN bool_and(fault IS NOT NULL) THEN min(fault) END AS fault
     FROM held GROUP BY origin, epoch, deleted, digest
 ), ordered AS (
     SELECT *,
-        row_number() OVER (PARTITION BY origin ORDER BY epoch DESC, votes DESC, digest DESC)
-            AS place,
-        count(*) OVER (PARTITION BY origin, epoch) AS rivals
+        row_number() OVER (
+            PARTITION BY origin
+            ORDER BY fault IS NOT NULL, epoch DESC, votes DESC, digest DESC) AS place,
+        count(*) OVER (PARTITION BY origin, epoch, fault IS NOT NULL) AS rivals
     FROM merged
 )
-INSERT INTO recovery_choices (origin, epoch, deleted, digest, rank, votes, rivals, state)
+INSERT INTO recovery_choices
+    (origin, epoch, deleted, digest, rank, votes, rivals, state, detail)
 SELECT origin, epoch, deleted, digest,
     CASE WHEN deleted THEN -1 ELSE 1 END * (length(origin) - length(replace(origin, '/', ''))),
-    votes, rivals, CASE WHEN ishere THEN 'kept' ELSE 'wanted' END
+    votes, rivals,
+    CASE WHEN fault IS NOT NULL THEN 'refused' WHEN ishere THEN 'kept' ELSE 'wanted' END,
+    coalesce(fault, '')
 FROM ordered WHERE place = 1
+
+-- name: count_removals
+-- Note how many entities of an authority each deletion that was chosen removes. Each counts with the
+-- highest deleted entity above it.
+UPDATE recovery_choices r SET removes = removed.number
+FROM (
+    SELECT d.origin, count(*) AS number
+    FROM entities e
+    CROSS JOIN LATERAL (
+        SELECT regexp_replace(e.origin, '/[^/]+/[^/]+$', '') AS parent
+    ) AS p
+    CROSS JOIN LATERAL (
+        SELECT c.origin FROM recovery_choices c
+        WHERE c.deleted AND c.state = 'wanted' AND c.origin IN (
+            e.origin, p.parent, regexp_replace(p.parent, '/[^/]+/[^/]+$', ''))
+        ORDER BY length(c.origin) LIMIT 1
+    ) AS d
+    WHERE e.authority = $1 AND e.kind <> 'registry'
+        AND EXISTS (SELECT FROM recovery_choices WHERE deleted AND state = 'wanted')
+    GROUP BY d.origin
+) AS removed
+WHERE r.origin = removed.origin
+
+-- name: removals
+-- The entities that were removed, those that are about to be, and all that are here.
+SELECT
+    coalesce(sum(removes) FILTER (WHERE state <> 'wanted'), 0)::bigint AS removed,
+    coalesce(sum(removes) FILTER (WHERE state = 'wanted'), 0)::bigint AS about,
+    (SELECT count(*) FROM entities WHERE authority = $1 AND kind <> 'registry') AS held
+FROM recovery_choices
 
 -- name: next_wanted
 -- The copies to take next, of one rank, each with a source that has it, if one is left.
 SELECT w.origin, w.epoch, w.deleted, w.digest, (
     SELECT min(c.source) FROM recovery_copies c
-    WHERE c.origin = w.origin AND c.epoch = w.epoch AND c.digest = w.digest AND NOT c.isspoilt
+    WHERE c.origin = w.origin AND c.epoch = w.epoch AND c.digest = w.digest
+        AND NOT c.isspoilt AND c.fault IS NULL
 ) AS source
 FROM recovery_choices w
 WHERE w.state = 'wanted'
@@ -167,7 +227,7 @@ SELECT origin, epoch FROM recovery_choices WHERE state = 'refused' ORDER BY orig
 -- name: try_again
 -- Choose again of what could not be taken, and believe sources again.
 WITH refused AS (DELETE FROM recovery_choices WHERE state = 'refused')
-UPDATE recovery_copies SET isspoilt = false WHERE isspoilt
+UPDATE recovery_copies SET isspoilt = false, fault = NULL WHERE isspoilt OR fault IS NOT NULL
 
 -- name: findings
 -- What an operator should see, in pages: what was refused or buried, and what had rivals.
