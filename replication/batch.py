@@ -175,13 +175,22 @@ def changes_of(
         model: names the attributes of documents.
     """
     after: dict[str, Entity | Tombstone] = {e.xid: e for e in decision.written}
+    # Entities of others that take the places of deleted ones are new, and both are told.
+    replaced = [t for t in decision.deleted if t.xid in after]
+    changes = [_change_of(tombstone, "deleted") for tombstone in replaced]
+    before = {xid: entity for xid, entity in before.items() if _is_same(entity, after.get(xid))}
     after |= {t.xid: t for t in decision.deleted if t.xid not in after}
     if registry is not None:
         after["/"] = registry
-    changes = changes_between(before, after, model)
+    changes += changes_between(before, after, model)
     changes += [_change_of(tombstone, "deleted") for tombstone in decision.remembered]
     changes += signatures_of(decision.signed)
     return sorted(changes, key=lambda change: (depth(change.xid), change.xid))
+
+
+def _is_same(entity: Entity, now: Copy | None) -> bool:
+    """Whether an entity's place is not taken by another one."""
+    return not isinstance(now, Entity) or origin_of(now) == origin_of(entity)
 
 
 def signatures_of(signed: Iterable[Copy]) -> list[Change]:

@@ -272,6 +272,20 @@ def test_what_was_applied_is_current_when_it_comes_again(before: list[Copy], cop
         assert again == first
 
 
+def test_a_deletion_is_logged_though_another_takes_the_place_at_once() -> None:
+    """Followers of this node would keep what was deleted, and refuse what came after it."""
+    here = {entity.xid: entity for entity in (group(1), group(1, kind="resource"))}
+    ends = [end_of(entity) for entity in here.values()]
+    other = [group(1, authority=OTHERS), group(1, authority=OTHERS, kind="resource")]
+    decision = decide_batch([*other, *ends], here, {}, ANYBODY)
+    changes = changes_of(decision, here, None, MODEL)
+    assert [(c.xid, c.action, c.authority) for c in changes] == [
+        (xid, action, authority)
+        for xid in here
+        for action, authority in (("deleted", THEIRS), ("created", OTHERS))
+    ]
+
+
 @given(
     st.lists(st.booleans(), min_size=1, max_size=5).flatmap(
         lambda lives: st.tuples(
