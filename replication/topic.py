@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -41,8 +40,6 @@ from replication.topicrecords import LARGEST_RECORD, MOST_PARTITIONS
 _FETCH_BYTES = 4 * 1024 * 1024
 _PARTITION_BYTES = 1024 * 1024
 _RECORDS_AT_ONCE = 1000
-CLOSE_SECONDS = 3.0
-"""The longest time that a client of a topic waits for its own tasks when it is closed."""
 ROOM = 64 * 1024
 """The bytes that records have beside their values."""
 _REASONS: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
@@ -119,16 +116,14 @@ class Topic:
             )
 
     async def close(self) -> None:
-        with contextlib.suppress(KafkaError, OSError, TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                try:
-                    await self._consumer.stop()
-                finally:
-                    self._guard.close()
+        await self._guard.close(self._consumer.stop())
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def told(self, guard: ConnectionGuard | None = None) -> Iterator[None]:
         """Tell what failed in words for operators.
+
+        Args:
+            guard: that of another client than the reader's.
 
         Raises:
             TopicLost: the topic does not have the offsets that were asked for.
@@ -140,7 +135,7 @@ class Topic:
         except OffsetOutOfRangeError as error:
             raise TopicLost("it has none of the offsets that come next") from error
         except (KafkaError, OSError, TimeoutError) as error:
-            cause = self._guard.failure or error
+            cause = (guard or self._guard).failure or error
             reasons = (text for types, text in _REASONS if isinstance(cause, types))
             reason = next(reasons, f"{self.address.brokers} {UNREACHABLE}")
             raise TopicUnusable(f'The topic "{name}" cannot be used: {reason}.') from error
@@ -231,14 +226,15 @@ class Topic:
     async def administration(self) -> AsyncIterator[AIOKafkaAdminClient]:
         """A client that creates and describes topics of the cluster."""
         admin = AIOKafkaAdminClient(**self._options)
-        self._guard.watch(admin._client)
-        with self.told():
+        guard = ConnectionGuard(self._settings, _FETCH_BYTES)
+        guard.watch(admin._client)
+        with self.told(guard):
             try:
                 async with asyncio.timeout(self._settings.request_timeout_seconds):
                     await admin.start()
                     yield admin
             finally:
-                await admin._client.close()
+                await guard.close(admin._client.close())
 
 
 @asynccontextmanager

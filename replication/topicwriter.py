@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -12,7 +10,7 @@ from aiokafka.errors import KafkaError
 from catalog.config import Settings
 from catalog.sinks.kafkaproducer import BATCH_BYTES, KafkaProducer, partition_of
 from catalog.sinks.kafkarecords import KafkaRecord, batches_of
-from replication.topic import CLOSE_SECONDS, Topic
+from replication.topic import Topic
 
 _RECORD_BYTES = 64
 
@@ -56,9 +54,7 @@ async def open_writer(topic: Topic, settings: Settings) -> AsyncIterator[TopicWr
     try:
         yield TopicWriter(topic, producer)
     finally:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await producer.close()
+        await producer.close()
 
 
 def _record_of(key: bytes, value: bytes) -> KafkaRecord:

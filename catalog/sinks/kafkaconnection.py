@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import struct
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, cast
 from weakref import ReferenceType
@@ -26,6 +26,7 @@ from catalog.sinks.kafkacluster import KafkaCluster
 _MOST_CONNECTIONS = 64
 _LARGEST_RESPONSE = 2 * 1024 * 1024
 _MOST_SCRAM_ITERATIONS = 500_000
+_CLOSE_SECONDS = 3.0
 _LENGTH = struct.Struct(">i")
 # The functions of aiokafka that open connections, each by this global name.
 _OPENERS = ("bootstrap", "_get_conn")
@@ -78,14 +79,38 @@ class ConnectionGuard:
         self._opened.add(connection)
         return connection
 
-    def close(self) -> None:
-        """Close every connection, and have none opened again.
+    async def close(self, stopping: Coroutine[Any, Any, object]) -> None:
+        """Stop the client within a few seconds, then break off every connection of it.
 
-        aiokafka loses sight of those that it was opening when it was closed or cancelled.
+        aiokafka waits for brokers that do not answer, takes a cancellation for its own, and loses
+        sight of connections that it was opening when it was closed or cancelled.
+
+        Args:
+            stopping: what stops the client.
         """
         self._is_closed = True
-        for connection in [*self._opened]:
-            connection.close()
+        stops = asyncio.create_task(stopping)
+        stops.add_done_callback(_ignore)
+        try:
+            await asyncio.wait([stops], timeout=_CLOSE_SECONDS)
+        finally:
+            stops.cancel()
+            for connection in [*self._opened]:
+                _break_off(connection)
+
+
+def _break_off(connection: AIOKafkaConnection) -> None:
+    """Close a connection without sending what it has yet to send."""
+    writer = connection._writer
+    connection.close()
+    if writer is not None:
+        writer.transport.abort()
+
+
+def _ignore(stopped: asyncio.Task[object]) -> None:
+    """Keep what went wrong while a client was stopped from being logged as lost."""
+    if not stopped.cancelled():
+        stopped.exception()
 
 
 def create_no_topics(client: AIOKafkaClient) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 from collections.abc import Sequence
@@ -134,8 +133,11 @@ class KafkaProducer:
         return self._guard.failure or error if isinstance(error, _VAGUE) else error
 
     async def close(self) -> None:
-        """Close the connections; records that were not acknowledged are given up."""
+        """Close the connections soon; records that were not acknowledged are given up."""
         self.is_open = False
+        await self._guard.close(self._stop())
+
+    async def _stop(self) -> None:
         producer, client = self._producer, self._producer.client
         # aiokafka's own method waits until all records are acknowledged.
         producer._closed = True
@@ -143,13 +145,18 @@ class KafkaProducer:
         if refreshing is not None:
             refreshing.cancel()
             await asyncio.gather(refreshing, return_exceptions=True)
-        try:
-            # Requests that wait for an answer end with their connections.
-            with contextlib.suppress(KafkaError, OSError):
-                await asyncio.gather(producer._sender.close(), client.close())
-        finally:
-            # A request that ended just now may have opened one more.
-            self._guard.close()
+        # Requests would wait for metadata, which nobody asks for any more.
+        awaited, client._md_update_fut = client._md_update_fut, _done()
+        if awaited is not None and not awaited.done():
+            awaited.set_result(False)
+        # Requests that wait for an answer end with their connections.
+        await asyncio.gather(producer._sender.close(), client.close())
+
+
+def _done() -> asyncio.Future[bool]:
+    done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    done.set_result(False)
+    return done
 
 
 def _reliability(acks: str) -> dict[str, Any]:

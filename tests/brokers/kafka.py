@@ -7,10 +7,11 @@ import asyncio
 import base64
 import logging
 import os
+import signal
 import subprocess
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,6 +62,8 @@ class _Server(Protocol):
     def start(self) -> None: ...
 
     def kill(self) -> None: ...
+
+    def freeze(self, is_frozen: bool) -> None: ...
 
     def close(self) -> None: ...
 
@@ -130,6 +133,25 @@ class KafkaBroker:
         """End the broker at once, as `kill -9` does."""
         assert self.server is not None, "it is the test's own"
         await asyncio.to_thread(self.server.kill)
+
+    @asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        """Keep the broker from answering for a while; it does not notice."""
+        assert self.server is not None, "it is the test's own"
+        await asyncio.to_thread(self.server.freeze, True)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(self.server.freeze, False)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic with all that is in it."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.address)
+        await admin.start()
+        try:
+            await admin.delete_topics([name])
+        finally:
+            await admin.close()
 
     async def start(self) -> None:
         """Start the broker again at the same ports."""
@@ -231,6 +253,10 @@ class _Process:
         self._running.kill()
         self._running.wait()
 
+    def freeze(self, is_frozen: bool) -> None:
+        assert self._running is not None, "it was started"
+        self._running.send_signal(signal.SIGSTOP if is_frozen else signal.SIGCONT)
+
     def close(self) -> None:
         if self._running is not None:
             self.kill()
@@ -273,6 +299,10 @@ class _Container:
 
     def kill(self) -> None:
         self._container.get_wrapped_container().kill()
+
+    def freeze(self, is_frozen: bool) -> None:
+        container = self._container.get_wrapped_container()
+        container.pause() if is_frozen else container.unpause()
 
     def close(self) -> None:
         self._container.stop()

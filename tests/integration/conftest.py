@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +26,7 @@ from catalog.model.modelsource import default_model, load_model
 from catalog.node import open_database
 from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Database
+from tests.brokers.kafka import KafkaBroker, NoKafka, running_kafka
 
 SPEC = "https://github.com/xregistry/spec/blob/main/core/spec.md#"
 HTTP = "https://github.com/xregistry/spec/blob/main/core/http.md#"
@@ -188,6 +189,16 @@ async def new_database(postgres_url: str, template: str) -> AsyncIterator[str]:
         await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
     finally:
         await connection.close()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """The broker of all tests of the group "topics", which run in one process."""
+    try:
+        with running_kafka(tmp_path_factory.mktemp("kafka")) as broker:
+            yield broker
+    except NoKafka as why:
+        pytest.skip(str(why))
 
 
 @pytest.fixture

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -12,8 +13,13 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
+from catalog.config import Settings
+from catalog.sinks.kafkaproducer import KafkaProducer
+from catalog.sinks.kafkarecords import KafkaRecord
+from replication.topic import open_topic
+from replication.topicaddress import address_of
 from replication.topicrecords import MARK_KEY, read_mark
-from tests.brokers.kafka import KafkaBroker, NoKafka, running_kafka
+from tests.brokers.kafka import KafkaBroker
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -29,15 +35,6 @@ from tests.integration.federation import (
 )
 
 pytestmark = pytest.mark.xdist_group("topics")
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    try:
-        with running_kafka(tmp_path_factory.mktemp("kafka")) as broker:
-            yield broker
-    except NoKafka as why:
-        pytest.skip(str(why))
 
 
 @pytest.fixture
@@ -405,3 +402,28 @@ async def test_senseless_topics_are_refused(nodes: list[Node]) -> None:
     for body in SENSELESS:
         answer = await nodes[0].send("POST", "/replication/links", body)
         assert (answer.status, answer.error) == (400, "invalid_attribute"), body
+
+
+async def test_a_client_leaves_a_broker_that_does_not_answer(
+    kafka: KafkaBroker, topic: str
+) -> None:
+    """Otherwise a node that stops, or hands its links to another process, would wait for it."""
+    settings = Settings(delivery_timeout_seconds=60)
+    address = address_of(url_of(kafka, topic), settings)
+    await kafka.create_topic(topic)
+    async with open_topic(address, settings) as reader:
+        await reader.partitions()
+        producer = await KafkaProducer.connect(address.cluster, settings)
+        record = KafkaRecord(number=0, interaction="", key=b"k", value=b"v", headers=[], size=64)
+        await producer.append(topic, 0, [record])
+        async with kafka.frozen():
+            asking = asyncio.create_task(reader.partitions())
+            sending = asyncio.create_task(producer.append(topic, 0, [record]))
+            while not producer._producer._sender._in_flight:
+                await asyncio.sleep(0.01)  # until the record is on its way
+            async with asyncio.timeout(30):
+                await producer.close()
+                await reader.close()
+            for task in (asking, sending):
+                task.cancel()
+            await asyncio.wait([asking, sending])
