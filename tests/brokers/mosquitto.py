@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.brokers.certificates import write_certificates
-from tests.brokers.serverprocess import Runner, find_runner, free_port, until_listening
+from tests.brokers.serverprocess import Runner, find_runner, until_listening
+from tests.e2e.nodes import free_port
 
 VARIABLE = "CONCORD_TEST_MQTT_URL"
 IMAGE = "eclipse-mosquitto:2"

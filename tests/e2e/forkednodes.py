@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import ast
+import gc
+import inspect
 import multiprocessing
 import os
 import sys
+from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from catalog.cli import main
+from catalog import cli
+
+
+def _imported_within(function: Callable[..., object]) -> Iterator[str]:
+    """The modules that a function imports when it is called."""
+    for statement in ast.walk(ast.parse(inspect.getsource(function))):
+        if isinstance(statement, ast.Import):
+            yield from (each.name for each in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            yield statement.module
+
 
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["catalog.cli", "catalog.node", "catalog.sinks.httpsink"])
+# A command imports what only it needs when it runs, and a node its sinks when it delivers.
+_processes.set_forkserver_preload(
+    ["catalog.cli", *_imported_within(cli._serve), "catalog.sinks.httpsink"]
+)
 
 
 def start_forked(environment: dict[str, str], log: Path) -> BaseProcess:
@@ -33,5 +50,7 @@ def _serve(environment: dict[str, str], log: Path) -> None:
         os.dup2(file.fileno(), 2)
     os.environ.clear()
     os.environ.update(environment)
+    # What it shares with its parent is no garbage, and is copied once a collection looks at it.
+    gc.freeze()
     sys.argv = ["concord", "serve"]
-    main()
+    cli.main()

@@ -17,11 +17,17 @@ from catalog.model.sinkcredential import PlainCredential, TokenCredential
 from catalog.sinks.sink import Delivered, SinkAnswer, SinkRefused
 from tests.brokers.natsreader import STREAM, NatsBroker, connected, parse_message
 from tests.brokers.natsserver import NatsServerProgram, run_nats, tls_options
-from tests.brokers.serverprocess import free_port
+from tests.e2e.nodes import free_port
 from tests.integration.conftest import Node
 from tests.sinks import contract
 from tests.sinks.opened import GUARDED, OPEN, event, open_sink, subscription_to
 
+# Clients of an account of its own learn at once that it has no streams; those of the default one
+# ask all servers of a cluster, and wait.
+_NO_STREAMS = {
+    "accounts": {"clients": {"users": [{"user": "anyone", "password": "any"}]}},
+    "no_auth_user": "anyone",
+}
 UNREACHABLE = "cannot be reached, or only at an address that this node does not connect to"
 
 
@@ -282,7 +288,7 @@ async def run_cluster(directory: Path, announced: str) -> AsyncIterator[NatsServ
         for number, port in enumerate(ports):
             (directory / str(number)).mkdir()
             cluster = {"name": "c", "listen": f"127.0.0.1:{port}", "routes": routes}
-            options = {"client_advertise": announced, "cluster": cluster}
+            options = {"client_advertise": announced, "cluster": cluster, **_NO_STREAMS}
             running = run_nats(directory / str(number), **options)
             servers.append(await stack.enter_async_context(running))
         yield servers[0]
