@@ -131,8 +131,8 @@ def _decide_same(held: Copy, incoming: Copy, policy: Policy) -> Verdict:
     if policy.trust.fault_of(incoming):
         return Verdict.CURRENT
     if not policy.trust.fault_of(held):
-        is_own_word = policy.is_own_word(incoming)
-        if not is_signed_better(held, incoming, is_own_word=is_own_word):
+        has_precedence = policy.has_precedence(incoming)
+        if not is_signed_better(held, incoming, has_precedence=has_precedence):
             return Verdict.CURRENT
     return Verdict.SIGNED
 

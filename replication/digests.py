@@ -27,9 +27,12 @@ MOST_BITS = 16
 """The bits of the number of a bucket."""
 MOST_RANGES = 250
 """Ranges of buckets in one request."""
+MOST_AUTHORITIES = MOST_NAMED + 1
+"""The most authorities that are named: one more than a filter may name."""
 _RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 _NARROWING = {"ranges", "authority", "scope", "type", "label"}
 _COLUMNS = ("authority", "origin", "xid", "epoch", "deleted", "digest", "bucket")
+_SIGNED_COLUMNS = (*_COLUMNS, "signature", "signedby")
 
 
 @bounded
@@ -39,7 +42,9 @@ async def get_digests(request: web.Request) -> web.StreamResponse:
     With `bits`, fingerprints are those of buckets merged by their first bits, and count tombstones,
     too. With `ranges`, merged buckets and rows are those of some buckets, and may be restricted to
     an `authority`, a `scope` or a `type` as the feed is; the last line of such rows is the cursor,
-    so that a reader knows that it has all of them. A `label` restricts them further.
+    so that a reader knows that it has all of them. A `label` restricts them further. Rows of all
+    buckets, or of those `from` one up to another, have computed digests with `verify=true`, and
+    columns for signatures with `signatures=true`.
     `format=authorities` names the authorities.
     """
     context = request.app[CONTEXT]
@@ -91,10 +96,10 @@ async def _send_merged(request: web.Request, context: Context) -> web.Response:
 
 
 async def _send_authorities(request: web.Request, context: Context) -> web.Response:
-    """Send the authorities of entities and tombstones, one more than a filter may name at most."""
+    """Send the authorities of entities and tombstones."""
     async with context.database.snapshot(context.database.pools.feed) as connection:
         head = await read_head(connection)
-        found = await digests.read_authorities(connection, MOST_NAMED + 1)
+        found = await digests.read_authorities(connection, MOST_AUTHORITIES)
     headers = {"Concord-Cursor": cursor_at(context, head.now)}
     return json_response({"authorities": found}, headers=headers)
 
@@ -134,11 +139,8 @@ async def _send_rows(request: web.Request, context: Context) -> web.StreamRespon
         raise BadRequest(
             request.path, error_detail=f'"from" must not exceed "to", nor "to" {BUCKETS}'
         )
-    verify = request.query.get("verify", "false")
-    if verify not in ("true", "false"):
-        raise BadRequest(request.path, error_detail='"verify" needs to be true or false')
-    if selection is not None and verify == "true":
-        raise BadRequest(request.path, error_detail='"verify" takes "from" and "to" only')
+    verify = _read_switch(request, "verify", selection)
+    is_signed = _read_switch(request, "signatures", selection)
     database = context.database
     async with stream_share(request), database.snapshot(database.pools.streams) as connection:
         head = await read_head(connection)
@@ -154,23 +156,37 @@ async def _send_rows(request: web.Request, context: Context) -> web.StreamRespon
         if request.method == hdrs.METH_HEAD:
             return response
         write = partial(write_piece, request, response)
-        await write(",".join(_COLUMNS).encode() + b"\n")
-        if verify == "true":
-            async for piece in in_pieces(_computed_lines(connection, start, stop)):
+        await write(",".join(_SIGNED_COLUMNS if is_signed else _COLUMNS).encode() + b"\n")
+        if verify:
+            lines = _computed_lines(connection, start, stop, is_signed=is_signed)
+            async for piece in in_pieces(lines):
                 await write(piece)
         elif selection is not None:
             await digests.copy_rows_within(connection, selection, write)
             await write(cursor_at(context, head.now).encode() + b"\n")
         else:
-            await digests.copy_rows(connection, start, stop, write)
+            await digests.copy_rows(connection, start, stop, write, is_signed=is_signed)
         await response.write_eof()
     return response
 
 
-async def _computed_lines(connection: Connection, start: int, stop: int) -> AsyncGenerator[bytes]:
+def _read_switch(request: web.Request, name: str, selection: DigestSelection | None) -> bool:
+    """A parameter of rows that are not narrowed."""
+    text = request.query.get(name, "false")
+    if text not in ("true", "false"):
+        raise BadRequest(request.path, error_detail=f'"{name}" needs to be true or false')
+    if selection is not None and text == "true":
+        raise BadRequest(request.path, error_detail=f'"{name}" takes "from" and "to" only')
+    return text == "true"
+
+
+async def _computed_lines(
+    connection: Connection, start: int, stop: int, *, is_signed: bool
+) -> AsyncGenerator[bytes]:
     async for row in digests.stream_computed(connection, start, stop):
         flag, digest = "true" if row.deleted else "false", row.digest.hex()
-        values = (row.authority, row.origin, row.xid, row.epoch, flag, digest, row.bucket)
+        signed = ((row.signature or b"").hex(), row.signedby or "") if is_signed else ()
+        values = (row.authority, row.origin, row.xid, row.epoch, flag, digest, row.bucket, *signed)
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(values)
         yield text.getvalue().encode()

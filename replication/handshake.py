@@ -25,7 +25,10 @@ from replication.provenance import is_authority
 
 _log = structlog.get_logger(__name__)
 
-_OFFERS = ("changes", "snapshot", "digests", "repair", "entities", "types", "labels")
+_OFFERS = (
+    *("changes", "snapshot", "digests", "repair", "entities", "types", "labels"),
+    "signatures",
+)
 _MOST_ENTITIES = 2**62
 _LARGEST_ANSWER = 1024 * 1024
 _LONGEST_TITLE = 300

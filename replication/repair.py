@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from catalog.client import Client, ClientError
@@ -12,8 +12,8 @@ from catalog.http.outbound import open_session
 from catalog.model.entity import Origin
 from catalog.store import entities as store
 from catalog.store import links
-from catalog.store.links import Link
 from replication.addresses import rules_of
+from catalog.store.links import Link, Mode
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
 from replication.copychecks import Incoming
@@ -26,13 +26,19 @@ from replication.pinning import check_claim, policy_of
 from replication.pull import COPIES_OF_ONE, apply_lines
 
 _MOST_LINKS = 10_000
-_REPAIRED = frozenset({Verdict.APPLY, Verdict.CURRENT})
+_REPAIRED = frozenset({Verdict.APPLY, Verdict.CURRENT, Verdict.SIGNED})
 _REASONS = {
     Verdict.STALE: "a later one is here",
     Verdict.DELETED: "it was deleted here later",
     Verdict.OWN: "this node is its authority",
     Verdict.REFUSED: "the link does not admit it",
     Verdict.DIRECT: "another link follows its authority itself",
+}
+# Links that cannot ask for single entities.
+_NOT_ASKED: Mapping[Mode, str] = {
+    "walk": "its source is walked: run `concord link reset {link} --full`",
+    "kafka": "it comes through a topic: run `concord link reset {link}`",
+    "accept": "it is pushed here: run `concord link reset` for the link that pushes it",
 }
 
 
@@ -64,14 +70,15 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
         for is_relayed in (False, True):
             for link in by_id:
                 source = link.definition.source
-                if link.authority is None or not source or link.definition.is_topic:
-                    continue
-                if link.definition.mode == "walk":
-                    again = f"its source is walked: run `concord link reset {link.id} --full`"
-                    mine = (o for o in repaired.unresolved if o.authority == link.authority)
-                    repaired.unresolved.update(dict.fromkeys([*mine], again))
+                if link.authority is None or link.definition.sends:
                     continue
                 policy = policy_of(link.definition, own="", source=link.authority)
+                if link.definition.mode in _NOT_ASKED:
+                    remedy = _NOT_ASKED[link.definition.mode].format(link=link.id)
+                    for origin, why in repaired.unresolved.items():
+                        if why == reason and policy.admits(origin):
+                            repaired.unresolved[origin] = remedy
+                    continue
                 wanted = [
                     origin
                     for origin in repaired.unresolved

@@ -61,15 +61,15 @@ class Trust:
                 yield key, copy.digest, copy.signature
 
 
-def is_signed_better(held: SignedCopy, incoming: SignedCopy, *, is_own_word: bool) -> bool:
+def is_signed_better(held: SignedCopy, incoming: SignedCopy, *, has_precedence: bool) -> bool:
     """Whether the signature of an incoming copy replaces that of the same copy here.
 
     Without keys, nobody can tell which is right. The later key wins, or the authority itself, so
-    that all copies end with the same one whatever their ways.
+    that all copies end with the same one whatever their ways. In a repair, the source wins.
     """
     if incoming.signature is None or incoming.signature == held.signature:
         return False
-    if held.signature is None or is_own_word:
+    if held.signature is None or has_precedence:
         return True
     order = number_of(incoming.signedby), incoming.signedby
     return order > (number_of(held.signedby), held.signedby)

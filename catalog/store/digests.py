@@ -38,6 +38,8 @@ class StoredDigest:
     deleted: bool
     digest: bytes
     bucket: int
+    signature: bytes | None = None
+    signedby: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,12 +123,20 @@ async def read_authorities(connection: Connection, limit: int) -> list[str]:
 
 
 async def copy_rows(
-    connection: Connection, start: int, stop: int, write: Callable[[bytes], Awaitable[None]]
+    connection: Connection,
+    start: int,
+    stop: int,
+    write: Callable[[bytes], Awaitable[None]],
+    *,
+    is_signed: bool = False,
 ) -> None:
-    """Write the stored digests of buckets from `start` up to and excluding `stop`, as CSV."""
-    await connection.copy_from_query(
-        _queries.rows, start, stop, output=write, format="csv", timeout=3600
-    )
+    """Write the stored digests of buckets from `start` up to and excluding `stop`, as CSV.
+
+    Args:
+        is_signed: with the signatures.
+    """
+    query = _queries.signed_rows if is_signed else _queries.rows
+    await connection.copy_from_query(query, start, stop, output=write, format="csv", timeout=3600)
 
 
 async def page_computed(
@@ -165,6 +175,8 @@ def _row(row: Mapping[str, Any], *, deleted: bool, digest: bytes) -> StoredDiges
         deleted=deleted,
         digest=digest,
         bucket=row["bucket"],
+        signature=row.get("signature"),
+        signedby=row.get("signedby"),
     )
 
 

@@ -41,7 +41,7 @@ async def test_the_handshake_says_who_is_there(member: Node) -> None:
     assert said["authority"] == member.database.node.authority
     assert said["digestversion"] == 1
     parts = ["changes", "snapshot", "digests", "repair", "entities"]
-    assert said["offers"] == [*parts, "types", "labels"]
+    assert said["offers"] == [*parts, "types", "labels", "signatures"]
     assert said["log"]["dropped"] <= said["log"]["now"]
 
 

@@ -138,7 +138,7 @@ def test_all_nodes_end_with_the_same_signature_whatever_comes_first() -> None:
     for order in permutations(copies):
         held = order[0]
         for incoming in order[1:]:
-            if is_signed_better(held, incoming, is_own_word=False):
+            if is_signed_better(held, incoming, has_precedence=False):
                 held = incoming
         ends.add((held.signature, held.signedby))
     assert len(ends) == 1

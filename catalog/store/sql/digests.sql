@@ -15,6 +15,16 @@ UNION ALL
 SELECT authority, origin, xid, epoch, 'true', encode(digest, 'hex'), bucket
 FROM tombstones WHERE bucket >= $1 AND bucket < $2
 
+-- name: signed_rows
+-- The same with their signatures and the keys that these are of.
+SELECT authority, origin, xid, epoch, 'false' AS deleted, encode(digest, 'hex') AS digest, bucket,
+    coalesce(encode(signature, 'hex'), '') AS signature, coalesce(signedby, '') AS signedby
+FROM entities WHERE bucket >= $1 AND bucket < $2 AND kind <> 'registry'
+UNION ALL
+SELECT authority, origin, xid, epoch, 'true', encode(digest, 'hex'), bucket,
+    coalesce(encode(signature, 'hex'), ''), coalesce(signedby, '')
+FROM tombstones WHERE bucket >= $1 AND bucket < $2
+
 -- name: entities
 -- Every entity in a range of buckets, with the hash of its stored document.
 SELECT e.*, sha256(d.body) AS body_sha256
