@@ -33,7 +33,7 @@ from replication.wire import OriginsBody, is_scope, is_type, read_request
 MOST_NAMED = 100
 """Authorities, and paths of a scope, that a filter may name."""
 _HEADERS = {"Content-Type": MEDIA_TYPE}
-_LONGEST_WAIT = 30.0
+LONGEST_WAIT = 30.0
 DOCUMENTS_AT_ONCE = 16
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -66,7 +66,7 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
     context = request.app[CONTEXT]
     wanted = read_filter(request)
     limit = max(1, min(MOST_CHANGES, read_number(request, "limit", MOST_CHANGES)))
-    wait = min(_LONGEST_WAIT, float(read_number(request, "wait", 0)))
+    wait = min(LONGEST_WAIT, float(read_number(request, "wait", 0)))
     position = _read_cursor(request, context)
     pages = pages_of(context.database)
     if not wait:

@@ -21,8 +21,10 @@ from replication import (
     signing,
     trusting,
 )
+from replication.openapi_replication import DESCRIPTION
 
-routes: list[web.RouteDef] = [
+routes: list[web.AbstractRouteDef] = [
+    DESCRIPTION,
     web.get("/replication", bounded(handshake.get_handshake)),
     web.get("/replication/changes", feed.get_changes),
     web.get("/replication/snapshot", feed.get_snapshot),

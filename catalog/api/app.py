@@ -11,6 +11,7 @@ from catalog.api.answercache import ANSWERS, AnswerCache
 from catalog.api.documents import document_middleware
 from catalog.api.entitypaths import handle_entity
 from catalog.api.requestchecks import checking_middleware
+from catalog.api.routedescription import DESCRIPTIONS, RouteDescription
 from catalog.api.routes import routes as native_routes
 from catalog.api.routes import short_path
 from catalog.context import CONTEXT, Context
@@ -36,7 +37,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
 
     Args:
         context: shared by all handlers.
-        routes: the dialects' and replication's.
+        routes: the dialects' and replication's, with descriptions among them.
     """
     answer_framework_errors()
     app = web.Application(
@@ -64,7 +65,9 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     )
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
-    app.add_routes([*native_routes, *routes])
+    added = [*native_routes, *routes]
+    app[DESCRIPTIONS] = [each for each in added if isinstance(each, RouteDescription)]
+    app.add_routes(added)
     for resource in app.router.resources():
         _answer_other_methods(resource)
     app.add_routes([short_path, web.route("*", "/{path:.*}", handle_entity)])

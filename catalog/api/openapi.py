@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from aiohttp import web
 
@@ -27,6 +27,7 @@ from catalog.api.openapi_schemas import Json, map_of, reference
 from catalog.api.openapi_subscriptionpaths import operation_on_subscriptions
 from catalog.api.openapi_subscriptions import subscription_components
 from catalog.api.requesttarget import RequestTarget, TargetKind
+from catalog.api.routedescription import DESCRIPTIONS, RouteDescription
 from catalog.context import CONTEXT
 from catalog.http.responses import json_response
 from catalog.longwork import in_thread
@@ -35,6 +36,7 @@ from catalog.model.configuration import Configuration
 from catalog.model.schema import Attribute, GroupType, ResourceType
 from catalog.model.xid import Xid
 
+_Described = Mapping[tuple[str, str], Json]
 _PLACEHOLDER = re.compile(r"{(\w+)}")
 _IN_PATH: Mapping[str, Json] = {"number": {"type": "integer", "minimum": 1}}
 # The targets here represent all paths of a kind.
@@ -45,11 +47,17 @@ async def get_openapi(request: web.Request) -> web.Response:
     """Answer with this description of the node."""
     context = request.app[CONTEXT]
     base = context.base_url(request)
-    document = await in_thread(describe, context.configuration, request.app.router, base)
+    given = context.configuration, request.app.router, base, request.app[DESCRIPTIONS]
+    document = await in_thread(describe, *given)
     return json_response(document)
 
 
-def describe(configuration: Configuration, router: web.UrlDispatcher, base: str) -> Json:
+def describe(
+    configuration: Configuration,
+    router: web.UrlDispatcher,
+    base: str,
+    descriptions: Sequence[RouteDescription] = (),
+) -> Json:
     """Describe a node.
 
     Args:
@@ -57,8 +65,10 @@ def describe(configuration: Configuration, router: web.UrlDispatcher, base: str)
             the flags.
         router: gives the paths that every node has.
         base: URL of the registry's root.
+        descriptions: of routes that are not part of the native API.
     """
-    paths = dict(_fixed_paths(router, configuration.capabilities))
+    described = {place: shown for each in descriptions for place, shown in each.operations.items()}
+    paths = dict(_fixed_paths(router, configuration.capabilities, described))
     paths |= dict(_entity_paths(configuration))
     return {
         "openapi": "3.1.0",
@@ -70,7 +80,11 @@ def describe(configuration: Configuration, router: web.UrlDispatcher, base: str)
         "servers": [{"url": base}],
         "paths": paths,
         "components": {
-            "schemas": schemas.components(configuration.model) | subscription_components(),
+            "schemas": {
+                **schemas.components(configuration.model),
+                **subscription_components(),
+                **{name: schema for each in descriptions for name, schema in each.schemas.items()},
+            },
             "responses": {
                 "Refused": {
                     "description": "Refused; the error document says why.",
@@ -82,13 +96,15 @@ def describe(configuration: Configuration, router: web.UrlDispatcher, base: str)
     }
 
 
-def _fixed_paths(router: web.UrlDispatcher, able: Capabilities) -> Iterator[tuple[str, Json]]:
-    """Paths that do not depend on the model, as their handlers' docstrings describe them."""
+def _fixed_paths(
+    router: web.UrlDispatcher, able: Capabilities, described: _Described
+) -> Iterator[tuple[str, Json]]:
+    """Paths that do not depend on the model, with summaries from their handlers' docstrings."""
     for resource in router.resources():
         defined = {route.method: route for route in resource if route.method in VERBS}
         allowed = methods_of_route(resource.canonical, defined, able)
         operations = {
-            method.lower(): _fixed_operation(resource.canonical, route)
+            method.lower(): _fixed_operation(resource.canonical, route, described)
             for method, route in defined.items()
             if method in allowed and method != "HEAD"
         }
@@ -96,10 +112,13 @@ def _fixed_paths(router: web.UrlDispatcher, able: Capabilities) -> Iterator[tupl
             yield resource.canonical, _path(resource.canonical, operations)
 
 
-def _fixed_operation(path: str, route: web.AbstractRoute) -> Json:
+def _fixed_operation(path: str, route: web.AbstractRoute, described: _Described) -> Json:
     about = (inspect.getdoc(route.handler) or "").partition("\n")[0]
     parameters = wait_parameters(route.method)
-    if (operation := operation_on_subscriptions(route.method, path)) is not None:
+    operation = operation_on_subscriptions(route.method, path)
+    if operation is None:
+        operation = described.get((route.method, path))
+    if operation is not None:
         known = operation.get("parameters", [])
         return {"summary": about, **operation, "parameters": [*known, *parameters]}
     done: Json = {"description": "Done.", **position_headers(route.method, path)}

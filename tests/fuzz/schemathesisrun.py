@@ -16,6 +16,8 @@ from tests.e2e.nodes import node_at, running
 _PROGRAM = """
 import sys
 sys.setrecursionlimit(10_000)
+from schemathesis import serializer
+serializer.alias("application/x-ndjson", "text/plain")
 from schemathesis.cli import schemathesis
 schemathesis()
 """

@@ -1,0 +1,300 @@
+"""Describes what operators do to links, keys and recoveries as OpenAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+from catalog.api.openapi_operations import JSON_BODY, LIMIT, content
+from catalog.api.openapi_schemas import Json, reference
+from catalog.store.links import Dialect, Mode, State
+from catalog.store.recoveries import ChoiceState, RecoveryState
+from replication import wire
+from replication.openapi_parts import NEXT, PLACE, done, operation, query, read, switch
+from replication.openapi_peerschemas import COUNT, TEXT, about, array_of, body, object_of
+
+_LINK, _CONFLICT = "replication.link", "replication.conflict"
+_DRY_RUN, _SIGNING = "replication.dryrun", "replication.signing"
+_TRUSTED, _AUDIT = "replication.trusted", "replication.signatureaudit"
+_RECOVERY, _FINDING = "replication.recovery", "replication.recoveryfinding"
+_REPAIRED = "replication.repaired"
+
+_NO_TEXT: Json = {"type": ["string", "null"]}
+_NO_COUNT: Json = {"type": ["integer", "null"], "minimum": 0}
+_NO_NUMBER: Json = {"type": ["number", "null"]}
+_TIME: Json = {"type": "string", "format": "date-time"}
+_NO_TIME: Json = {"type": ["string", "null"], "format": "date-time"}
+_YES_NO: Json = {"type": "boolean"}
+
+
+def operator_schemas() -> dict[str, Json]:
+    """The schemas of what operators see, by name."""
+    return {
+        _LINK: _link(),
+        _CONFLICT: _conflict(),
+        _DRY_RUN: _dry_run(),
+        _SIGNING: _signing(),
+        _TRUSTED: _trusted(),
+        _AUDIT: _audit(),
+        _RECOVERY: _recovery(),
+        _FINDING: _finding(),
+        _REPAIRED: _repaired(),
+    }
+
+
+def _link() -> Json:
+    progress = {**object_of({"copies": COUNT, "of": _NO_COUNT, "seconds": _NO_NUMBER})}
+    found = object_of({"authority": TEXT, "software": TEXT, "followedby": array_of(TEXT)})
+    return object_of(
+        {
+            "id": TEXT,
+            "source": _NO_TEXT,
+            "target": _NO_TEXT,
+            "direction": {"enum": ["in", "out"]},
+            "mode": {"enum": [*get_args(Mode)]},
+            "dialect": {"enum": [*get_args(Dialect), None]},
+            "authorities": array_of(TEXT),
+            "scope": array_of(TEXT),
+            "types": array_of(TEXT),
+            "labels": array_of(TEXT),
+            "prefix": TEXT,
+            "map": {"type": "object", "additionalProperties": TEXT},
+            "trust": array_of(TEXT),
+            "authority": about(_NO_TEXT, "The one that the other catalog is pinned to"),
+            "instance": _NO_TEXT,
+            "state": {"enum": [*get_args(State)]},
+            "reason": about(_NO_TEXT, "Why it is paused"),
+            "cursor": _NO_TEXT,
+            "lag": about(_NO_NUMBER, "In seconds, the greatest age of a change that is missing"),
+            "behind": about(_NO_COUNT, "The number of changes that are to be read"),
+            "confirmed": about(_NO_NUMBER, "The seconds since nothing was missing"),
+            "currentat": _NO_TIME,
+            "applied": COUNT,
+            "appliedat": _NO_TIME,
+            "succeededat": _NO_TIME,
+            "rate": about({"type": "number"}, "In copies per second"),
+            "bytes": COUNT,
+            "progress": {"anyOf": [progress, {"type": "null"}]},
+            "conflicts": COUNT,
+            "failures": about(COUNT, "In a row"),
+            "error": _NO_TEXT,
+            "errors": {"type": "object", "additionalProperties": COUNT},
+            "nextattemptat": _NO_TIME,
+            "brake": about(
+                {"type": ["object", "null"]}, "The deletions that it waits to be allowed"
+            ),
+            "subscription": _NO_TEXT,
+            "history": about(array_of({"type": "object"}), "Newest first"),
+            "found": about(found, "The other catalog, in the answer that made the link"),
+            "allowed": about(COUNT, "How many deletions were allowed, in the answer to that"),
+        },
+        optional=("found", "allowed"),
+    )
+
+
+def _conflict() -> Json:
+    return object_of(
+        {
+            "authority": TEXT,
+            "origin": TEXT,
+            "xid": TEXT,
+            "epoch": COUNT,
+            "verdict": TEXT,
+            "detail": TEXT,
+            "remedy": TEXT,
+            "at": _TIME,
+        }
+    )
+
+
+def _dry_run() -> Json:
+    members: dict[str, Json] = {
+        "isdecided": about(_YES_NO, "False if too much differs to tell it; `reason` says why"),
+        "reason": TEXT,
+        "rows": COUNT,
+        "differing": COUNT,
+        "outcomes": {
+            "type": "object",
+            "additionalProperties": object_of(
+                {"number": COUNT, "first": array_of({"type": "object"})}
+            ),
+        },
+        "brake": {"type": ["object", "null"]},
+    }
+    return object_of(members, optional=[name for name in members if name != "isdecided"])
+
+
+def _signing() -> Json:
+    return object_of(
+        {
+            "authority": TEXT,
+            "on": _YES_NO,
+            "key": _NO_TEXT,
+            "complete": about(_YES_NO, "Everything is signed, also what was there before"),
+            "keys": array_of({"type": "object"}),
+        }
+    )
+
+
+def _trusted() -> Json:
+    key = object_of(
+        {"key": TEXT, "id": TEXT, "reason": TEXT, "trustedat": _TIME, "revokedat": _NO_TIME}
+    )
+    return object_of({"authority": TEXT, "keys": array_of(key)})
+
+
+def _audit() -> Json:
+    counts = {"type": "object", "additionalProperties": COUNT}
+    return object_of(
+        {
+            "counts": about(
+                {"type": "object", "additionalProperties": counts},
+                "By authority: verified, unsigned, unknown, false, damaged",
+            ),
+            "pinned": array_of(TEXT),
+            "faults": array_of(object_of({"authority": TEXT, "xid": TEXT, "detail": TEXT})),
+            "after": about(_NO_TEXT, "Where the next part begins; null after the last one"),
+        }
+    )
+
+
+def _recovery() -> Json:
+    source = object_of({"url": TEXT, "instance": _NO_TEXT, "differing": COUNT, "isread": _YES_NO})
+    return object_of(
+        {
+            "authority": TEXT,
+            "state": {"enum": [*get_args(RecoveryState)]},
+            "writes": TEXT,
+            "startedat": _TIME,
+            "endedat": _NO_TIME,
+            "sources": array_of(source),
+            **dict.fromkeys(get_args(ChoiceState), COUNT),
+            "diverged": COUNT,
+            "failures": COUNT,
+            "error": _NO_TEXT,
+            "nextattemptat": _NO_TIME,
+        }
+    )
+
+
+def _finding() -> Json:
+    return object_of(
+        {
+            "origin": TEXT,
+            "epoch": COUNT,
+            "deleted": _YES_NO,
+            "state": TEXT,
+            "rivals": COUNT,
+            "detail": TEXT,
+        }
+    )
+
+
+def _repaired() -> Json:
+    unresolved = object_of({"authority": TEXT, "origin": TEXT, "reason": TEXT})
+    return object_of(
+        {
+            "verdicts": {"type": "object", "additionalProperties": COUNT},
+            "unresolved": array_of(unresolved),
+        }
+    )
+
+
+def _json(schema: Json) -> Json:
+    return content(JSON_BODY, schema)
+
+
+_ONE = "/replication/links/{id}"
+_PATH = "/replication/recovery"
+_SHOWN = {200: done(reference(_LINK))}
+_PAGE = (LIMIT, query("after", TEXT, "As the link to the next page has it."))
+_FORCE = switch("force", "Do not ask the other catalog first.")
+_DRY = switch("dryrun", "Tell what it would do, and do nothing.")
+_DROP = switch("drop", "Drop what it brought first.")
+_MADE_OR_TRIED: Mapping[int, Json] = {
+    200: done(reference(_DRY_RUN), "The answer to a dry run."),
+    201: done(reference(_LINK), "Created.", headers=PLACE),
+}
+_RUN_OR_TRIED = {200: done({"anyOf": [reference(_LINK), reference(_DRY_RUN)]})}
+_DELETED: Mapping[int, Json] = {
+    **_SHOWN,
+    202: done(reference(_LINK), "It is deleted when its replicas are dropped."),
+}
+
+OPERATOR_OPERATIONS: Mapping[tuple[str, str], Json] = {
+    ("GET", "/replication/links"): operation(
+        read(object_of({"links": array_of(reference(_LINK))}), NEXT), (400,), parameters=_PAGE
+    ),
+    ("POST", "/replication/links"): operation(
+        _MADE_OR_TRIED, (400, 409), parameters=(_FORCE, _DRY), taken=_json(body(wire.LinkBody))
+    ),
+    ("GET", _ONE): operation(read(reference(_LINK)), (404,)),
+    ("PUT", _ONE): operation(_SHOWN, (400, 404), taken=_json(body(wire.LinkBody))),
+    ("PATCH", _ONE): operation(_SHOWN, (400, 404), taken=_json(body(wire.SelectionBody))),
+    ("DELETE", _ONE): operation(_DELETED, (400, 404), parameters=(_DROP,)),
+    ("POST", f"{_ONE}/pin"): operation(_SHOWN, (400, 404), taken=_json(body(wire.PinBody))),
+    ("POST", f"{_ONE}/reset"): operation(_SHOWN, (400, 404), taken=_json(body(wire.ResetBody))),
+    ("POST", f"{_ONE}/pause"): operation(
+        _SHOWN, (400, 404), taken=_json(body(wire.PauseBody)), is_needed=False
+    ),
+    ("POST", f"{_ONE}/resume"): operation(_SHOWN, (404,)),
+    ("POST", f"{_ONE}/run"): operation(_RUN_OR_TRIED, (400, 404, 409), parameters=(_DRY,)),
+    ("POST", f"{_ONE}/allow"): operation(_SHOWN, (400, 404, 409)),
+    ("GET", f"{_ONE}/conflicts"): operation(
+        read(object_of({"conflicts": array_of(reference(_CONFLICT))}), NEXT),
+        (400, 404),
+        parameters=_PAGE,
+    ),
+    ("POST", "/replication/repair"): operation(
+        {200: done(reference(_REPAIRED))}, (400, 413), taken=_json(body(wire.OriginsBody))
+    ),
+    ("GET", "/replication/acceptances"): operation(
+        read(object_of({"acceptances": array_of(reference(_LINK))}), NEXT),
+        (400,),
+        parameters=_PAGE,
+    ),
+    ("POST", "/replication/acceptances"): operation(
+        {201: done(reference(_LINK), "Created.", headers=PLACE)},
+        (400, 409),
+        taken=_json(body(wire.AcceptanceBody)),
+    ),
+    ("DELETE", "/replication/acceptances/{id}"): operation(_DELETED, (404,), parameters=(_DROP,)),
+    ("GET", "/replication/signing"): operation(read(reference(_SIGNING))),
+    ("PUT", "/replication/signing"): operation(
+        {200: done(reference(_SIGNING))}, (400,), taken=_json(body(wire.SigningBody))
+    ),
+    ("POST", "/replication/signing/rotate"): operation(
+        {200: done(reference(_SIGNING))}, (400, 409), taken=_json(body(wire.RotateBody))
+    ),
+    ("GET", "/replication/trust"): operation(
+        read(object_of({"trusted": array_of(reference(_TRUSTED))}))
+    ),
+    ("POST", "/replication/trust"): operation(
+        {201: done(reference(_TRUSTED), "Trusted.")}, (400,), taken=_json(body(wire.TrustBody))
+    ),
+    ("DELETE", "/replication/trust"): operation(
+        {204: {"description": "Done."}},
+        (400, 404),
+        parameters=[query("authority", TEXT, required=True)],
+    ),
+    ("GET", "/replication/signatures"): operation(
+        read(reference(_AUDIT)),
+        (400,),
+        parameters=[query("after", TEXT, "As the part before says.")],
+    ),
+    ("GET", _PATH): operation(read(reference(_RECOVERY)), (404,)),
+    ("POST", _PATH): operation(
+        {202: done(reference(_RECOVERY), "It began.")},
+        (400, 409),
+        parameters=(_FORCE,),
+        taken=_json(body(wire.RecoveryBody)),
+    ),
+    ("DELETE", _PATH): operation({200: done(reference(_RECOVERY))}, (404, 409)),
+    ("POST", f"{_PATH}/resume"): operation({200: done(reference(_RECOVERY))}, (404, 409)),
+    ("POST", f"{_PATH}/bury"): operation({200: done(reference(_RECOVERY))}, (404, 409)),
+    ("GET", f"{_PATH}/findings"): operation(
+        read(object_of({"findings": array_of(reference(_FINDING))}), NEXT),
+        (400, 404),
+        parameters=_PAGE,
+    ),
+}
