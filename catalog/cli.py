@@ -323,6 +323,13 @@ def reconcile(
             "--fast", help="Compare stored digests, only in buckets whose fingerprints differ."
         ),
     ] = False,
+    verify_signatures: Annotated[
+        bool,
+        typer.Option(
+            "--verify-signatures",
+            help="Verify the signatures of all copies, too; reads all digests.",
+        ),
+    ] = False,
     settle: Annotated[
         float,
         typer.Option(
@@ -358,6 +365,7 @@ def reconcile(
             repair=repair,
             master=master,
             verify=not fast,
+            signatures=verify_signatures,
             settle_seconds=settle,
             progress=lambda line: err.print(f"[dim]{cell(line)}[/]"),
         )
@@ -378,14 +386,29 @@ def _show(summary: ReconcileSummary) -> None:
     out.print(shown)
     for finding, samples in summary.samples.items():
         for sample in samples[:3]:
-            out.print(f"  {finding} at {sample.catalog}: {cell(sample.origin)}")
+            detail = f" ({sample.detail})" if sample.detail else ""
+            out.print(f"  {finding} at {sample.catalog}: {cell(sample.origin)}{detail}")
+    for signed in summary.signatures or ():
+        keys = f"keys {signed.keys}" if signed.keys else "no keys are known"
+        wrong = f"{signed.unsigned} unsigned, {signed.forged} forged"
+        numbers = f"{signed.verified} verified, {wrong}, {signed.unjudged} not judged"
+        out.print(f"  {cell(signed.authority)}: {numbers}; {cell(keys)}")
+    for left in summary.uncompared:
+        count = "entities" if left.entities is None else f"{left.entities} entities"
+        whose = cell(left.authority or "several authorities")
+        out.print(f"  not compared at {left.catalog}: {count} of {whose}: {cell(left.reason)}")
+        out.print(f"    {cell(left.remedy)}")
     colour = "green" if summary.is_equal else "yellow"
     out.print(f"[{colour}]{cell(summary.verdict())}[/]")
     for outcome in summary.repair or ():
         verdicts = ", ".join(f"{count} {name}" for name, count in outcome.verdicts.items())
         out.print(f"  {outcome.catalog} fetched {outcome.requested} origins again: {verdicts}")
         for origin in outcome.unresolved:
-            out.print(f"    [red]no source has[/] {cell(origin)}")
+            out.print(f"    [red]not repaired:[/] {cell(origin)}")
+        if outcome.withheld:
+            out.print(f"    {outcome.withheld} are unsigned or forged at a source, and stay")
+        for reset in outcome.resets:
+            out.print(f"    link {cell(reset)}")
     for path in summary.paths:
         out.print(f"  wrote {cell(str(path))}")
 

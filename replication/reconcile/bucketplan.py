@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from catalog.model.digest import BUCKETS
 from replication.reconcile.catalogs import Fingerprints, SurveyedCatalog
+from replication.reconcile.judgedkeys import AuthorityKeys
 from replication.reconcile.topology import Topology, topology_of
 
 ROWS_PER_READ = 200_000
@@ -32,13 +33,14 @@ class BucketPlan:
     """The catalogs, the topology of their links, and the ranges to read.
 
     All catalogs are read in the same buckets: `ranges`. `reads` are the same ranges, cut for
-    each catalog by the number of its entities.
+    each catalog by the number of its entities. Signatures are judged by `keys`; `None` if not.
     """
 
     catalogs: Sequence[SurveyedCatalog]
     topology: Topology
     ranges: Sequence[BucketRange]
     verify: bool
+    keys: Sequence[AuthorityKeys] | None = None
 
     @property
     def reads(self) -> list[list[BucketRange]]:
@@ -59,15 +61,29 @@ class BucketPlan:
         return replace(self, ranges=cover(buckets, _largest(self.catalogs), SLACK_ROWS))
 
 
-def plan_of(catalogs: Sequence[SurveyedCatalog], *, verify: bool) -> BucketPlan:
-    """Plan to read everything or, without `verify`, the buckets whose fingerprints differ.
+def plan_of(
+    catalogs: Sequence[SurveyedCatalog],
+    *,
+    verify: bool,
+    keys: Sequence[AuthorityKeys] | None = None,
+) -> BucketPlan:
+    """Plan to read everything or, without `verify` and `keys`, the buckets that differ.
 
-    To verify is to read all: a stored fingerprint does not show later damage to the content.
+    To verify is to read all: a stored fingerprint shows neither later damage to the content nor
+    a false signature.
     """
     plan = BucketPlan(
-        catalogs=catalogs, topology=topology_of(catalogs), ranges=[ALL_BUCKETS], verify=verify
+        catalogs=catalogs,
+        topology=topology_of(catalogs),
+        ranges=[ALL_BUCKETS],
+        verify=verify,
+        keys=keys,
     )
-    return plan if verify else plan.narrowed(differing([c.fingerprints for c in catalogs]))
+    return (
+        plan
+        if verify or keys is not None
+        else plan.narrowed(differing([c.fingerprints for c in catalogs]))
+    )
 
 
 def differing(fingerprints: Sequence[Fingerprints]) -> list[int]:

@@ -25,12 +25,33 @@ Fingerprints = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedLink:
-    """A link from the URL `source` to the URL `target`, as one of the two reports it."""
+    """A link from the URL `source` to the URL `target`, as one of the two reports it.
+
+    Args:
+        authorities: those that it brings; none stands for the one of its source.
+        scope: the paths at and below which it has to bring everything; none stands for all.
+        id: at the catalog that reports it, which has the URL `reporter`.
+        pinned: the authority of the other catalog, if that is known.
+        state: as the reporter shows it, and `currentat`, when it last had everything.
+        params: its selection, as parameters for digests.
+    """
 
     source: str
     target: str
     authorities: tuple[str, ...]
     scope: tuple[str, ...]
+    id: str = ""
+    mode: str = "pull"
+    reporter: str = ""
+    pinned: str | None = None
+    state: str = ""
+    currentat: str | None = None
+    params: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def sends(self) -> bool:
+        """Whether its source reports it."""
+        return self.reporter == self.source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +64,7 @@ class SurveyedCatalog:
     links: tuple[ReportedLink, ...]
     fingerprints: Fingerprints = field(repr=False)
     as_of: str | None = None
+    offers: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -82,10 +104,10 @@ def _survey_one(remote: RemoteCatalog) -> SurveyedCatalog:
             remote=remote,
             authority=handshake["authority"],
             instance=handshake["instance"],
-            # The pushing catalog lists those, too, and knows both URLs.
-            links=tuple(_link(link, remote.url) for link in links if link.get("mode") != "accept"),
+            links=tuple(_link(link, remote.url) for link in links),
             fingerprints={bucket: (count, xor) for bucket, count, xor in buckets["buckets"]},
             as_of=digests.headers.get("Concord-Cursor"),
+            offers=frozenset(map(str, handshake.get("offers", ()))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ReconcileError(
@@ -100,11 +122,27 @@ async def _ask(client: Client) -> tuple[JsonObject, list[JsonObject], Answer]:
 
 
 def _link(link: Mapping[str, Any], listed_by: str) -> ReportedLink:
+    mode, pinned = link.get("mode", "pull"), link.get("authority")
+    selection = {name: link.get(name) or () for name in ("scope", "types", "labels")}
     return ReportedLink(
-        source=link.get("source") or listed_by,
+        # The source of pushes has no URL here.
+        source=(link.get("source") or pinned or "")
+        if mode == "accept"
+        else link.get("source") or listed_by,
         target=link.get("target") or listed_by,
         authorities=tuple(link.get("authorities") or ()),
-        scope=expected_paths(*(link.get(name) or () for name in ("scope", "types", "labels"))),
+        scope=expected_paths(**selection),
+        id=link.get("id", ""),
+        mode=mode,
+        reporter=listed_by,
+        pinned=pinned,
+        state=link.get("state", ""),
+        currentat=link.get("currentat"),
+        params=tuple(
+            (name.removesuffix("s"), each)
+            for name in ("scope", "types")
+            for each in selection[name]
+        ),
     )
 
 

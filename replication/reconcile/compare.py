@@ -28,6 +28,7 @@ from replication.reconcile.findings import (
     FindingsList,
     differences_of,
 )
+from replication.reconcile.keysurvey import survey_keys
 from replication.reconcile.rule import KEY, described, find_differences, hashed, origin_key
 from replication.reconcile.topology import Topology
 
@@ -54,6 +55,7 @@ class Stages:
 class CatalogComparison:
     """The differences, and the numbers of what was compared: `rows` by catalog, and origins.
 
+    `signatures` are the numbers of copies by authority and code, if they were judged.
     `unverifiable` origins belong to authorities that were not compared. `vanished` differences
     were gone at the second reading, which took place if `is_confirmed`.
     """
@@ -64,6 +66,7 @@ class CatalogComparison:
     unverifiable: int = 0
     vanished: int = 0
     is_confirmed: bool = True
+    signatures: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
 @contextmanager
@@ -83,6 +86,7 @@ def compare(
     with _persisted(hashed(digest_rows(spark, plan))) as rows:
         with stages.stage("read", f"reading {plan.buckets:,} buckets in {requests} requests"):
             counts = _count_by_catalog(rows, len(plan.catalogs))
+            signatures = {} if plan.keys is None else _count_signatures(rows)
         totals = Observation("totals")
         with _persisted(find_differences(rows, topology, totals)) as found:
             with stages.stage("compare", f"comparing {sum(counts):,} rows"):
@@ -96,6 +100,7 @@ def compare(
                 rows=counts,
                 origins=totals.get["origins"],
                 unverifiable=totals.get["unverifiable"],
+                signatures=signatures,
             )
             if not is_few:
                 with _persisted(frame) as kept:
@@ -104,6 +109,9 @@ def compare(
     if first:
         with stages.stage("confirm", f"reading {len(first):,} differences again"):
             settle()
+            if plan.keys is not None:
+                # An authority may have begun to sign with another key meanwhile.
+                plan = replace(plan, keys=survey_keys(plan.catalogs))
             again = _confirmed(spark, first, plan)
         result = replace(result, findings=FindingsList(again), vanished=len(first) - len(again))
     yield result
@@ -132,7 +140,7 @@ def _confirmed(
     before = {one.key: one for one in first}
     kept = [one for one in again if one.key in before and not _has_moved(before[one.key], one)]
     position = plan.topology.names.index
-    return sorted(kept, key=lambda one: (one.authority, one.origin, position(one.catalog)))
+    return sorted(kept, key=lambda one: (*one.key[:2], position(one.catalog), one.key[3]))
 
 
 def _has_moved(before: Difference, now: Difference) -> bool:
@@ -168,6 +176,13 @@ def _persisted(frame: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept.unpersist()
+
+
+def _count_signatures(rows: DataFrame) -> dict[str, dict[int, int]]:
+    counts: dict[str, dict[int, int]] = {}
+    for row in rows.groupBy("authority", "signature").count().collect():
+        counts.setdefault(row["authority"], {})[row["signature"]] = row["count"]
+    return counts
 
 
 def _count_by_catalog(rows: DataFrame, catalogs: int) -> list[int]:

@@ -5,7 +5,7 @@ A Spark data source reads them; each of its partitions is a range of buckets of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -18,14 +18,16 @@ import pyarrow.csv as pc_csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from catalog.model.authoritykey import SIGNATURE_BYTES
 from replication.reconcile.bucketplan import BucketPlan, BucketRange
+from replication.reconcile.copysignatures import NOT_JUDGED, SignatureJudge
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.remotecatalog import RemoteCatalog
 
 FORMAT = "concord_digests"
 SCHEMA = (
     "catalog int, authority string, origin string, xid string, "
-    "epoch bigint, deleted boolean, digest string, fp bigint"
+    "epoch bigint, deleted boolean, digest string, fp bigint, signature tinyint"
 )
 CSV_COLUMNS = {
     "authority": pa.string(),
@@ -36,6 +38,7 @@ CSV_COLUMNS = {
     "digest": pa.string(),
     "bucket": pa.int32(),
 }
+SIGNED_COLUMNS = {**CSV_COLUMNS, "signature": pa.string(), "signedby": pa.string()}
 DIGEST_CHARACTERS = 64
 
 _SENT = [*list(CSV_COLUMNS)[:-1], "fp"]
@@ -56,6 +59,9 @@ def digest_rows(spark: SparkSession, plan: BucketPlan) -> DataFrame:
         .option("tokens", _json([remote.token for remote in remotes]))
         .option("reads", _json([part for turn in turns for part in turn if part is not None]))
         .option("verify", _json(plan.verify))
+        .option(
+            "keys", _json(None if plan.keys is None else SignatureJudge.of(plan.keys).written())
+        )
         .load()
     )
 
@@ -76,7 +82,8 @@ class DigestSource(DataSource):
     """`spark.read.format("concord_digests")`: the digest rows of several catalogs.
 
     Options, as JSON: `catalogs` [[name, URL], …], `tokens` [token or null, …] (Spark's logs
-    mask an option of this name), `reads` [[catalog, from, to], …], `verify`.
+    mask an option of this name), `reads` [[catalog, from, to], …], `verify`, and `keys`, those
+    by which signatures are judged, null if they are not.
     """
 
     @classmethod
@@ -99,6 +106,8 @@ class _DigestReader(DataSourceReader):
         ]
         self._reads = orjson.loads(options["reads"])
         self._verify = orjson.loads(options["verify"])
+        keys = orjson.loads(options["keys"])
+        self._judge = None if keys is None else SignatureJudge.read(keys)
 
     def partitions(self) -> Sequence[InputPartition]:
         return [
@@ -109,17 +118,29 @@ class _DigestReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _BucketsOfCatalog)
         remote = self._remotes[partition.catalog]
-        for batch in read_rows(remote, partition.buckets, verify=self._verify):
+        judge = self._judge
+        is_signed = judge is not None
+        for batch in read_rows(remote, partition.buckets, verify=self._verify, is_signed=is_signed):
             catalog = pa.array([partition.catalog] * len(batch), pa.int32())
-            yield pa.RecordBatch.from_arrays(
-                [catalog, *(batch.column(name) for name in _SENT)], names=["catalog", *_SENT]
+            codes = (
+                pa.array([NOT_JUDGED] * len(batch), pa.int8())
+                if judge is None
+                else judge.codes(batch)
             )
+            columns = [catalog, *(batch.column(name) for name in _SENT), codes]
+            yield pa.RecordBatch.from_arrays(columns, names=["catalog", *_SENT, "signature"])
 
 
-def read_rows(remote: RemoteCatalog, buckets: BucketRange, *, verify: bool) -> list[pa.RecordBatch]:
+def read_rows(
+    remote: RemoteCatalog, buckets: BucketRange, *, verify: bool, is_signed: bool = False
+) -> list[pa.RecordBatch]:
     """All rows of these buckets, tombstones included, each with its fingerprint as `fp`.
 
     The registry's own row is left out: every catalog has its own, and none is replicated.
+
+    Args:
+        verify: with digests that the catalog computes anew.
+        is_signed: with signatures.
 
     Raises:
         ReconcileError: the catalog could not be read, or sent malformed rows.
@@ -129,12 +150,14 @@ def read_rows(remote: RemoteCatalog, buckets: BucketRange, *, verify: bool) -> l
         "from": str(buckets.start),
         "to": str(buckets.stop),
         "verify": "true" if verify else "false",
+        **({"signatures": "true"} if is_signed else {}),
     }
     answer = remote.call(
         lambda client: client.request("GET", "/replication/digests", params=params, largest=None)
     )
+    columns = SIGNED_COLUMNS if is_signed else CSV_COLUMNS
     try:
-        return [_checked(batch, buckets) for batch in _batches(answer.body)]
+        return [_checked(batch, buckets) for batch in _batches(answer.body, columns)]
     except (pa.ArrowInvalid, ValueError) as error:
         reason = " ".join(str(error).split())[:300].rstrip(".")
         raise ReconcileError(
@@ -144,13 +167,13 @@ def read_rows(remote: RemoteCatalog, buckets: BucketRange, *, verify: bool) -> l
         ) from error
 
 
-def _batches(body: bytes) -> Iterator[pa.RecordBatch]:
+def _batches(body: bytes, columns: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
     reader = pc_csv.open_csv(
         pa.BufferReader(body),
         read_options=pc_csv.ReadOptions(use_threads=False, block_size=1 << 20),
-        convert_options=pc_csv.ConvertOptions(column_types=CSV_COLUMNS, strings_can_be_null=False),
+        convert_options=pc_csv.ConvertOptions(column_types=columns, strings_can_be_null=False),
     )
-    if reader.schema.names != list(CSV_COLUMNS):
+    if reader.schema.names != list(columns):
         raise ValueError(f"the header is {','.join(reader.schema.names)}")
     yield from reader
 
@@ -161,8 +184,18 @@ def _checked(batch: pa.RecordBatch, buckets: BucketRange) -> pa.RecordBatch:
     sent = batch.column("bucket").to_numpy()
     if sent.size and not (buckets.start <= sent.min() and sent.max() < buckets.stop):
         raise ValueError(f"bucket {sent.min()} or {sent.max()} was not asked for")
+    if "signature" in batch.schema.names:
+        _check_hexadecimal(batch.column("signature"))
     batch = batch.append_column("fp", fingerprints(batch.column("digest")))
     return batch.filter(pc.not_equal(batch.column("origin"), "/"))
+
+
+def _check_hexadecimal(signatures: pa.StringArray) -> None:
+    is_hexadecimal = pc.match_substring_regex(
+        signatures, f"^([0-9a-fA-F]{{{2 * SIGNATURE_BYTES}}})?$"
+    )
+    if not pc.all(is_hexadecimal).as_py() and len(signatures):
+        raise ValueError(f"a signature has not {2 * SIGNATURE_BYTES} hexadecimal digits")
 
 
 def fingerprints(digests: pa.StringArray) -> pa.Int64Array:

@@ -18,9 +18,15 @@ from pyspark.sql import functions as F
 from catalog.model.entity import Origin
 from catalog.model.xid import depth
 
-FindingName = Literal["missing", "stale", "ahead", "orphaned", "diverged", "collided"]
+FindingName = Literal[
+    "missing", "stale", "ahead", "orphaned", "diverged", "collided", "unsigned", "forged"
+]
 FINDINGS: tuple[FindingName, ...] = get_args(FindingName)
-REPAIRABLE: frozenset[FindingName] = frozenset({"missing", "stale", "diverged"})
+SIGNATURE_FINDINGS: frozenset[FindingName] = frozenset({"unsigned", "forged"})
+"""The findings about a copy itself, whatever the others are."""
+REPAIRABLE: frozenset[FindingName] = frozenset(
+    {"missing", "stale", "diverged", "unsigned", "forged"}
+)
 """The findings that fetching again can settle. For the others a person has to decide."""
 
 Counts = Mapping[FindingName, Mapping[str, int]]
@@ -36,7 +42,7 @@ class Difference:
 
     The reference is the copy at the authority's own catalog or, if that is not compared, the
     copy with the greatest epoch. The rival of a collided copy is the entity of another
-    authority that holds its xid.
+    authority that holds its xid. The detail of a signature is what is wrong with it.
     """
 
     finding: FindingName
@@ -53,11 +59,15 @@ class Difference:
     reference_digest: str | None = None
     rival_authority: str | None = None
     rival_origin: str | None = None
+    detail: str | None = None
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """The origin and the catalog, which the second reading finds it by."""
-        return self.authority, self.origin, self.catalog
+    def key(self) -> tuple[str, str, str, bool]:
+        """The origin and the catalog, which the second reading finds it by.
+
+        A copy may be both different and falsely signed.
+        """
+        return self.authority, self.origin, self.catalog, self.finding in SIGNATURE_FINDINGS
 
 
 class Findings(Protocol):
@@ -72,8 +82,18 @@ class Findings(Protocol):
     def authorities(self) -> dict[str, frozenset[str]]:
         """For each catalog the authorities of its repairable differences."""
 
-    def repairs(self, catalog: str, authorities: Collection[str]) -> Iterator[Origin]:
-        """The origins that a catalog should fetch again, parents before their children."""
+    def repairs(
+        self, catalog: str, authorities: Collection[str], sources: Collection[str]
+    ) -> Iterator[Origin]:
+        """The origins that a catalog should fetch again, parents before their children.
+
+        Args:
+            sources: the catalogs that it fetches from. What is unsigned or forged at one of them
+                is left out.
+        """
+
+    def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
+        """The number of origins that `repairs` leaves out for the sake of `sources`."""
 
     def write(self, path: Path) -> None:
         """Write them to the Parquet directory `path`, replacing it."""
@@ -99,19 +119,34 @@ class FindingsList:
     def authorities(self) -> dict[str, frozenset[str]]:
         return _by_catalog((one.catalog, one.authority) for one in self._repairable())
 
-    def repairs(self, catalog: str, authorities: Collection[str]) -> Iterator[Origin]:
-        origins = {
-            Origin(one.authority, one.origin)
-            for one in self._repairable()
-            if one.catalog == catalog and one.authority in authorities
-        }
+    def repairs(
+        self, catalog: str, authorities: Collection[str], sources: Collection[str]
+    ) -> Iterator[Origin]:
+        origins = self._wanted(catalog, authorities) - self._spoilt(sources)
         yield from sorted(origins, key=lambda one: (depth(one.xid), one.xid, one.authority))
+
+    def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
+        return len(self._wanted(catalog, authorities) & self._spoilt(sources))
 
     def write(self, path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
         table = pa.Table.from_pylist([asdict(one) for one in self.differences], _schema())
         pq.write_table(table, path / "part-00000.parquet", compression="zstd")
+
+    def _wanted(self, catalog: str, authorities: Collection[str]) -> set[Origin]:
+        return {
+            Origin(one.authority, one.origin)
+            for one in self._repairable()
+            if one.catalog == catalog and one.authority in authorities
+        }
+
+    def _spoilt(self, sources: Collection[str]) -> set[Origin]:
+        return {
+            Origin(one.authority, one.origin)
+            for one in self.differences
+            if one.catalog in sources and one.finding in SIGNATURE_FINDINGS
+        }
 
     def _repairable(self) -> Iterator[Difference]:
         return (one for one in self.differences if one.finding in REPAIRABLE)
@@ -142,18 +177,35 @@ class FindingsFrame:
         pairs = self._repairable().select("catalog", "authority").distinct().collect()
         return _by_catalog((row["catalog"], row["authority"]) for row in pairs)
 
-    def repairs(self, catalog: str, authorities: Collection[str]) -> Iterator[Origin]:
-        origins = (
-            self._repairable()
-            .where((F.col("catalog") == catalog) & F.col("authority").isin(*authorities))
-            .select("authority", "origin")
-            .orderBy(F.size(F.split("origin", "/")), "origin", "authority")
+    def repairs(
+        self, catalog: str, authorities: Collection[str], sources: Collection[str]
+    ) -> Iterator[Origin]:
+        wanted = self._wanted(catalog, authorities)
+        origins = wanted.join(self._spoilt(sources), ["authority", "origin"], "left_anti").orderBy(
+            F.size(F.split("origin", "/")), "origin", "authority"
         )
         for row in origins.toLocalIterator():
             yield Origin(row["authority"], row["origin"])
 
+    def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
+        wanted = self._wanted(catalog, authorities)
+        return wanted.join(self._spoilt(sources), ["authority", "origin"], "left_semi").count()
+
     def write(self, path: Path) -> None:
         self.frame.write.mode("overwrite").option("compression", "zstd").parquet(str(path))
+
+    def _wanted(self, catalog: str, authorities: Collection[str]) -> DataFrame:
+        return (
+            self._repairable()
+            .where((F.col("catalog") == catalog) & F.col("authority").isin(*authorities))
+            .select("authority", "origin")
+            .distinct()
+        )
+
+    def _spoilt(self, sources: Collection[str]) -> DataFrame:
+        return self.frame.where(
+            F.col("catalog").isin(*sources) & F.col("finding").isin(*SIGNATURE_FINDINGS)
+        )
 
     def _repairable(self) -> DataFrame:
         return self.frame.where(F.col("finding").isin(*REPAIRABLE))

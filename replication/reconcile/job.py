@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,12 +14,21 @@ from pyspark.sql import SparkSession
 from replication.reconcile.bucketplan import BucketPlan, plan_of
 from replication.reconcile.catalogs import survey
 from replication.reconcile.compare import CatalogComparison, Stages, compare
+from replication.reconcile.copysignatures import NOT_JUDGED, UNSIGNED, VERIFIED
 from replication.reconcile.findings import FindingsList
+from replication.reconcile.keysurvey import survey_keys
 from replication.reconcile.remotecatalog import RemoteCatalog
 from replication.reconcile.repairrequests import RepairOutcome
 from replication.reconcile.repairrequests import repair as repair_catalogs
-from replication.reconcile.report import CatalogSummary, ReconcileSummary, paths_in, write_report
+from replication.reconcile.report import (
+    AuthoritySignatures,
+    CatalogSummary,
+    ReconcileSummary,
+    paths_in,
+    write_report,
+)
 from replication.reconcile.session import open_session, spark_errors
+from replication.reconcile.uncompared import find_uncompared
 
 SAMPLES = 20
 
@@ -30,6 +40,7 @@ def run_reconcile(
     repair: bool,
     master: str,
     verify: bool,
+    signatures: bool = False,
     settle_seconds: float,
     progress: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
@@ -45,6 +56,7 @@ def run_reconcile(
         master: the Spark master; empty for that of spark-submit, or `local[*]` without it.
         verify: have the catalogs compute every digest anew, and read all buckets. Otherwise
             compare stored digests, in the buckets whose fingerprints differ.
+        signatures: verify the signatures of all copies, too.
         settle_seconds: the wait before differences are read a second time.
         progress: receives a line for each stage.
         sleep: waits that many seconds.
@@ -57,7 +69,10 @@ def run_reconcile(
     startedat = datetime.now(UTC)
     stages = Stages(progress)
     with stages.stage("survey", f"asking {len(catalogs)} catalogs for their fingerprints"):
-        plan = plan_of(survey(catalogs), verify=verify)
+        surveyed = survey(catalogs)
+        keys = survey_keys(surveyed) if signatures else None
+        plan = plan_of(surveyed, verify=verify, keys=keys)
+        uncompared = find_uncompared(surveyed)
     with (
         _session(spark, master, plan, stages) as session,
         spark_errors(),
@@ -66,11 +81,11 @@ def run_reconcile(
         outcomes = None
         if repair:
             with stages.stage("repair", "repairing"):
-                remotes = [catalog.remote for catalog in plan.catalogs]
                 outcomes = repair_catalogs(
-                    compared.findings, plan.topology, remotes, stages.progress
+                    compared.findings, plan.topology, plan.catalogs, stages.progress
                 )
         summary = _summary(startedat, plan, compared, outcomes, report, stages)
+        summary = replace(summary, uncompared=tuple(uncompared))
         if report:
             write_report(report, summary, compared.findings)
     return summary
@@ -127,6 +142,7 @@ def _summary(
         buckets_read=plan.buckets,
         origins=compared.origins,
         unverifiable=compared.unverifiable,
+        signatures=_signatures(plan, compared),
         vanished=compared.vanished,
         is_confirmed=compared.is_confirmed,
         counts=compared.findings.counts(),
@@ -134,4 +150,23 @@ def _summary(
         repair=outcomes,
         elapsed=stages.elapsed,
         paths=paths_in(report) if report else (),
+    )
+
+
+def _signatures(
+    plan: BucketPlan, compared: CatalogComparison
+) -> tuple[AuthoritySignatures, ...] | None:
+    if plan.keys is None:
+        return None
+    origins = {each.authority: each.origin for each in plan.keys}
+    return tuple(
+        AuthoritySignatures(
+            authority=authority,
+            keys=origins.get(authority),
+            verified=codes.get(VERIFIED, 0),
+            unsigned=codes.get(UNSIGNED, 0),
+            forged=sum(count for code, count in codes.items() if code > UNSIGNED),
+            unjudged=codes.get(NOT_JUDGED, 0),
+        )
+        for authority, codes in sorted(compared.signatures.items())
     )

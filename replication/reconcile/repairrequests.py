@@ -1,18 +1,24 @@
-"""Repair: tell each catalog which origins to fetch again from its link sources."""
+"""Repair: tell each catalog which origins to fetch again from its link sources.
+
+What comes by links that cannot be asked for single origins (topics, pushes, walks) comes again if
+the whole link is reset.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 import orjson
 
 from catalog.model.entity import Origin
+from replication.reconcile.catalogs import SurveyedCatalog
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.findings import Findings
+from replication.reconcile.linkresets import reset_links, spoilt_catalogs
 from replication.reconcile.remotecatalog import RemoteCatalog
 from replication.reconcile.topology import Topology
 
@@ -24,20 +30,24 @@ MOST_UNRESOLVED = 20
 class RepairOutcome:
     """The answers of one catalog to the requests to fetch origins again.
 
-    `verdicts` are counted by name; `unresolved` are the first origins that no source has.
+    `verdicts` are counted by name; `unresolved` are the first origins that no source has, with
+    reasons. `withheld` origins were not asked for, because they are unsigned or forged at a
+    source. `resets` tells of links that bring everything again.
     """
 
     catalog: str
     requested: int = 0
     verdicts: Mapping[str, int] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()
+    withheld: int = 0
+    resets: tuple[str, ...] = ()
 
     def plus(
         self, requested: int, verdicts: Mapping[str, int], unresolved: Sequence[str]
     ) -> RepairOutcome:
         counts = Counter(self.verdicts) + Counter(verdicts)
-        return RepairOutcome(
-            catalog=self.catalog,
+        return replace(
+            self,
             requested=self.requested + requested,
             verdicts=dict(sorted(counts.items())),
             unresolved=(*self.unresolved, *unresolved)[:MOST_UNRESOLVED],
@@ -47,7 +57,7 @@ class RepairOutcome:
 def repair(
     findings: Findings,
     topology: Topology,
-    remotes: Sequence[RemoteCatalog],
+    catalogs: Sequence[SurveyedCatalog],
     progress: Callable[[str], None],
 ) -> tuple[RepairOutcome, ...]:
     """Have the catalogs fetch again all origins with repairable differences.
@@ -58,30 +68,45 @@ def repair(
     Raises:
         ReconcileError: a catalog refuses, or can't be reached; earlier repairs stay.
     """
-    outcomes = {remote.name: RepairOutcome(catalog=remote.name) for remote in remotes}
-    for remote, origins in _in_order(findings, topology, remotes):
+    outcomes = {catalog.name: RepairOutcome(catalog=catalog.name) for catalog in catalogs}
+    missed: dict[str, set[str]] = {catalog.name: set() for catalog in catalogs}
+    for position, authorities in _in_order(findings, topology, len(catalogs)):
+        remote, sources = catalogs[position].remote, topology.sources[position]
+        origins = findings.repairs(remote.name, authorities, sources)
         while batch := list(islice(origins, MOST_PER_REQUEST)):
             progress(f"{remote.name} fetches {len(batch)} origins again")
-            answer = _request(remote, batch)
-            outcomes[remote.name] = outcomes[remote.name].plus(len(batch), *answer)
-    return tuple(outcome for outcome in outcomes.values() if outcome.requested)
+            verdicts, unresolved = _request(remote, batch)
+            missed[remote.name] |= {str(each.get("authority")) for each in unresolved}
+            shown = [*map(_text, unresolved)]
+            outcomes[remote.name] = outcomes[remote.name].plus(len(batch), verdicts, shown)
+        withheld = findings.withheld(remote.name, authorities, sources)
+        outcome = outcomes[remote.name]
+        outcomes[remote.name] = replace(outcome, withheld=outcome.withheld + withheld)
+    spoilt = spoilt_catalogs(findings)
+    for catalog in catalogs:
+        resets = reset_links(catalog, missed[catalog.name], catalogs, spoilt, progress)
+        outcomes[catalog.name] = replace(outcomes[catalog.name], resets=tuple(resets))
+    return tuple(one for one in outcomes.values() if one.requested or one.withheld)
 
 
 def _in_order(
-    findings: Findings, topology: Topology, remotes: Sequence[RemoteCatalog]
-) -> Iterator[tuple[RemoteCatalog, Iterator[Origin]]]:
+    findings: Findings, topology: Topology, catalogs: int
+) -> Iterator[tuple[int, set[str]]]:
+    """The positions of catalogs, and authorities of which each has to fetch, in order.
+
+    No catalog can fetch what it is the authority of.
+    """
     authorities = findings.authorities()
-    for hops in range(len(remotes) + 1):
-        for position, remote in enumerate(remotes):
-            found = authorities.get(remote.name, frozenset())
-            at_hops = {one for one in found if topology.hops(position, one) == hops}
-            if at_hops:
-                yield remote, findings.repairs(remote.name, at_hops)
+    for hops in range(1, catalogs + 1):
+        for position, name in enumerate(topology.names):
+            found = authorities.get(name, frozenset())
+            if at_hops := {one for one in found if topology.hops(position, one) == hops}:
+                yield position, at_hops
 
 
 def _request(
     remote: RemoteCatalog, origins: Sequence[Origin]
-) -> tuple[Mapping[str, int], list[str]]:
+) -> tuple[Mapping[str, int], list[Mapping[str, Any]]]:
     """Request a repair; return the verdicts and the unresolved origins."""
     body = {"origins": [{"authority": one.authority, "origin": one.xid} for one in origins]}
     answer = remote.call(
@@ -89,14 +114,15 @@ def _request(
     )
     try:
         document = orjson.loads(answer.body)
-        return dict(document["verdicts"]), [_text(one) for one in document.get("unresolved", ())]
+        unresolved: list[Mapping[str, Any]] = [dict(one) for one in document.get("unresolved", ())]
+        return dict(document["verdicts"]), unresolved
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ReconcileError(
             f"Catalog {remote.name} answered a repair in a way that this job can't read: {error!r}."
         ) from error
 
 
-def _text(unresolved: Any) -> str:
-    if isinstance(unresolved, Mapping):
-        return f"{unresolved.get('authority')} {unresolved.get('origin')}"
-    return str(unresolved)
+def _text(unresolved: Mapping[str, Any]) -> str:
+    reason = unresolved.get("reason")
+    about = f"{unresolved.get('authority')} {unresolved.get('origin')}"
+    return f"{about} ({reason})" if reason else about

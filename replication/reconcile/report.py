@@ -14,12 +14,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from replication.reconcile.findings import (
     FINDINGS,
     REPAIRABLE,
+    SIGNATURE_FINDINGS,
     Counts,
     Difference,
     FindingName,
     Findings,
 )
 from replication.reconcile.repairrequests import RepairOutcome
+from replication.reconcile.uncompared import Uncompared
 
 FINDINGS_FILE = "findings.parquet"
 SUMMARY_FILE = "summary.json"
@@ -33,6 +35,8 @@ MEANINGS: Mapping[FindingName, str] = {
     "orphaned": "The catalog has a replica, and its authority neither the entity nor a tombstone.",
     "diverged": "Both have the same epoch, but not the same content.",
     "collided": "An entity of another authority has the same xid at the catalog.",
+    "unsigned": "The copy has no signature, and its authority signs everything.",
+    "forged": "The signature of the copy is false, or of a key that does not count.",
 }
 
 
@@ -49,11 +53,28 @@ class CatalogSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuthoritySignatures:
+    """The numbers of an authority's copies by their signatures, before the second reading.
+
+    `keys` says who vouches for the keys; `None` if none are known. `unjudged` copies have no
+    signature and need none, or have one of an authority without known keys.
+    """
+
+    authority: str
+    keys: str | None
+    verified: int
+    unsigned: int
+    forged: int
+    unjudged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileSummary:
     """The outcome of one reconciliation.
 
     `samples` are the first differences of each finding. `unverifiable` origins, whose authority
-    was not compared, are no differences. `vanished` differences were gone at the second reading,
+    was not compared, are no differences; `uncompared` tells why. `signatures` is `None` if they
+    were not verified. `vanished` differences were gone at the second reading,
     which took place if `is_confirmed`. `repair` is `None` if none was requested. `elapsed` is in
     seconds by stage. `paths` are the files that were written.
     """
@@ -71,6 +92,8 @@ class ReconcileSummary:
     repair: tuple[RepairOutcome, ...] | None
     elapsed: Mapping[str, float]
     paths: tuple[Path, ...]
+    signatures: tuple[AuthoritySignatures, ...] | None = None
+    uncompared: tuple[Uncompared, ...] = ()
 
     @property
     def is_equal(self) -> bool:
@@ -86,7 +109,10 @@ class ReconcileSummary:
         return sum(self.counts.get(finding, {}).values())
 
     def matrix(self) -> list[tuple[FindingName, list[int], int]]:
-        """One row for each finding: its count at each catalog, in order, and their sum."""
+        """One row for each finding: its count at each catalog, in order, and their sum.
+
+        Without those about signatures, unless these were verified.
+        """
         return [
             (
                 finding,
@@ -94,6 +120,7 @@ class ReconcileSummary:
                 self.total(finding),
             )
             for finding in FINDINGS
+            if self.signatures is not None or finding not in SIGNATURE_FINDINGS
         ]
 
     def verdict(self) -> str:
@@ -119,6 +146,8 @@ class ReconcileSummary:
             "bucketsread": self.buckets_read,
             "origins": self.origins,
             "unverifiable": self.unverifiable,
+            "uncompared": [asdict(one) for one in self.uncompared],
+            "signatures": self.signatures and [asdict(one) for one in self.signatures],
             "vanished": self.vanished,
             "counts": {finding: dict(counts) for finding, counts in self.counts.items()},
             "samples": {f: [asdict(one) for one in found] for f, found in self.samples.items()},
@@ -155,4 +184,9 @@ def render(summary: ReconcileSummary) -> str:
     )
     environment.filters["short"] = lambda digest: f"{digest[:12]}…" if digest else ""
     template = environment.get_template("report.html.jinja")
-    return template.render(summary=summary, meanings=MEANINGS, repairable=REPAIRABLE)
+    return template.render(
+        summary=summary,
+        meanings=MEANINGS,
+        repairable=REPAIRABLE,
+        about_signatures=SIGNATURE_FINDINGS,
+    )

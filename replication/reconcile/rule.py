@@ -2,7 +2,8 @@
 
 The reference of an origin is the copy at its authority's own catalog or, if that catalog is not
 compared, the copy with the greatest epoch. `_finding` compares the copy at each other catalog
-with it, and `_with_rivals` explains missing copies whose xid another authority holds.
+with it, and `_with_rivals` explains missing copies whose xid another authority holds. What is
+unsigned or forged is a finding besides, and is no reference if there is another copy.
 
 One shuffle brings the copies of an origin together, as plain numbers: two 64-bit hashes stand
 for the origin, and one flat aggregate for each column of each catalog. (An aggregate of a
@@ -12,7 +13,7 @@ for the few origins that differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import reduce
 from operator import or_
@@ -20,7 +21,13 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from replication.reconcile.findings import FINDINGS, Difference, FindingName
+from replication.reconcile.copysignatures import DETAILS, UNSIGNED
+from replication.reconcile.findings import (
+    FINDINGS,
+    SIGNATURE_FINDINGS,
+    Difference,
+    FindingName,
+)
 from replication.reconcile.topology import Coverage, Topology
 
 CODES: dict[FindingName, int] = {name: code for code, name in enumerate(FINDINGS, 1)}
@@ -66,6 +73,7 @@ def find_differences(rows: DataFrame, topology: Topology, totals: Observation) -
         F.count_if(F.col("copies") > F.bit_count("present")).alias("doubled"),
     )
     suspects = origins.where(_may_differ()).withColumn("reference", _reference(topology))
+    codes = F.array(_finding(), _signature_finding())
     # From here on a row is one catalog's, so that the code which Spark generates for the rule
     # does not grow with the number of catalogs.
     copies = suspects.select(
@@ -73,10 +81,12 @@ def find_differences(rows: DataFrame, topology: Topology, totals: Observation) -
         "owner",
         "expected",
         "reference",
+        "unsigned",
+        "forged",
         *(_of_reference(name, topology).alias(f"reference_{name}") for name in _COMPARED),
         F.inline(F.array(*(_copy_at(catalog) for catalog in range(len(topology.names))))),
     )
-    found = copies.select(*KEY, "reference", "catalog", _finding().alias("code"))
+    found = copies.select(*KEY, "reference", "catalog", F.explode(codes).alias("code"))
     return found.where(F.col("code") != NO_FINDING)
 
 
@@ -103,6 +113,19 @@ def _finding() -> Column:
     return F.coalesce(*codes, F.lit(NO_FINDING))
 
 
+def _signature_finding() -> Column:
+    """The code of what is wrong with the signature of a copy, also at its authority's catalog."""
+    return (
+        F.when(_is_in("forged"), CODES["forged"])
+        .when(_is_in("unsigned"), CODES["unsigned"])
+        .otherwise(NO_FINDING)
+    )
+
+
+def _is_in(mask: str) -> Column:
+    return F.col(mask).bitwiseAND(_bit(F.col("catalog"))) != 0
+
+
 def _copy_at(catalog: int) -> Column:
     columns = (F.col(f"{name}_{catalog}").alias(name) for name in _PER_CATALOG)
     return F.struct(F.lit(catalog).alias("catalog"), *columns)
@@ -120,7 +143,8 @@ def _may_differ() -> Column:
     orphaned = (F.col("owner") != NO_OWNER) & (
         F.col("present").bitwiseAND(_bit(F.col("owner"))) == 0
     )
-    return reduce(or_, differing) | (F.col("most_contested") == 1) | missing | orphaned
+    is_spoilt = F.col("unsigned").bitwiseOR(F.col("forged")) != 0
+    return reduce(or_, differing) | (F.col("most_contested") == 1) | missing | orphaned | is_spoilt
 
 
 def _origins(rows: DataFrame, topology: Topology) -> DataFrame:
@@ -135,7 +159,9 @@ def _origins(rows: DataFrame, topology: Topology) -> DataFrame:
         "fp",
         "contested",
         _bit(F.col("catalog")).alias("bit"),
+        "signature",
     )
+    none, is_unsigned = F.lit(0).cast("bigint"), F.col("signature") == UNSIGNED
     per_catalog = [
         F.max(F.when(F.col("catalog") == catalog, F.col(name))).alias(f"{name}_{catalog}")
         for catalog in range(len(topology.names))
@@ -146,6 +172,10 @@ def _origins(rows: DataFrame, topology: Topology) -> DataFrame:
         F.max("expected").alias("expected"),
         F.count(F.lit(1)).alias("copies"),
         F.bit_or(F.col("bit")).alias("present"),
+        F.bit_or(F.when(is_unsigned, F.col("bit")).otherwise(none)).alias("unsigned"),
+        F.bit_or(F.when(F.col("signature") > UNSIGNED, F.col("bit")).otherwise(none)).alias(
+            "forged"
+        ),
         F.min("epoch").alias("least_epoch"),
         F.max("epoch").alias("most_epoch"),
         F.min("fp").alias("least_fp"),
@@ -198,12 +228,26 @@ def _is_covered(by_authority: Mapping[str, Coverage]) -> Column:
 
 
 def _reference(topology: Topology) -> Column:
-    """The position of the owner or, without one, of the first copy with the greatest epoch."""
+    """The position of the owner or, without one, of the first copy with the greatest epoch.
+
+    Copies that are unsigned or forged come after the others, the owner's too.
+    """
+    owner, spoilt = F.col("owner"), F.col("unsigned").bitwiseOR(F.col("forged"))
     epochs = [F.col(f"epoch_{catalog}") for catalog in range(len(topology.names))]
-    newest = F.greatest(*epochs)
-    firsts = (F.when(epoch == newest, catalog) for catalog, epoch in enumerate(epochs))
-    owner = F.col("owner")
-    return F.when(owner != NO_OWNER, owner).otherwise(F.coalesce(*firsts))
+    sound = [F.when(spoilt.bitwiseAND(1 << n) == 0, epoch) for n, epoch in enumerate(epochs)]
+    has_owner = owner != NO_OWNER
+    is_owner_sound = spoilt.bitwiseAND(_bit(owner)) == 0
+    return F.coalesce(
+        F.when(has_owner & is_owner_sound, owner),
+        *_newest(sound),
+        F.when(has_owner, owner),
+        *_newest(epochs),
+    )
+
+
+def _newest(epochs: Sequence[Column]) -> list[Column]:
+    """For each position, itself if none has a greater epoch."""
+    return [F.when(epoch == F.greatest(*epochs), place) for place, epoch in enumerate(epochs)]
 
 
 def _of_reference(name: str, topology: Topology) -> Column:
@@ -228,7 +272,7 @@ def described(rows: DataFrame, found: DataFrame, topology: Topology, *, is_few: 
     )
     full = (
         found.join(reference, [*KEY, "reference"], "left")
-        .join(copies.select(*KEY, "catalog", *_SHOWN), [*KEY, "catalog"], "left")
+        .join(copies.select(*KEY, "catalog", *_SHOWN, "signature"), [*KEY, "catalog"], "left")
         .withColumn("authority", F.coalesce("authority", "reference_authority"))
         .withColumn("origin", F.coalesce("origin", "reference_origin"))
         .withColumn("at", F.coalesce("xid", "origin"))
@@ -268,12 +312,18 @@ def _with_rivals(full: DataFrame, rows: DataFrame, hint: Hint) -> DataFrame:
 def _with_names(full: DataFrame, topology: Topology) -> DataFrame:
     names = F.array(*(F.lit(name) for name in topology.names))
     has_reference = F.col("reference_epoch").isNotNull()
+    is_collided = F.col("code") == CODES["collided"]
+    details = F.array(*(F.lit(detail) for detail in DETAILS))
+    is_about_signature = F.col("code").isin(*(CODES[name] for name in SIGNATURE_FINDINGS))
     named = {
         "finding": F.element_at(F.array(*(F.lit(name) for name in FINDINGS)), F.col("code")),
         "catalog": F.element_at(names, F.col("catalog") + 1),
         "reference": F.when(has_reference, F.element_at(names, F.col("reference") + 1)),
-        "rival_authority": F.col("rival.rival_authority"),
-        "rival_origin": F.col("rival.rival_origin"),
+        "rival_authority": F.when(is_collided, F.col("rival.rival_authority")),
+        "rival_origin": F.when(is_collided, F.col("rival.rival_origin")),
+        "detail": F.when(
+            is_about_signature, F.element_at(details, F.col("signature") - (UNSIGNED - 1))
+        ),
     }
     columns = [field.name for field in fields(Difference)]
     return full.select(*(named.get(name, F.col(name)).alias(name) for name in columns))

@@ -13,6 +13,10 @@ Subtrees = frozenset[str]
 
 WHOLE_CATALOG: Subtrees = frozenset({""})
 
+# Links that write turn entities into those of another server. Those that accept pushes, and those
+# that publish, are the other ends of links that are here.
+_FLOWS = frozenset({"pull", "events", "push", "kafka", "walk"})
+
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
@@ -27,12 +31,13 @@ class Topology:
     """The catalogs by their position, and for each its coverage of every authority.
 
     Subtrees are compared with origins, so where a relay renames entities, the names at the
-    authority count.
+    authority count. `sources` are the names of the catalogs from which links lead to each.
     """
 
     names: tuple[str, ...]
     authorities: tuple[str, ...]
     coverage: tuple[Mapping[str, Coverage], ...]
+    sources: tuple[frozenset[str], ...] = ()
 
     def hops(self, catalog: int, authority: str) -> int:
         """The number of links from the authority to the catalog; large where there is no way."""
@@ -40,19 +45,56 @@ class Topology:
         return coverage.hops if coverage else len(self.names)
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The catalogs at the ends of links, by URL and by authority."""
+
+    catalogs: Sequence[SurveyedCatalog]
+
+    def source(self, link: ReportedLink) -> int | None:
+        """The position of the catalog that a link brings entities of, if it was given."""
+        if link.mode == "push":
+            return self._at(link.source)
+        # What a walk brings is not of the node whose API it reads.
+        by_url = None if link.mode == "walk" else self._at(link.source)
+        return self._of(link.pinned) if by_url is None else by_url
+
+    def target(self, link: ReportedLink) -> int | None:
+        """The position of the catalog that a link brings entities to, if it was given."""
+        found = self._at(link.target)
+        return self._of(link.pinned) if found is None and link.mode == "push" else found
+
+    def _at(self, url: str) -> int | None:
+        urls = [_normal(c.remote.url) for c in self.catalogs]
+        for known in (urls, [_normal(c.authority) for c in self.catalogs]):
+            if _normal(url) in known:
+                return known.index(_normal(url))
+        return None
+
+    def _of(self, authority: str | None) -> int | None:
+        authorities = [catalog.authority for catalog in self.catalogs]
+        return authorities.index(authority) if authority in authorities else None
+
+
 def topology_of(catalogs: Sequence[SurveyedCatalog]) -> Topology:
     """The topology of the links that the catalogs report, relays included."""
-    positions = _positions(catalogs)
+    places = Places(catalogs)
     coverage: list[dict[str, Coverage]] = [
         {catalog.authority: Coverage(WHOLE_CATALOG, 0)} for catalog in catalogs
     ]
-    links = [link for catalog in catalogs for link in catalog.links]
-    while any(_follow(link, positions, catalogs, coverage) for link in links):
+    links = [link for catalog in catalogs for link in catalog.links if link.mode in _FLOWS]
+    while any(_follow(link, places, coverage) for link in links):
         pass
+    names = tuple(catalog.name for catalog in catalogs)
+    ends = [(places.source(link), places.target(link)) for link in links]
     return Topology(
-        names=tuple(catalog.name for catalog in catalogs),
+        names=names,
         authorities=tuple(catalog.authority for catalog in catalogs),
         coverage=tuple(coverage),
+        sources=tuple(
+            frozenset(names[s] for s, t in ends if t == position and s is not None)
+            for position in range(len(names))
+        ),
     )
 
 
@@ -61,59 +103,81 @@ def covers(path: str, xid: str) -> bool:
     return xid == path or xid.startswith(path + "/")
 
 
-def _positions(catalogs: Sequence[SurveyedCatalog]) -> dict[str, int]:
-    """The position of each catalog, by the URL it was given with and by its authority's URL."""
-    by_authority = {_normal(c.authority): position for position, c in enumerate(catalogs)}
-    return by_authority | {_normal(c.remote.url): position for position, c in enumerate(catalogs)}
-
-
 def _normal(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}{parts.path}".lower().rstrip("/")
 
 
-def _follow(
-    link: ReportedLink,
-    positions: Mapping[str, int],
-    catalogs: Sequence[SurveyedCatalog],
-    coverage: list[dict[str, Coverage]],
-) -> bool:
+def _follow(link: ReportedLink, places: Places, coverage: list[dict[str, Coverage]]) -> bool:
     """Extend the coverage of the target by that of the source; return whether it grew."""
-    target = positions.get(_normal(link.target))
+    target = places.target(link)
     if target is None:
         return False
     before = dict(coverage[target])
-    scope = frozenset(path.rstrip("/") for path in link.scope) or WHOLE_CATALOG
-    for authority, offered in _offered(link, positions, catalogs, coverage).items():
-        if authority == catalogs[target].authority:
+    for authority, offered in _offered(link, places, coverage).items():
+        if authority == places.catalogs[target].authority:
             continue
         hops = offered.hops + 1
         held = coverage[target].get(authority, Coverage(frozenset(), hops))
-        carried = held.subtrees | _intersection(offered.subtrees, scope)
+        carried = held.subtrees | _intersection(offered.subtrees, _scope(link))
         coverage[target][authority] = Coverage(carried, min(held.hops, hops))
     return coverage[target] != before
 
 
 def _offered(
-    link: ReportedLink,
-    positions: Mapping[str, int],
-    catalogs: Sequence[SurveyedCatalog],
-    coverage: Sequence[Mapping[str, Coverage]],
+    link: ReportedLink, places: Places, coverage: Sequence[Mapping[str, Coverage]]
 ) -> Mapping[str, Coverage]:
-    source = positions.get(_normal(link.source))
+    source = places.source(link)
     if source is not None:
-        admitted = link.authorities or (catalogs[source].authority,)
-        return {
-            authority: offered
-            for authority, offered in coverage[source].items()
-            if "*" in admitted or authority in admitted
-        }
+        catalog = places.catalogs[source]
+        offers = coverage[source]
+        if link.mode == "kafka":
+            offers = _published(link, catalog, offers)
+        return _admitted(link, catalog, offers)
     # The coverage of a relay outside the comparison is unknown. Assume all that the link asks
     # for: otherwise two leaves of such a hub would always seem equal.
-    admitted = link.authorities or (link.source.rstrip("/"),)
-    compared = [catalog.authority for catalog in catalogs]
+    admitted = link.authorities or (link.pinned or link.source.rstrip("/"),)
+    compared = [catalog.authority for catalog in places.catalogs]
     named: Iterable[str] = compared if "*" in admitted else admitted
     return dict.fromkeys(named, Coverage(WHOLE_CATALOG, 1))
+
+
+def _published(
+    link: ReportedLink, catalog: SurveyedCatalog, held: Mapping[str, Coverage]
+) -> dict[str, Coverage]:
+    """The part of a catalog's entities that it publishes to the topic that a link follows.
+
+    The brokers of one cluster have several names, so the topic's own name has to do.
+    """
+    found: dict[str, Coverage] = {}
+    for each in catalog.links:
+        if each.mode != "publish" or _topic(each.target) != _topic(link.source):
+            continue
+        for authority, offered in _admitted(each, catalog, held).items():
+            before = found.get(authority, Coverage(frozenset(), offered.hops))
+            subtrees = before.subtrees | _intersection(offered.subtrees, _scope(each))
+            found[authority] = Coverage(subtrees, offered.hops)
+    return found
+
+
+def _admitted(
+    link: ReportedLink, source: SurveyedCatalog, held: Mapping[str, Coverage]
+) -> dict[str, Coverage]:
+    """What a link brings of all that its source holds."""
+    admitted = link.authorities or (source.authority,)
+    return {
+        authority: offered
+        for authority, offered in held.items()
+        if "*" in admitted or authority in admitted
+    }
+
+
+def _scope(link: ReportedLink) -> Subtrees:
+    return frozenset(path.rstrip("/") for path in link.scope) or WHOLE_CATALOG
+
+
+def _topic(url: str) -> str:
+    return url.rpartition("/")[2]
 
 
 def _intersection(some: Subtrees, others: Subtrees) -> Subtrees:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from replication.reconcile.copysignatures import UNSIGNED, VERIFIED
 from replication.reconcile.findings import FindingName
 from replication.reconcile.topology import WHOLE_CATALOG, Coverage, Topology
 from tests.spark.oracle import Copy
 
 A, B, C = 0, 1, 2
+FORGED = UNSIGNED + 1
 OWNER_A, OWNER_B, ABSENT = "https://a", "https://b", "https://absent"
 
 # b relays a to c; c follows b only below /groups/wide; both carry an authority that is absent.
@@ -35,13 +37,13 @@ TOPOLOGY = Topology(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """The copies, and the findings as (authority, origin, catalog) → finding.
+    """The copies, and the findings as (authority, origin, catalog, finding).
 
     Origins are below `/groups/<name of the case>`, so that cases do not meet.
     """
 
     copies: tuple[Copy, ...]
-    found: dict[tuple[str, str, str], FindingName] = field(default_factory=dict)
+    found: frozenset[tuple[str, str, str, FindingName]] = frozenset()
 
 
 def copy(
@@ -53,6 +55,7 @@ def copy(
     deleted: bool = False,
     content: str = "same",
     xid: str | None = None,
+    signature: int = VERIFIED,
 ) -> Copy:
     text = f"{authority} {origin} {epoch} {deleted} {'' if deleted else content}"
     return Copy(
@@ -63,13 +66,15 @@ def copy(
         epoch=epoch,
         deleted=deleted,
         digest=hashlib.sha256(text.encode()).hexdigest(),
+        signature=signature,
     )
 
 
 def _case(*copies: Copy, **found: FindingName) -> Case:
     first = copies[0]
     return Case(
-        copies=copies, found={(first.authority, first.origin, at): f for at, f in found.items()}
+        copies=copies,
+        found=frozenset((first.authority, first.origin, at, f) for at, f in found.items()),
     )
 
 
@@ -128,7 +133,7 @@ CASES: dict[str, Case] = {
             copy(B, _g("taken"), authority=OWNER_B),
             copy(C, _g("taken")),
         ),
-        found={(OWNER_A, _g("taken"), "b"): "collided"},
+        found=frozenset({(OWNER_A, _g("taken"), "b", "collided")}),
     ),
     "two authorities at one xid are collided": Case(
         copies=(
@@ -136,10 +141,12 @@ CASES: dict[str, Case] = {
             copy(B, _g("other"), authority=OWNER_B),
             copy(C, _g("other"), authority=OWNER_B, xid=_g("shared")),
         ),
-        found={
-            (OWNER_A, _g("shared"), "c"): "collided",
-            (OWNER_B, _g("other"), "c"): "collided",
-        },
+        found=frozenset(
+            {
+                (OWNER_A, _g("shared"), "c", "collided"),
+                (OWNER_B, _g("other"), "c", "collided"),
+            }
+        ),
     ),
     "a replica under another xid is compared by its origin": _case(
         copy(A, _g("mapped")), copy(B, _g("mapped"), xid="/groups/a-mapped"), copy(C, _g("mapped"))
@@ -151,6 +158,25 @@ CASES: dict[str, Case] = {
         copy(B, _g("torn"), 3, authority=ABSENT),
         copy(C, _g("torn"), 2, authority=ABSENT),
         c="stale",
+    ),
+    "a copy without a signature is unsigned": _case(
+        copy(A, _g("bare")),
+        copy(B, _g("bare"), signature=UNSIGNED),
+        copy(C, _g("bare")),
+        b="unsigned",
+    ),
+    "an authority's own copy may be forged": _case(
+        copy(A, _g("spoilt"), signature=FORGED),
+        copy(B, _g("spoilt")),
+        copy(C, _g("spoilt")),
+        a="forged",
+    ),
+    "a forged copy of an authority that was not given is no reference": Case(
+        copies=(
+            copy(B, _g("lie"), 9, authority=ABSENT, signature=FORGED),
+            copy(C, _g("lie"), authority=ABSENT),
+        ),
+        found=frozenset({(ABSENT, _g("lie"), "b", "ahead"), (ABSENT, _g("lie"), "b", "forged")}),
     ),
     "an entity of an authority that was not given is missing if another replica has it": _case(
         copy(C, _g("gap"), authority=ABSENT), b="missing"

@@ -15,6 +15,8 @@ from uuid import uuid4
 
 from aiohttp import web
 
+from catalog.entitysignature import EntitySigner, new_seed
+from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey
 from catalog.model.digest import BUCKETS, bucket, digest_entity, digest_tombstone, fingerprint
 from replication.reconcile.remotecatalog import RemoteCatalog
 
@@ -33,6 +35,8 @@ class Row:
     deleted: bool = False
     content: str = ""
     stored: bytes | None = None
+    signature: bytes = b""
+    signedby: str = ""
 
     @property
     def computed(self) -> bytes:
@@ -73,6 +77,12 @@ class Node:
     digestversion: int = 1
     extra: list[str] = field(default_factory=list)
     token: str | None = None
+    signer: EntitySigner | None = None
+    has_signed_all: bool = True
+    histories: list[KeyHistory] = field(default_factory=list)
+    trusted: dict[str, list[PublicKey]] = field(default_factory=dict)
+    offers: list[str] = field(default_factory=lambda: ["digests", "signatures"])
+    resets: list[tuple[str, bool]] = field(default_factory=list)
 
     @property
     def given(self) -> RemoteCatalog:
@@ -83,8 +93,19 @@ class Node:
         row = Row(
             **{"authority": authority, "origin": origin, "xid": origin, "epoch": epoch} | more
         )
+        if self.signer is not None and self.signer.authority == authority:
+            row = signed(row, self.signer)
         self.rows[authority, origin] = row
         return row
+
+    def sign(self, number: int = 1) -> EntitySigner:
+        """Sign its own rows from now on."""
+        self.signer = EntitySigner.of(self.authority, number, new_seed())
+        self.histories = [history_of(self.signer)]
+        for row in [*self.rows.values()]:
+            if row.authority == self.authority:
+                self.rows[row.authority, row.origin] = signed(row, self.signer)
+        return self.signer
 
     def own(self, origin: str, epoch: int = 1, **more: Any) -> Row:
         """Add a row of its own authority."""
@@ -117,10 +138,10 @@ class Node:
                 held[row.bucket] = (count + 1, xor ^ fingerprint(row.shown(False)))
         return [[place, *pair] for place, pair in sorted(held.items())]
 
-    def csv(self, start: int, stop: int, verify: bool) -> str:
+    def csv(self, start: int, stop: int, *, verify: bool, signatures: bool) -> str:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(HEADER)
+        writer.writerow([*HEADER, "signature", "signedby"] if signatures else HEADER)
         for row in self.rows.values():
             if start <= row.bucket < stop:
                 writer.writerow(
@@ -132,6 +153,7 @@ class Node:
                         "true" if row.deleted else "false",
                         row.shown(verify).hex(),
                         row.bucket,
+                        *([row.signature.hex(), row.signedby] if signatures else ()),
                     ]
                 )
         return text.getvalue() + "".join(self.extra)
@@ -168,9 +190,11 @@ class Federation:
         return [self.nodes[name].given for name in names or self.nodes]
 
 
-def three_catalogs(federation: Federation) -> tuple[Node, Node, Node]:
-    """The nodes eu, us and hub, which relays between the others; all agree."""
+def three_catalogs(federation: Federation, *signing: str) -> tuple[Node, Node, Node]:
+    """The nodes eu, us and hub, which relays between the others; all agree, and some sign."""
     eu, us, hub = federation.add("eu"), federation.add("us"), federation.add("hub")
+    for name in signing:
+        federation.nodes[name].sign()
     for node in (eu, us, hub):
         node.own("/", content="every catalog has a root of its own")
         for group in range(3):
@@ -196,6 +220,11 @@ class _Server:
                 web.get("/{node}/replication/links", self._links),
                 web.get("/{node}/replication/digests", self._digests),
                 web.post("/{node}/replication/repair", self._repair),
+                web.get("/{node}/replication/links/{id}", self._link),
+                web.post("/{node}/replication/links/{id}/reset", self._reset),
+                web.get("/{node}/replication/signing", self._signing),
+                web.get("/{node}/replication/trust", self._trust),
+                web.get("/{node}/replication/keys", self._keys),
             ]
         )
         return app
@@ -217,6 +246,7 @@ class _Server:
                 "authority": node.authority,
                 "software": "fake",
                 "digestversion": node.digestversion,
+                "offers": node.offers,
             }
         )
 
@@ -228,8 +258,37 @@ class _Server:
         origins = [(one["authority"], one["origin"]) for one in body["origins"]]
         return web.json_response(self._node(request).repair(origins))
 
+    async def _link(self, request: web.Request) -> web.Response:
+        links = self._node(request).links
+        return web.json_response(next(x for x in links if x["id"] == request.match_info["id"]))
+
+    async def _reset(self, request: web.Request) -> web.Response:
+        body, id = await request.json(), request.match_info["id"]
+        self._node(request).resets.append((id, body["full"]))
+        return web.json_response({})
+
+    async def _signing(self, request: web.Request) -> web.Response:
+        node = self._node(request)
+        return web.json_response({"on": node.signer is not None, "complete": node.has_signed_all})
+
+    async def _trust(self, request: web.Request) -> web.Response:
+        trusted = self._node(request).trusted.items()
+        shown = [{"authority": a, "keys": [{"key": str(k)} for k in keys]} for a, keys in trusted]
+        return web.json_response({"trusted": shown})
+
+    async def _keys(self, request: web.Request) -> web.Response:
+        node = self._node(request)
+        return web.json_response({"keys": [each.as_json() for each in node.histories]})
+
     async def _digests(self, request: web.Request) -> web.StreamResponse:
         node = self._node(request)
+        if request.query.get("format") == "authorities":
+            found = sorted({row.authority for row in node.rows.values()})
+            return web.json_response({"authorities": found})
+        if "bits" in request.query:
+            asked = request.query.getall("authority", []) or {r[0] for r in node.rows}
+            rows = [r for r in node.rows.values() if r.authority in asked and r.origin != "/"]
+            return web.json_response({"buckets": [[0, len(rows), 0]] if rows else []})
         if request.query.get("format") != "csv":
             body = {"digestversion": node.digestversion, "buckets": node.fingerprints()}
             return web.json_response(body, headers={"Concord-Cursor": "42"})
@@ -238,7 +297,12 @@ class _Server:
             return fault
         start, stop = int(request.query["from"]), int(request.query["to"])
         assert 0 <= start < stop <= BUCKETS
-        text = node.csv(start, stop, request.query["verify"] == "true")
+        text = node.csv(
+            start,
+            stop,
+            verify=request.query["verify"] == "true",
+            signatures="signatures" in request.query,
+        )
         response = web.StreamResponse(headers={"Content-Type": "text/csv"})
         response.enable_chunked_encoding()
         await response.prepare(request)
@@ -276,6 +340,22 @@ def served() -> Iterator[Federation]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout=10)
         loop.close()
+
+
+def signed(row: Row, signer: EntitySigner) -> Row:
+    return replace(row, signature=signer.sign_copy(row.computed), signedby=signer.id)
+
+
+def history_of(signer: EntitySigner, *before: EntitySigner) -> KeyHistory:
+    """The history of the keys of an authority, each of which stands for the next one."""
+    entries: list[KeyEntry] = []
+    for former, each in zip((None, *before), (*before, signer), strict=True):
+        entry = KeyEntry(public=each.public, createdat=_TIME)
+        if former is not None:
+            entry = replace(entry, endorsement=former.sign(entry.endorsed(signer.authority)))
+        entries.append(entry)
+    history = KeyHistory(authority=signer.authority, keys=entries, at=_TIME)
+    return replace(history, signature=signer.sign(history.signed()))
 
 
 def damaged(row: Row) -> Row:

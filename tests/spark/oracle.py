@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from catalog.model.entity import Origin
-from replication.reconcile.findings import Difference, FindingName
+from replication.reconcile.copysignatures import DETAILS, NOT_JUDGED, UNSIGNED
+from replication.reconcile.findings import SIGNATURE_FINDINGS, Difference, FindingName
 from replication.reconcile.topology import Topology, covers
 
 
@@ -22,6 +23,7 @@ class Copy:
     epoch: int
     deleted: bool
     digest: str
+    signature: int = NOT_JUDGED
 
 
 def classify(copies: Iterable[Copy], topology: Topology) -> list[Difference]:
@@ -45,12 +47,16 @@ def _differences(
     live: Mapping[tuple[int, str], list[Copy]],
     topology: Topology,
 ) -> Iterator[Difference]:
+    best = max(
+        copies.values(), key=lambda copy: (copy.signature < UNSIGNED, copy.epoch, -copy.catalog)
+    )
+    owner: int | None = None
+    reference: Copy | None = best
     if origin.authority in topology.authorities:
         owner = topology.authorities.index(origin.authority)
-        reference = copies.get(owner)
-    else:
-        owner = None
-        reference = max(copies.values(), key=lambda copy: (copy.epoch, -copy.catalog))
+        own = copies.get(owner)
+        is_spoilt = own is not None and own.signature >= UNSIGNED
+        reference = best if is_spoilt and best.signature < UNSIGNED else own
     for catalog, name in enumerate(topology.names):
         copy = copies.get(catalog)
         coverage = topology.coverage[catalog].get(origin.authority)
@@ -59,26 +65,36 @@ def _differences(
         holders = live.get((catalog, copy.xid if copy else origin.xid), ())
         rivals = [one for one in holders if one.authority != origin.authority]
         rival = min(rivals, key=lambda one: (one.authority, one.origin), default=None)
-        finding = _finding(copy, reference, is_expected, rival)
-        if finding is None or catalog == owner:
-            continue
-        rival = rival if finding == "collided" else None
-        yield Difference(
-            finding=finding,
-            catalog=name,
-            authority=origin.authority,
-            origin=origin.xid,
-            xid=copy.xid if copy else None,
-            epoch=copy.epoch if copy else None,
-            deleted=copy.deleted if copy else None,
-            digest=copy.digest if copy else None,
-            reference=topology.names[reference.catalog] if reference else None,
-            reference_epoch=reference.epoch if reference else None,
-            reference_deleted=reference.deleted if reference else None,
-            reference_digest=reference.digest if reference else None,
-            rival_authority=rival.authority if rival else None,
-            rival_origin=rival.origin if rival else None,
-        )
+        different = None if catalog == owner else _finding(copy, reference, is_expected, rival)
+        for finding in (different, _signature_finding(copy)):
+            if finding is None:
+                continue
+            shown = rival if finding == "collided" else None
+            yield Difference(
+                finding=finding,
+                catalog=name,
+                authority=origin.authority,
+                origin=origin.xid,
+                xid=copy.xid if copy else None,
+                epoch=copy.epoch if copy else None,
+                deleted=copy.deleted if copy else None,
+                digest=copy.digest if copy else None,
+                reference=topology.names[reference.catalog] if reference else None,
+                reference_epoch=reference.epoch if reference else None,
+                reference_deleted=reference.deleted if reference else None,
+                reference_digest=reference.digest if reference else None,
+                rival_authority=shown.authority if shown else None,
+                rival_origin=shown.origin if shown else None,
+                detail=DETAILS[copy.signature - UNSIGNED]
+                if copy and finding in SIGNATURE_FINDINGS
+                else None,
+            )
+
+
+def _signature_finding(copy: Copy | None) -> FindingName | None:
+    if copy is None or copy.signature < UNSIGNED:
+        return None
+    return "unsigned" if copy.signature == UNSIGNED else "forged"
 
 
 def _finding(

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from catalog.cli import app
 from replication.reconcile import compare as compare_module
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.findings import FINDINGS
+from replication.reconcile.findings import FINDINGS, SIGNATURE_FINDINGS
 from replication.reconcile.job import run_reconcile
 from replication.reconcile.report import ReconcileSummary
 from tests.spark.federation import Federation, Node, damaged, three_catalogs
@@ -103,7 +103,7 @@ def test_every_difference_is_reported_with_all_files(
     summary = reconcile(report=tmp_path)
 
     assert seen(summary) == EXPECTED
-    assert set(summary.counts) == set(FINDINGS)
+    assert set(summary.counts) == set(FINDINGS) - SIGNATURE_FINDINGS
     assert summary.unverifiable == 1
     assert {path.name for path in tmp_path.iterdir()} == {
         "findings.parquet",
@@ -117,10 +117,12 @@ def test_every_difference_is_reported_with_all_files(
     assert document["equal"] is False
     assert document["differences"] == len(EXPECTED)
     assert document["counts"]["collided"] == {"eu": 1, "us": 1, "hub": 1}
+    assert [one["entities"] for one in document["uncompared"]] == [1]
     page = (tmp_path / "report.html").read_text()
     assert all(origin in page for _, _, origin in EXPECTED)
     assert "<script>" not in page
     assert "8 differences" in page
+    assert "no link brings it any more" in page
 
 
 def test_a_repair_settles_what_fetching_again_can_settle(

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Observation, SparkSession
 
+from replication.reconcile.copysignatures import DETAILS, NOT_JUDGED, UNSIGNED, VERIFIED
 from replication.reconcile.digestrows import fingerprints
-from replication.reconcile.findings import FINDINGS, Difference, differences_of
+from replication.reconcile.findings import FINDINGS, Difference, FindingName, differences_of
 from replication.reconcile.rule import described, find_differences, hashed
 from tests.spark.cases import ABSENT, CASES, OWNER_A, OWNER_B, TOPOLOGY, copy
 from tests.spark.oracle import Copy, classify
@@ -25,7 +26,12 @@ pytestmark = pytest.mark.slow
 def frame_of(spark: SparkSession, copies: Sequence[Copy]) -> DataFrame:
     columns = {name: [getattr(one, name) for one in copies] for name in asdict(copies[0])}
     digests = pa.array(columns["digest"])
-    types = {"catalog": pa.int32(), "epoch": pa.int64(), "deleted": pa.bool_()}
+    types = {
+        "catalog": pa.int32(),
+        "epoch": pa.int64(),
+        "deleted": pa.bool_(),
+        "signature": pa.int8(),
+    }
     arrays = {name: pa.array(column, types.get(name)) for name, column in columns.items()}
     return spark.createDataFrame(pa.table({**arrays, "fp": fingerprints(digests)}))
 
@@ -42,9 +48,13 @@ def compared(
     rows.unpersist()
     names = TOPOLOGY.names
     ordered = sorted(
-        differences, key=lambda one: (one.authority, one.origin, names.index(one.catalog))
+        differences, key=lambda one: (*one.key[:2], names.index(one.catalog), one.key[3])
     )
     return ordered, totals.get
+
+
+def named(found: Sequence[Difference]) -> set[tuple[str, str, str, FindingName]]:
+    return {(one.authority, one.origin, one.catalog, one.finding) for one in found}
 
 
 @pytest.fixture(scope="module")
@@ -56,23 +66,27 @@ def all_found(spark: SparkSession) -> list[Difference]:
 def test_spark_finds(name: str, all_found: list[Difference]) -> None:
     case = CASES[name]
     origins = {(one.authority, one.origin) for one in case.copies}
-    found = {one.key: one.finding for one in all_found if (one.authority, one.origin) in origins}
-    assert found == case.found
+    found = [one for one in all_found if (one.authority, one.origin) in origins]
+    assert named(found) == case.found
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_oracle_finds(name: str) -> None:
     found = classify(CASES[name].copies, TOPOLOGY)
 
-    assert {one.key: one.finding for one in found} == CASES[name].found
+    assert named(found) == CASES[name].found
 
 
 def test_the_cases_show_every_finding() -> None:
-    assert {finding for case in CASES.values() for finding in case.found.values()} == set(FINDINGS)
+    assert {finding for case in CASES.values() for *_, finding in case.found} == set(FINDINGS)
 
 
 HOLDINGS = st.none() | st.tuples(
-    st.integers(1, 3), st.booleans(), st.sampled_from("xy"), st.sampled_from(["", "-mapped"])
+    st.integers(1, 3),
+    st.booleans(),
+    st.sampled_from("xy"),
+    st.sampled_from(["", "-mapped"]),
+    st.sampled_from([NOT_JUDGED, VERIFIED, VERIFIED, *range(UNSIGNED, UNSIGNED + len(DETAILS))]),
 )
 WORLDS = st.lists(
     st.tuples(
@@ -92,7 +106,7 @@ def world(number: int, drawn: list[Any]) -> list[Copy]:
         origin = path.format(f"{name}{number}")
         for catalog, holding in enumerate(holdings):
             if holding is not None:
-                epoch, deleted, content, suffix = holding
+                epoch, deleted, content, suffix, signature = holding
                 held[catalog, authority, origin] = copy(
                     catalog,
                     origin,
@@ -101,6 +115,7 @@ def world(number: int, drawn: list[Any]) -> list[Copy]:
                     deleted=deleted,
                     content=content,
                     xid=origin + suffix,
+                    signature=signature,
                 )
     return list(held.values())
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog, expected_paths
 from replication.reconcile.remotecatalog import RemoteCatalog
 from replication.reconcile.topology import Topology, covers, topology_of
@@ -128,3 +130,48 @@ def test_a_link_has_to_bring_what_its_types_and_its_scope_select() -> None:
     ):
         assert nothing
         assert not any(covers(path, xid) for path in nothing for xid in (*scope, "/endpoints"))
+
+
+def told(mode: str, **more: Any) -> ReportedLink:
+    ends = {"source": "http://elsewhere", "target": "http://elsewhere"}
+    return ReportedLink(**ends | {"authorities": (), "scope": (), "mode": mode, **more})
+
+
+def test_a_topic_carries_what_its_publisher_publishes_there() -> None:
+    out = told("publish", source="http://eu:8080", target="kafka://a:9092/copies", scope=(GROUP,))
+    other = told("publish", source="http://eu:8080", target="kafka://a:9092/other")
+    into = told(
+        "kafka",
+        source="kafka://b:9092/copies",
+        target="http://us:8080",
+        pinned="https://eu.example.com",
+    )
+    topology = topology_of([catalog("eu", out, other), catalog("us", into)])
+
+    assert carries(topology, "us", "eu", f"{GROUP}/messages/m")
+    assert not carries(topology, "us", "eu", "/messagegroups/other")
+    assert topology.sources == (frozenset(), frozenset({"eu"}))
+
+
+def test_the_other_end_of_a_link_is_found_by_its_pin() -> None:
+    pull = told("pull", target="http://us:8080", pinned="https://eu.example.com")
+    push = told("push", source="http://eu:8080", pinned="https://hub.example.com")
+    topology = topology_of([catalog("eu", push), catalog("us", pull), catalog("hub")])
+
+    assert carries(topology, "us", "eu")
+    assert carries(topology, "hub", "eu")
+    assert topology.sources == (frozenset(), frozenset({"eu"}), frozenset({"eu"}))
+
+
+def test_a_walk_or_a_write_between_catalogs_carries_nothing_of_theirs() -> None:
+    walk = told(
+        "walk",
+        source="http://eu:8080",
+        target="http://us:8080",
+        pinned="https://walked.example.com",
+    )
+    write = told("write", source="http://eu:8080", target="http://us:8080")
+    topology = topology_of([catalog("eu", write), catalog("us", walk)])
+
+    assert not carries(topology, "us", "eu")
+    assert carries(topology, "us", "walked")

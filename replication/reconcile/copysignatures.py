@@ -1,0 +1,83 @@
+"""The signatures of digest rows, verified in Spark's workers: a code for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from catalog.entitysignature import is_signed
+from catalog.model.authoritykey import signed_copy
+from replication.reconcile.judgedkeys import AuthorityKeys
+
+NOT_JUDGED, VERIFIED, UNSIGNED = 0, 1, 2
+"""Codes; nothing is known against the first two, and those above `UNSIGNED` are forged."""
+DETAILS = (
+    "it has no signature, and its authority signs everything",
+    "it was not signed by the key that it names, or its content was changed since",
+    "its authority has revoked the key that signed it",
+    "no key that counts as its authority's has signed it",
+)
+"""The reasons of the codes from `UNSIGNED` on."""
+_FALSE, _REVOKED, _UNKNOWN = UNSIGNED + 1, UNSIGNED + 2, UNSIGNED + 3
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureJudge:
+    """The keys of authorities, of which copies are judged by their signatures."""
+
+    keys: Mapping[str, AuthorityKeys]
+
+    @classmethod
+    def of(cls, keys: Sequence[AuthorityKeys]) -> SignatureJudge:
+        return cls({each.authority: each for each in keys})
+
+    @classmethod
+    def read(cls, written: Sequence[Mapping[str, Any]]) -> SignatureJudge:
+        """The judge that `written` describes."""
+        return cls.of(
+            [
+                AuthorityKeys(
+                    authority=each["authority"],
+                    keys={id: bytes.fromhex(key) for id, key in each["keys"].items()},
+                    signs=each["signs"],
+                    origin="",
+                )
+                for each in written
+            ]
+        )
+
+    def written(self) -> list[dict[str, Any]]:
+        """This judge as JSON values, for a worker."""
+        return [
+            {
+                "authority": each.authority,
+                "keys": {id: key.hex() for id, key in each.keys.items()},
+                "signs": each.signs,
+            }
+            for each in self.keys.values()
+        ]
+
+    def codes(self, rows: pa.RecordBatch) -> pa.Int8Array:
+        """The code of each row; verifying one takes a tenth of a millisecond.
+
+        Raises:
+            ValueError: a digest or a signature is not hexadecimal.
+        """
+        names = ("authority", "digest", "signature", "signedby")
+        columns = (rows.column(name).to_pylist() for name in names)
+        return pa.array([self._code(*row) for row in zip(*columns, strict=True)], pa.int8())
+
+    def _code(self, authority: str, digest: str, signature: str, signedby: str) -> int:
+        known = self.keys.get(authority)
+        if known is None:
+            return NOT_JUDGED
+        if not signature:
+            return UNSIGNED if known.signs else NOT_JUDGED
+        key = known.keys.get(signedby)
+        if not key:
+            return _UNKNOWN if key is None else _REVOKED
+        signed = signed_copy(bytes.fromhex(digest))
+        return VERIFIED if is_signed(key, signed, bytes.fromhex(signature)) else _FALSE

@@ -1,0 +1,143 @@
+"""The survey of keys: those by which the signatures of each authority are judged.
+
+Keys that a catalog trusts come first: operators named them, or saw them at the first contact. The
+histories that catalogs tell only continue these. Without trusted keys, an authority's own catalog
+is believed about it, since the operator has named its URL, and its copies are the reference of the
+comparison anyway; without that, the latest history that any catalog tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+from catalog.client import Client, JsonObject
+from catalog.model.authoritykey import KeyHistory, PublicKey
+from replication.keyhistories import fetch_histories
+from replication.keytrust import is_consistent, key_changes
+from replication.reconcile.catalogs import SurveyedCatalog
+from replication.reconcile.errors import ReconcileError
+from replication.reconcile.judgedkeys import REVOKED, AuthorityKeys
+from replication.reconcile.remotecatalog import RemoteCatalog
+
+OFFER = "signatures"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ToldKeys:
+    """The keys that a catalog trusts by authority, the histories it knows, whether it signs."""
+
+    catalog: str
+    authority: str
+    signs: bool
+    pinned: Mapping[str, Mapping[str, bytes]] = field(repr=False)
+    histories: Sequence[KeyHistory] = field(repr=False)
+
+
+def survey_keys(catalogs: Sequence[SurveyedCatalog]) -> list[AuthorityKeys]:
+    """Ask all catalogs for keys, and judge them; authorities without keys are left out.
+
+    Raises:
+        ReconcileError: a catalog can't be read, or does not show signatures.
+    """
+    for catalog in catalogs:
+        if OFFER not in catalog.offers:
+            raise ReconcileError(
+                f"Catalog {catalog.name} does not show signatures.",
+                "Bring it to the version of this job, or leave out --verify-signatures.",
+            )
+    with ThreadPoolExecutor(max_workers=min(16, len(catalogs))) as pool:
+        told = list(pool.map(_ask_one, catalogs))
+    authorities = {name for each in told for name in each.pinned}
+    authorities |= {history.authority for each in told for history in each.histories}
+    judged = (_judge(authority, told) for authority in sorted(authorities))
+    return [each for each in judged if each is not None]
+
+
+def _ask_one(catalog: SurveyedCatalog) -> _ToldKeys:
+    signing, trusted, histories = catalog.remote.call(_ask)
+    try:
+        return _ToldKeys(
+            catalog=catalog.name,
+            authority=catalog.authority,
+            # While it has yet to sign what was there before, a missing signature says nothing.
+            signs=signing["on"] is True and signing["complete"] is True,
+            pinned={each["authority"]: dict(map(_read_pin, each["keys"])) for each in trusted},
+            histories=histories,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(catalog.remote, error) from error
+
+
+async def _ask(client: Client) -> tuple[JsonObject, list[JsonObject], list[KeyHistory]]:
+    signing = await client.signing()
+    return signing, await client.trusted(), await fetch_histories(client, None)
+
+
+def _read_pin(shown: Mapping[str, Any]) -> tuple[str, bytes]:
+    public = PublicKey.parse(shown["key"])
+    return public.id, REVOKED if shown.get("revokedat") else public.key
+
+
+def _judge(authority: str, told: Sequence[_ToldKeys]) -> AuthorityKeys | None:
+    if pinning := [each for each in told if authority in each.pinned]:
+        return AuthorityKeys(
+            authority=authority,
+            keys=_continued(authority, _pinned(authority, pinning), told),
+            signs=True,
+            origin=f"trusted by {' and '.join(each.catalog for each in pinning)}",
+        )
+    own = [each for each in told if each.authority == authority]
+    history = _latest(authority, own or told)
+    if history is None:
+        return None
+    teller = next(each.catalog for each in own or told if history in each.histories)
+    return AuthorityKeys(
+        authority=authority,
+        keys={e.public.id: REVOKED if e.revokedat else e.public.key for e in history.keys},
+        signs=any(each.signs for each in own),
+        origin=f"told by {teller}",
+    )
+
+
+def _pinned(authority: str, pinning: Sequence[_ToldKeys]) -> dict[str, bytes]:
+    """The keys that any catalog trusts, unless another one knows that they were revoked."""
+    keys: dict[str, bytes] = {}
+    for each in pinning:
+        for id, key in each.pinned[authority].items():
+            keys[id] = key and keys.get(id, key)
+    return keys
+
+
+def _continued(
+    authority: str, pinned: Mapping[str, bytes], told: Sequence[_ToldKeys]
+) -> dict[str, bytes]:
+    """Trusted keys with those that they stand for, as far as any catalog tells."""
+    keys = dict(pinned)
+    for history in sorted(_histories(authority, told), key=attrgetter("order")):
+        changes = key_changes(history, pinned)
+        if changes is None:
+            continue
+        for entry in changes.trusted:
+            keys.setdefault(entry.public.id, entry.public.key)
+        keys |= {entry.public.id: REVOKED for entry in changes.revoked}
+    return keys
+
+
+def _latest(authority: str, told: Iterable[_ToldKeys]) -> KeyHistory | None:
+    found = (each for each in _histories(authority, told) if is_consistent(each))
+    return max(found, key=attrgetter("order"), default=None)
+
+
+def _histories(authority: str, told: Iterable[_ToldKeys]) -> list[KeyHistory]:
+    return [h for each in told for h in each.histories if h.authority == authority]
+
+
+def _unreadable(remote: RemoteCatalog, error: Exception) -> ReconcileError:
+    return ReconcileError(
+        f"Catalog {remote.name} tells its keys in a way that this job can't read: {error!r}.",
+        "Check that the versions of Concord of both belong together.",
+    )

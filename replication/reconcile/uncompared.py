@@ -1,0 +1,210 @@
+"""What a comparison leaves out: copies of authorities that were not given, links that lead away.
+
+Copies of an authority that was not given are compared with each other, where several catalogs
+have them, and with nothing if only one has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from catalog.client import Client
+from replication.digests import MOST_AUTHORITIES
+from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
+from replication.reconcile.errors import ReconcileError
+from replication.reconcile.topology import Places
+
+_PATH = "/replication/digests"
+_LEAVING = frozenset({"push", "publish", "write"})
+_INTO: Mapping[str, tuple[str, str]] = {
+    "walk": (
+        "the link walks {source}, which offers no digests; the last walk that ended well was "
+        "{currentat}, and the link is {state}",
+        "Let it walk now: `concord link run {id} --url {url}`; or bring all again: "
+        "`concord link reset {id} --full --url {url}`.",
+    ),
+    "kafka": (
+        "the link reads the topic {source}, and the catalog that publishes there was not given",
+        "Give that catalog, too, with --catalog.",
+    ),
+    "accept": (
+        "its catalog pushes it, and was not given",
+        "Give that catalog, too, with --catalog.",
+    ),
+    "pull": (
+        "the link leads from {source}, and the authority's own catalog was not given",
+        "Give that catalog, too, with --catalog.",
+    ),
+}
+_NO_LINK = (
+    "no link brings it any more, or none names it",
+    "If it should be there, add a link (`concord link add`).",
+)
+_OUT_OF: Mapping[str, tuple[str, str]] = {
+    "write": (
+        "the link writes to {target}, a server of other software, which offers no digests",
+        "Let the link compare and write what differs: `concord link reset {id} --url {url}`.",
+    ),
+    "push": ("the link pushes to {target}, which was not given", "Give it, too, with --catalog."),
+    "publish": (
+        "the link publishes to {target}, and no given catalog follows that topic",
+        "Give a catalog that does, with --catalog.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncompared:
+    """Entities that were not compared with those of their authority, or with what a link made of
+    them elsewhere.
+
+    Args:
+        entities: their number at the catalog, deleted ones included; `None` if it is unknown.
+        authority: whose they are; `None` stands for several.
+        link: the id of the link that brings them or sends them, if one does.
+        reason: why they were not compared.
+        remedy: how they can be.
+    """
+
+    catalog: str
+    authority: str | None
+    entities: int | None
+    link: str | None
+    mode: str | None
+    reason: str
+    remedy: str
+
+
+def find_uncompared(catalogs: Sequence[SurveyedCatalog]) -> list[Uncompared]:
+    """Ask all catalogs at once for what the comparison leaves out.
+
+    Raises:
+        ReconcileError: a catalog can't be read.
+    """
+    places = Places(catalogs)
+    with ThreadPoolExecutor(max_workers=min(16, len(catalogs))) as pool:
+        found = pool.map(lambda catalog: _of_catalog(catalog, places), catalogs)
+    return [one for each in found for one in each]
+
+
+def _of_catalog(catalog: SurveyedCatalog, places: Places) -> list[Uncompared]:
+    given = {each.authority for each in places.catalogs}
+
+    async def ask(client: Client) -> list[Uncompared]:
+        answer = await client.request("GET", _PATH, params=[("format", "authorities")])
+        named = orjson.loads(answer.body)["authorities"]
+        found = []
+        for each in named:
+            if each not in given:
+                count = await _count(client, [("authority", each)])
+                found.append(_arrived(catalog, each, count))
+        if len(named) >= MOST_AUTHORITIES:
+            found.append(_others(catalog))
+        for link in _leaving(catalog, places):
+            count = await _count(client, _selection(link, catalog))
+            found.append(_left(catalog, link, count))
+        return found
+
+    try:
+        return catalog.remote.call(ask)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ReconcileError(
+            f"Catalog {catalog.name} counts its entities in a way that this job can't read: "
+            f"{error!r}.",
+            "Check that its version of Concord and this job's belong together.",
+        ) from error
+
+
+async def _count(client: Client, params: Iterable[tuple[str, str]]) -> int:
+    """The number of entities and tombstones that parameters select: of all buckets in one."""
+    answer = await client.merged_digests([("bits", "0"), *params])
+    return sum(count for _, count, _ in orjson.loads(answer.body)["buckets"])
+
+
+def _selection(link: ReportedLink, catalog: SurveyedCatalog) -> Iterator[tuple[str, str]]:
+    if "*" not in link.authorities:
+        yield from (("authority", each) for each in link.authorities or (catalog.authority,))
+    yield from link.params
+
+
+def _leaving(catalog: SurveyedCatalog, places: Places) -> Iterator[ReportedLink]:
+    """The links that send to what was not given."""
+    followed = {
+        each.source.rpartition("/")[2]
+        for other in places.catalogs
+        for each in other.links
+        if each.mode == "kafka"
+    }
+    for link in catalog.links:
+        is_followed = link.mode == "publish" and link.target.rpartition("/")[2] in followed
+        is_given = link.mode == "push" and places.target(link) is not None
+        if link.mode in _LEAVING and not is_followed and not is_given:
+            yield link
+
+
+def _arrived(catalog: SurveyedCatalog, authority: str, count: int) -> Uncompared:
+    link = _bringing(catalog, authority)
+    if link is None:
+        (reason, remedy), told = _NO_LINK, {}
+    else:
+        (reason, remedy), told = _INTO.get(link.mode, _INTO["pull"]), _told(catalog, link)
+    return Uncompared(
+        catalog=catalog.name,
+        authority=authority,
+        entities=count,
+        link=None if link is None else link.id,
+        mode=None if link is None else link.mode,
+        reason=reason.format(**told),
+        remedy=remedy.format(**told),
+    )
+
+
+def _bringing(catalog: SurveyedCatalog, authority: str) -> ReportedLink | None:
+    """The link that brings an authority: its own one, else a relay."""
+    into = [link for link in catalog.links if link.mode not in _LEAVING]
+    own = (link for link in into if link.pinned == authority and authority)
+    relays = (link for link in into if authority in link.authorities or "*" in link.authorities)
+    return next((link for each in (own, relays) for link in each), None)
+
+
+def _left(catalog: SurveyedCatalog, link: ReportedLink, count: int) -> Uncompared:
+    reason, remedy = _OUT_OF[link.mode]
+    told = _told(catalog, link)
+    several = len(link.authorities) > 1 or "*" in link.authorities
+    return Uncompared(
+        catalog=catalog.name,
+        authority=None if several else next(iter(link.authorities), catalog.authority),
+        entities=count,
+        link=link.id,
+        mode=link.mode,
+        reason=reason.format(**told),
+        remedy=remedy.format(**told),
+    )
+
+
+def _told(catalog: SurveyedCatalog, link: ReportedLink) -> dict[str, Any]:
+    return {
+        "id": link.id,
+        "url": catalog.remote.url,
+        "source": link.source,
+        "target": link.target,
+        "state": link.state,
+        "currentat": f"at {link.currentat}" if link.currentat else "none yet",
+    }
+
+
+def _others(catalog: SurveyedCatalog) -> Uncompared:
+    return Uncompared(
+        catalog=catalog.name,
+        authority=None,
+        entities=None,
+        link=None,
+        mode=None,
+        reason=f"it names no more than {MOST_AUTHORITIES} authorities",
+        remedy="Give the catalogs of its authorities, too, with --catalog.",
+    )
