@@ -391,7 +391,7 @@ def _show(summary: ReconcileSummary) -> None:
     for signed in summary.signatures or ():
         keys = f"keys {signed.keys}" if signed.keys else "no keys are known"
         wrong = f"{signed.unsigned} unsigned, {signed.forged} forged"
-        numbers = f"{signed.verified} verified, {wrong}, {signed.unjudged} not judged"
+        numbers = f"{signed.verified} verified, {wrong}, {signed.unchecked} not checked"
         out.print(f"  {cell(signed.authority)}: {numbers}; {cell(keys)}")
     for left in summary.uncompared:
         count = "entities" if left.entities is None else f"{left.entities} entities"

@@ -166,7 +166,7 @@ async def tell_histories(context: Context, peer: Client, authorities: Collection
 
 
 async def learn(context: Context, histories: Iterable[KeyHistory], *, sender: str) -> int:
-    """Judge histories that another catalog has shown, and keep those that count; say how many.
+    """Check histories that another catalog has shown, and keep those that count; say how many.
 
     Of an authority whose keys are trusted here, only what a trusted key stands for. Of others, what
     the authority says itself, or a relay that has a later one: it is only passed on.

@@ -1,4 +1,4 @@
-"""Judges what authorities say about their keys: which of them a node may trust by those it trusts.
+"""Decides which keys of an authority a node may trust, by those that it trusts already.
 
 A key is trusted for a reason: an operator has named it, its authority has shown it at the first
 contact, or the key before it stands for it. The last key of an authority speaks about all of them.

@@ -12,8 +12,8 @@ from catalog.http.outbound import open_session
 from catalog.model.entity import Origin
 from catalog.store import entities as store
 from catalog.store import links
-from replication.addresses import rules_of
 from catalog.store.links import Link, Mode
+from replication.addresses import rules_of
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
 from replication.copychecks import Incoming

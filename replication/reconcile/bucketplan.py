@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from catalog.model.digest import BUCKETS
 from replication.reconcile.catalogs import Fingerprints, SurveyedCatalog
-from replication.reconcile.judgedkeys import AuthorityKeys
+from replication.reconcile.signaturekeys import AuthorityKeys
 from replication.reconcile.topology import Topology, topology_of
 
 ROWS_PER_READ = 200_000
@@ -33,7 +33,7 @@ class BucketPlan:
     """The catalogs, the topology of their links, and the ranges to read.
 
     All catalogs are read in the same buckets: `ranges`. `reads` are the same ranges, cut for
-    each catalog by the number of its entities. Signatures are judged by `keys`; `None` if not.
+    each catalog by the number of its entities. Signatures are checked by `keys`; `None` if not.
     """
 
     catalogs: Sequence[SurveyedCatalog]

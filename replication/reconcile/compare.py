@@ -55,7 +55,7 @@ class Stages:
 class CatalogComparison:
     """The differences, and the numbers of what was compared: `rows` by catalog, and origins.
 
-    `signatures` are the numbers of copies by authority and code, if they were judged.
+    `signatures` are the numbers of copies by authority and code, if they were checked.
     `unverifiable` origins belong to authorities that were not compared. `vanished` differences
     were gone at the second reading, which took place if `is_confirmed`.
     """

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from catalog.entitysignature import is_signed
 from catalog.model.authoritykey import signed_copy
-from replication.reconcile.judgedkeys import AuthorityKeys
+from replication.reconcile.signaturekeys import AuthorityKeys
 
-NOT_JUDGED, VERIFIED, UNSIGNED = 0, 1, 2
+UNCHECKED, VERIFIED, UNSIGNED = 0, 1, 2
 """Codes; nothing is known against the first two, and those above `UNSIGNED` are forged."""
 DETAILS = (
     "it has no signature, and its authority signs everything",
@@ -25,18 +25,18 @@ _FALSE, _REVOKED, _UNKNOWN = UNSIGNED + 1, UNSIGNED + 2, UNSIGNED + 3
 
 
 @dataclass(frozen=True, slots=True)
-class SignatureJudge:
-    """The keys of authorities, of which copies are judged by their signatures."""
+class SignatureCheck:
+    """The keys of authorities, of which copies are checked by their signatures."""
 
     keys: Mapping[str, AuthorityKeys]
 
     @classmethod
-    def of(cls, keys: Sequence[AuthorityKeys]) -> SignatureJudge:
+    def of(cls, keys: Sequence[AuthorityKeys]) -> SignatureCheck:
         return cls({each.authority: each for each in keys})
 
     @classmethod
-    def read(cls, written: Sequence[Mapping[str, Any]]) -> SignatureJudge:
-        """The judge that `written` describes."""
+    def read(cls, written: Sequence[Mapping[str, Any]]) -> SignatureCheck:
+        """The check that `written` describes."""
         return cls.of(
             [
                 AuthorityKeys(
@@ -50,7 +50,7 @@ class SignatureJudge:
         )
 
     def written(self) -> list[dict[str, Any]]:
-        """This judge as JSON values, for a worker."""
+        """This check as JSON values, for a worker."""
         return [
             {
                 "authority": each.authority,
@@ -73,9 +73,9 @@ class SignatureJudge:
     def _code(self, authority: str, digest: str, signature: str, signedby: str) -> int:
         known = self.keys.get(authority)
         if known is None:
-            return NOT_JUDGED
+            return UNCHECKED
         if not signature:
-            return UNSIGNED if known.signs else NOT_JUDGED
+            return UNSIGNED if known.signs else UNCHECKED
         key = known.keys.get(signedby)
         if not key:
             return _UNKNOWN if key is None else _REVOKED

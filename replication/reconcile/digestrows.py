@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from catalog.model.authoritykey import SIGNATURE_BYTES
 from replication.reconcile.bucketplan import BucketPlan, BucketRange
-from replication.reconcile.copysignatures import NOT_JUDGED, SignatureJudge
+from replication.reconcile.copysignatures import UNCHECKED, SignatureCheck
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.remotecatalog import RemoteCatalog
 
@@ -60,7 +60,7 @@ def digest_rows(spark: SparkSession, plan: BucketPlan) -> DataFrame:
         .option("reads", _json([part for turn in turns for part in turn if part is not None]))
         .option("verify", _json(plan.verify))
         .option(
-            "keys", _json(None if plan.keys is None else SignatureJudge.of(plan.keys).written())
+            "keys", _json(None if plan.keys is None else SignatureCheck.of(plan.keys).written())
         )
         .load()
     )
@@ -83,7 +83,7 @@ class DigestSource(DataSource):
 
     Options, as JSON: `catalogs` [[name, URL], …], `tokens` [token or null, …] (Spark's logs
     mask an option of this name), `reads` [[catalog, from, to], …], `verify`, and `keys`, those
-    by which signatures are judged, null if they are not.
+    by which signatures are checked, null if they are not.
     """
 
     @classmethod
@@ -107,7 +107,7 @@ class _DigestReader(DataSourceReader):
         self._reads = orjson.loads(options["reads"])
         self._verify = orjson.loads(options["verify"])
         keys = orjson.loads(options["keys"])
-        self._judge = None if keys is None else SignatureJudge.read(keys)
+        self._check = None if keys is None else SignatureCheck.read(keys)
 
     def partitions(self) -> Sequence[InputPartition]:
         return [
@@ -118,14 +118,14 @@ class _DigestReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _BucketsOfCatalog)
         remote = self._remotes[partition.catalog]
-        judge = self._judge
-        is_signed = judge is not None
+        check = self._check
+        is_signed = check is not None
         for batch in read_rows(remote, partition.buckets, verify=self._verify, is_signed=is_signed):
             catalog = pa.array([partition.catalog] * len(batch), pa.int32())
             codes = (
-                pa.array([NOT_JUDGED] * len(batch), pa.int8())
-                if judge is None
-                else judge.codes(batch)
+                pa.array([UNCHECKED] * len(batch), pa.int8())
+                if check is None
+                else check.codes(batch)
             )
             columns = [catalog, *(batch.column(name) for name in _SENT), codes]
             yield pa.RecordBatch.from_arrays(columns, names=["catalog", *_SENT, "signature"])

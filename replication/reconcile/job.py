@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from replication.reconcile.bucketplan import BucketPlan, plan_of
 from replication.reconcile.catalogs import survey
 from replication.reconcile.compare import CatalogComparison, Stages, compare
-from replication.reconcile.copysignatures import NOT_JUDGED, UNSIGNED, VERIFIED
+from replication.reconcile.copysignatures import UNCHECKED, UNSIGNED, VERIFIED
 from replication.reconcile.findings import FindingsList
 from replication.reconcile.keysurvey import survey_keys
 from replication.reconcile.remotecatalog import RemoteCatalog
@@ -166,7 +166,7 @@ def _signatures(
             verified=codes.get(VERIFIED, 0),
             unsigned=codes.get(UNSIGNED, 0),
             forged=sum(count for code, count in codes.items() if code > UNSIGNED),
-            unjudged=codes.get(NOT_JUDGED, 0),
+            unchecked=codes.get(UNCHECKED, 0),
         )
         for authority, codes in sorted(compared.signatures.items())
     )

@@ -1,4 +1,4 @@
-"""The survey of keys: those by which the signatures of each authority are judged.
+"""The survey of keys: those by which the signatures of each authority are checked.
 
 Keys that a catalog trusts come first: operators named them, or saw them at the first contact. The
 histories that catalogs tell only continue these. Without trusted keys, an authority's own catalog
@@ -20,8 +20,8 @@ from replication.keyhistories import fetch_histories
 from replication.keytrust import is_consistent, key_changes
 from replication.reconcile.catalogs import SurveyedCatalog
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.judgedkeys import REVOKED, AuthorityKeys
 from replication.reconcile.remotecatalog import RemoteCatalog
+from replication.reconcile.signaturekeys import REVOKED, AuthorityKeys
 
 OFFER = "signatures"
 
@@ -38,7 +38,7 @@ class _ToldKeys:
 
 
 def survey_keys(catalogs: Sequence[SurveyedCatalog]) -> list[AuthorityKeys]:
-    """Ask all catalogs for keys, and judge them; authorities without keys are left out.
+    """Ask all catalogs for keys, and check them; authorities without keys are left out.
 
     Raises:
         ReconcileError: a catalog can't be read, or does not show signatures.
@@ -53,8 +53,8 @@ def survey_keys(catalogs: Sequence[SurveyedCatalog]) -> list[AuthorityKeys]:
         told = list(pool.map(_ask_one, catalogs))
     authorities = {name for each in told for name in each.pinned}
     authorities |= {history.authority for each in told for history in each.histories}
-    judged = (_judge(authority, told) for authority in sorted(authorities))
-    return [each for each in judged if each is not None]
+    checked = (_check(authority, told) for authority in sorted(authorities))
+    return [each for each in checked if each is not None]
 
 
 def _ask_one(catalog: SurveyedCatalog) -> _ToldKeys:
@@ -82,7 +82,7 @@ def _read_pin(shown: Mapping[str, Any]) -> tuple[str, bytes]:
     return public.id, REVOKED if shown.get("revokedat") else public.key
 
 
-def _judge(authority: str, told: Sequence[_ToldKeys]) -> AuthorityKeys | None:
+def _check(authority: str, told: Sequence[_ToldKeys]) -> AuthorityKeys | None:
     if pinning := [each for each in told if authority in each.pinned]:
         return AuthorityKeys(
             authority=authority,

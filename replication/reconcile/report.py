@@ -56,7 +56,7 @@ class CatalogSummary:
 class AuthoritySignatures:
     """The numbers of an authority's copies by their signatures, before the second reading.
 
-    `keys` says who vouches for the keys; `None` if none are known. `unjudged` copies have no
+    `keys` says who vouches for the keys; `None` if none are known. `unchecked` copies have no
     signature and need none, or have one of an authority without known keys.
     """
 
@@ -65,7 +65,7 @@ class AuthoritySignatures:
     verified: int
     unsigned: int
     forged: int
-    unjudged: int
+    unchecked: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

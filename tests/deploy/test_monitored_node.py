@@ -47,7 +47,7 @@ async def test_alarms_and_board_read_what_nodes_tell(
     used = {name for each in (*rule_expressions(), *board_expressions()) for name in each.metrics()}
     assert used - _OWN <= told.keys()
     own = {family for family in told.values() if family.startswith("concord_")}
-    assert own <= {told[name] for name in used - _OWN}, "each metric is shown or judged"
+    assert own <= {told[name] for name in used - _OWN}, "each metric is shown or in a rule"
 
     targets = {f"{name}:8080": f"127.0.0.1:{node.port}" for name, node in _named(hub, east)}
     async with (

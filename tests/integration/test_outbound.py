@@ -49,7 +49,7 @@ async def test_private_addresses_are_not_connected_to_however_they_are_written(
             await session.get(f"http://{host}:{server.port}/")
 
 
-async def test_a_name_is_judged_by_the_address_that_is_connected_to(
+async def test_a_name_is_admitted_by_the_address_that_is_connected_to(
     server: TestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with DNS rebinding: the name looks public and resolves to loopback."""

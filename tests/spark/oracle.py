@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from catalog.model.entity import Origin
-from replication.reconcile.copysignatures import DETAILS, NOT_JUDGED, UNSIGNED
+from replication.reconcile.copysignatures import DETAILS, UNCHECKED, UNSIGNED
 from replication.reconcile.findings import SIGNATURE_FINDINGS, Difference, FindingName
 from replication.reconcile.topology import Topology, covers
 
@@ -23,7 +23,7 @@ class Copy:
     epoch: int
     deleted: bool
     digest: str
-    signature: int = NOT_JUDGED
+    signature: int = UNCHECKED
 
 
 def classify(copies: Iterable[Copy], topology: Topology) -> list[Difference]:

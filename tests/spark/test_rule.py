@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from replication.reconcile.copysignatures import DETAILS, NOT_JUDGED, UNSIGNED, VERIFIED
+from replication.reconcile.copysignatures import DETAILS, UNCHECKED, UNSIGNED, VERIFIED
 from replication.reconcile.digestrows import fingerprints
 from replication.reconcile.findings import FINDINGS, Difference, FindingName, differences_of
 from replication.reconcile.rule import described, find_differences, hashed
@@ -86,7 +86,7 @@ HOLDINGS = st.none() | st.tuples(
     st.booleans(),
     st.sampled_from("xy"),
     st.sampled_from(["", "-mapped"]),
-    st.sampled_from([NOT_JUDGED, VERIFIED, VERIFIED, *range(UNSIGNED, UNSIGNED + len(DETAILS))]),
+    st.sampled_from([UNCHECKED, VERIFIED, VERIFIED, *range(UNSIGNED, UNSIGNED + len(DETAILS))]),
 )
 WORLDS = st.lists(
     st.tuples(

@@ -14,9 +14,9 @@ from replication.reconcile import compare as compare_module
 from replication.reconcile.catalogs import survey
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.job import run_reconcile
-from replication.reconcile.judgedkeys import REVOKED
 from replication.reconcile.keysurvey import survey_keys
 from replication.reconcile.report import ReconcileSummary
+from replication.reconcile.signaturekeys import REVOKED
 from tests.spark.federation import Federation, history_of, signed, three_catalogs
 
 pytestmark = pytest.mark.slow

@@ -233,26 +233,26 @@ def test_relays_bring_nothing_of_an_authority_whose_own_source_is_followed() -> 
 
 
 class Store:
-    """What a node holds, in memory, written as a judgement says."""
+    """What a node holds, in memory, written as a decision says."""
 
     def __init__(self) -> None:
         self.entities: dict[str, Entity] = {}
         self.tombstones: dict[Origin, Tombstone] = {}
 
     def receive(self, *batch: Any, policy: Policy = ANYBODY) -> list[Verdict]:
-        judgement = decide_batch(check_copies(batch, MODEL), self.entities, self.tombstones, policy)
-        changes = changes_of(judgement, self.entities, None, MODEL)
-        assert bool(changes) is not judgement.is_empty
-        for xid in judgement.dropped:
+        decision = decide_batch(check_copies(batch, MODEL), self.entities, self.tombstones, policy)
+        changes = changes_of(decision, self.entities, None, MODEL)
+        assert bool(changes) is not decision.is_empty
+        for xid in decision.dropped:
             del self.entities[xid]
-        for tombstone in (*judgement.deleted, *judgement.remembered):
+        for tombstone in (*decision.deleted, *decision.remembered):
             self.entities.pop(tombstone.xid, None)
             self.tombstones[Origin(tombstone.authority, tombstone.origin)] = tombstone
-        for origin in judgement.revived:
+        for origin in decision.revived:
             del self.tombstones[origin]
-        for entity in judgement.written:
+        for entity in decision.written:
             self.entities[entity.xid] = entity
-        return [finding.verdict for finding in judgement.findings]
+        return [finding.verdict for finding in decision.findings]
 
     @property
     def state(self) -> tuple[Any, Any]:
@@ -380,8 +380,8 @@ def test_an_entity_of_an_unknown_type_or_of_another_place_is_invalid() -> None:
 
 def test_the_registry_rises_once_for_all_groups_of_a_batch() -> None:
     registry = replace(group(7), xid="/", origin="/", kind="registry", authority=OURS)
-    judgement = decide_batch([group(1), group(1, id="h")], {}, {}, ANYBODY)
-    raised = raised_registry(registry, judgement, {}, NOW + timedelta(days=1))
+    decision = decide_batch([group(1), group(1, id="h")], {}, {}, ANYBODY)
+    raised = raised_registry(registry, decision, {}, NOW + timedelta(days=1))
     assert raised is not None
     assert (raised.epoch, raised.digest) == (8, raised.content_digest())
     again = decide_batch([group(2)], {"/messagegroups/g": group(1)}, {}, ANYBODY)

@@ -1,4 +1,4 @@
-"""The keys of an authority by which a comparison judges signatures."""
+"""The keys of an authority by which a comparison checks signatures."""
 
 from __future__ import annotations
 
