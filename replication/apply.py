@@ -191,8 +191,7 @@ async def _policy_under_locks(
     if batch.link is None or not batch.is_bulk:
         return policy
     told = [copy.origin for copy in batch.copies if copy.authority == policy.sender]
-    doubted = await doubtedcopies.digests_among(connection, batch.link.id, told)
-    await doubtedcopies.settle(connection, batch.link.id, told)
+    doubted = await doubtedcopies.settle(connection, batch.link.id, told)
     return replace(policy, overruled=policy.overruled | doubted)
 
 

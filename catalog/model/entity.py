@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from catalog.model.digest import bucket, digest_entity, digest_tombstone, fingerprint
 from catalog.model.xid import Kind, Xid
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """An entity's identity everywhere: its authority and the xid that it has there."""
 
     authority: str

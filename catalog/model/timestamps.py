@@ -9,6 +9,9 @@ _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII
 )
 
+# The form that nodes write, which Python reads by itself.
+_USUAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:[0-5]\d(?:\.\d{6})?Z", re.ASCII)
+
 
 def parse_time(text: str) -> datetime:
     """Parse an RFC 3339 timestamp, to the microsecond; without a zone it is UTC.
@@ -18,6 +21,8 @@ def parse_time(text: str) -> datetime:
     Raises:
         ValueError: `text` is no timestamp, or is beyond the years 1 to 9999.
     """
+    if _USUAL.fullmatch(text):
+        return datetime.fromisoformat(text)
     moment, fraction = _read(text)
     return moment + timedelta(microseconds=int(fraction[:6].ljust(6, "0")))
 
@@ -35,7 +40,8 @@ def normal_time(text: str) -> str:
 
 def format_time(moment: datetime) -> str:
     """Format a time in UTC with a `Z`, to the microsecond if it has any."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return in_utc.isoformat().replace("+00:00", "Z")
 
 
 def _read(text: str) -> tuple[datetime, str]:

@@ -68,17 +68,14 @@ async def keep_among(connection: Connection, link: str, origins: Collection[str]
     return bool(await connection.fetchval(_queries.any, link))
 
 
-async def digests_among(
-    connection: Connection, link: str, origins: Collection[str]
-) -> frozenset[bytes]:
-    """Read the digests of the doubted copies of these origins."""
-    rows = await connection.fetch(_queries.among, link, list(origins))
+async def settle(connection: Connection, link: str, origins: Collection[str]) -> frozenset[bytes]:
+    """Forget doubted copies, since their authority has told of them or they are dropped.
+
+    Returns:
+        their digests.
+    """
+    rows = await connection.fetch(_queries.settle, link, list(origins))
     return frozenset(row["digest"] for row in rows)
-
-
-async def settle(connection: Connection, link: str, origins: Collection[str]) -> None:
-    """Forget doubted copies, since their authority has told of them or they are dropped."""
-    await connection.execute(_queries.settle, link, list(origins))
 
 
 async def count_left(connection: Connection, link: str, authority: str) -> DoubtedCount:

@@ -36,13 +36,9 @@ DELETE FROM doubted_copies WHERE link = $1 AND origin <> ALL ($2::text[])
 -- Whether a link doubts any copies.
 SELECT EXISTS (SELECT FROM doubted_copies WHERE link = $1)
 
--- name: among
--- The digests of the doubted copies among origins.
-SELECT digest FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[])
-
 -- name: settle
 -- The authority has told of these origins.
-DELETE FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[])
+DELETE FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[]) RETURNING digest
 
 -- name: count_left
 -- The number of doubted copies, and of entities among them that are still as they were.
