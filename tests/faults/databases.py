@@ -26,6 +26,10 @@ _LOG = """
     FROM changes ORDER BY txid, seq
 """
 _HELD = timedelta(days=1)
+_IS_READABLE = """
+    SELECT coalesce(max(txid), 0) < pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    FROM changes
+"""
 # The newest change always stays, and what subscribers have yet to receive.
 _LEAST = Retention(age=timedelta(0), count=1, held_age=_HELD, held_count=1_000_000)
 
@@ -82,6 +86,11 @@ class RunDatabases:
     async def read_log(self, name: str) -> list[LogRow]:
         async with self.connect(name) as connection:
             return [LogRow(**row) for row in await connection.fetch(_LOG)]
+
+    async def is_readable(self, name: str) -> bool:
+        """Whether followers see the whole log: an older transaction of any database hides it."""
+        async with self.connect(name) as connection:
+            return bool(await connection.fetchval(_IS_READABLE))
 
     async def cut_log(self, name: str) -> list[LogRow]:
         """Drop all of a node's log that retention may ever drop; return what was there."""

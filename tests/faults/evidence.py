@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from catalog.client.replication import DigestRow
@@ -73,6 +74,9 @@ class Evidence:
         authorities: by node.
         shown: what the authority shows of each written path; `None` if there is nothing.
         held: the rows of each node, with digests computed from the content.
+        replicated: the pairs of a node and another one whose entities it has as replicas of that
+            one; `None` for all that the topology carries.
+        differences: what differs of entities that came by the standard API, by node and group.
         logs: for each node, its log, one for each of its lives: a restored node has two.
         grown: how many rows each log grew after everything had settled.
         streams: what the subscribers of each node received.
@@ -86,6 +90,8 @@ class Evidence:
     history: History
     shown: dict[str, Shown | None] = field(default_factory=dict)
     held: list[list[DigestRow]] = field(default_factory=list)
+    replicated: set[tuple[int, int]] | None = None
+    differences: Mapping[str, str] = field(default_factory=dict)
     logs: list[list[list[LogRow]]] = field(default_factory=list)
     grown: list[int] = field(default_factory=list)
     streams: list[list[StreamEvent]] = field(default_factory=list)
@@ -93,3 +99,10 @@ class Evidence:
     restoration: Restoration | None = None
     unsettled: list[str] = field(default_factory=list)
     timeline: list[str] = field(default_factory=list)
+
+    @property
+    def shown_by_others(self) -> set[tuple[int, int]]:
+        """The pairs of a node and another one whose entities came to it by the standard API."""
+        if self.replicated is None:
+            return set()
+        return self.topology.carried() - self.replicated

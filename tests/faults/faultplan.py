@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
@@ -12,10 +12,21 @@ from tests.faults.proxy import CLIENT_FAULTS, LINE_FAULTS
 from tests.faults.topologies import TOPOLOGIES, Follows, Topology
 
 Action = Literal[
-    "disturb", "part", "kill", "freeze", "kill database", "cut log", "back up", "restore"
+    "disturb",
+    "part",
+    "kill",
+    "freeze",
+    "kill database",
+    "cut log",
+    "back up",
+    "restore",
+    "kill broker",
+    "freeze broker",
+    "lose topic",
 ]
 
-# How often each is chosen. A backup and its restoration are planned apart.
+# How often each is chosen. A backup and its restoration are planned apart, and so are the faults
+# of a broker.
 _WEIGHTS: Mapping[Action, int] = {
     "disturb": 8,
     "part": 3,
@@ -24,6 +35,10 @@ _WEIGHTS: Mapping[Action, int] = {
     "kill database": 1,
     "cut log": 1,
 }
+_OF_BROKERS: Sequence[Action] = ("kill broker", "freeze broker", "lose topic")
+_PAUSE_OF_BROKERS_SECONDS = 4.0
+# Plans without a restored node whose links, all or some of them, use the standard API alone.
+_STANDARD_SHARE = 0.3
 _LONGEST_PAUSE_SECONDS = 1.0
 _LONGEST_FAULT_SECONDS = 2.5
 _MOST_SKEW_SECONDS = 6 * 3600
@@ -33,7 +48,8 @@ _SKEWED_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One fault at a moment: of a line, of a node, or of the database of all nodes.
+    """One fault at a moment: of a line, of a node, of its topic, or of the database or the broker
+    of all nodes.
 
     Args:
         at: seconds after the beginning.
@@ -68,7 +84,14 @@ class FaultPlan:
 
     @classmethod
     def of(
-        cls, seed: int, seconds: float, *, topology: str = "", restores: bool | None = None
+        cls,
+        seed: int,
+        seconds: float,
+        *,
+        topology: str = "",
+        restores: bool | None = None,
+        kinds: Sequence[str] = ("pull", "events", "push"),
+        modes: Sequence[str] = (),
     ) -> FaultPlan:
         """The plan of a seed.
 
@@ -76,27 +99,36 @@ class FaultPlan:
             seconds: how long faults go on.
             topology: its name; chosen by the seed if empty.
             restores: whether one node is restored from a backup; chosen if `None`.
+            kinds: the modes among which is chosen.
+            modes: that of each link, in their order; chosen if there are none.
         """
         chance = Random(seed)
         name = chance.choice(sorted(TOPOLOGIES))
         chosen = TOPOLOGIES[topology or name]
-        kinds = [*MODES]
-        modes = {link: kinds[int(chance.random() * len(kinds))] for link in chosen.links}
+        basic = [kind for kind in kinds if not MODES[kind].is_standard]
+        drawn = [basic[int(chance.random() * len(basic))] for _ in chosen.links]
         skews = [0.0] * chosen.nodes
         if chance.random() < _SKEWED_SHARE:
             skews[chance.randrange(chosen.nodes)] = chance.uniform(-1, 1) * _MOST_SKEW_SECONDS
         steps = _faults(chance, chosen, seconds)
         is_chosen = chance.random() < 0.25
-        if is_chosen if restores is None else restores:
+        is_restored = is_chosen if restores is None else restores
+        if is_restored:
             node = chance.choice(sorted({link.source for link in chosen.links}))
             steps += [
                 Step(at=seconds * chance.uniform(0.2, 0.4), action="back up", node=node),
                 Step(at=seconds * chance.uniform(0.6, 0.8), action="restore", node=node),
             ]
+        else:
+            drawn = _with_standard(chance, chosen, drawn, kinds)
+        given = dict(zip(chosen.links, modes or drawn, strict=True))
+        publishing = sorted({link.source for link, mode in given.items() if mode == "kafka"})
+        if publishing:
+            steps += _faults_of_broker(chance, publishing, seconds)
         return cls(
             seed=seed,
             topology=chosen,
-            modes=modes,
+            modes=given,
             skews=tuple(skews),
             seconds=seconds,
             steps=tuple(sorted(steps, key=lambda step: step.at)),
@@ -133,6 +165,37 @@ def hint_line(node: int) -> str:
 def client_line(node: int) -> str:
     """The name of the line by which writers reach a node."""
     return f"clients>{node}"
+
+
+def _with_standard(
+    chance: Random, topology: Topology, modes: list[str], kinds: Sequence[str]
+) -> list[str]:
+    """The modes of links, of which some use the standard API alone now and then."""
+    fitting = [
+        kind
+        for kind in kinds
+        if MODES[kind].is_standard and topology.name in MODES[kind].topologies
+    ]
+    if not fitting or chance.random() >= _STANDARD_SHARE:
+        return modes
+    if any(map(topology.leads_back, topology.links)):
+        # What came by the standard API is another's, for the links that lead back, too.
+        return [chance.choice(fitting)] * len(modes)
+    return [chance.choice([mode, *fitting]) for mode in modes]
+
+
+def _faults_of_broker(chance: Random, publishing: Sequence[int], seconds: float) -> list[Step]:
+    steps: list[Step] = []
+    at = chance.uniform(0, _PAUSE_OF_BROKERS_SECONDS)
+    while at < seconds:
+        action, node = chance.choice(_OF_BROKERS), chance.choice(publishing)
+        if action == "lose topic":
+            steps.append(Step(at=at, action=action, node=node))
+        else:
+            lasts = min(chance.uniform(0.05, _LONGEST_FAULT_SECONDS), seconds - at)
+            steps.append(Step(at=at, action=action, seconds=lasts))
+        at += chance.uniform(0.5, 2 * _PAUSE_OF_BROKERS_SECONDS)
+    return steps
 
 
 def _faults(chance: Random, topology: Topology, seconds: float) -> list[Step]:

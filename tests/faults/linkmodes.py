@@ -1,16 +1,24 @@
 """The ways in which one node brings the entities of another: a table, by the mode of the link.
 
-A mode that is added here runs over every topology, and under faults.
+A mode that is added here runs over every topology that suits it, and under faults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from catalog.client import Client
+from catalog.model.timestamps import parse_time
+from tests.faults.topologies import TOPOLOGIES, Follows, Topology
+
+_PUBLISHING = "publishing"
+_REST = timedelta(seconds=1)
+# Topologies in which entities come to each node by one way.
+_TREES = ("peers", "hub", "star", "chain")
 
 
 class JoinedNode(Protocol):
@@ -25,14 +33,26 @@ class JoinedNode(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkEnd:
-    """A link or an acceptance at one of the two nodes that are joined."""
+    """A link or an acceptance at one of the two nodes that are joined; one that `rests` does not
+    look for changes all the time."""
 
     node: JoinedNode
     id: str
+    rests: bool = False
 
     async def shown(self) -> dict[str, Any]:
         async with self.node.client() as client:
             return await client.link(self.id)
+
+    async def hurry(self) -> None:
+        """Have a link that rests look now, unless it has just done so."""
+        if not self.rests:
+            return
+        async with self.node.client() as client:
+            looked = (await client.link(self.id))["currentat"]
+            # The node's clock may be wrong.
+            if looked is None or abs(datetime.now(UTC) - parse_time(looked)) > _REST:
+                await client.run_link(self.id)
 
     async def conflicts(self) -> list[dict[str, Any]]:
         async with self.node.client() as client:
@@ -47,6 +67,8 @@ class Joint:
         number_of_source, number_of_target: those that the topology gives them.
         source_url, target_url: where the other one finds each of them.
         relays: bring what others wrote, too.
+        scope: the groups that the link brings; all if there are none.
+        topic: the URL of the source's topic of Kafka.
     """
 
     source: JoinedNode
@@ -56,6 +78,8 @@ class Joint:
     source_url: str
     target_url: str
     relays: bool
+    scope: Sequence[str] = ()
+    topic: str = ""
 
     @property
     def incoming(self) -> str:
@@ -71,27 +95,41 @@ class Joint:
     def authorities(self) -> list[str]:
         return ["*"] if self.relays else []
 
-    async def follow(self, mode: str) -> list[LinkEnd]:
+    async def follow(self, mode: str, **more: Any) -> LinkEnd:
         """Let the target follow the source."""
+        definition = {
+            "id": self.incoming,
+            "source": self.source_url,
+            "mode": mode,
+            "authority": self.source.authority,
+            "authorities": self.authorities,
+            "scope": self.scope,
+        }
         async with self.target.client() as client:
-            await client.add_link(
-                {
-                    "id": self.incoming,
-                    "source": self.source_url,
-                    "mode": mode,
-                    "authority": self.source.authority,
-                    "authorities": self.authorities,
-                }
-            )
-        return [LinkEnd(self.target, self.incoming)]
+            await client.add_link(definition | more, force=mode == "kafka")
+        return LinkEnd(self.target, self.incoming, rests=mode == "walk")
+
+    async def send(self, mode: str, **more: Any) -> LinkEnd:
+        """Let the source send to the target."""
+        definition = {
+            "id": self.outgoing,
+            "target": self.target_url,
+            "mode": mode,
+            "authorities": self.authorities,
+            "scope": self.scope,
+            **more,
+        }
+        async with self.source.client() as client:
+            await client.add_link(definition)
+        return LinkEnd(self.source, definition["id"], rests=mode == "write")
 
 
 async def _pull(joint: Joint) -> list[LinkEnd]:
-    return await joint.follow("pull")
+    return [await joint.follow("pull")]
 
 
 async def _events(joint: Joint) -> list[LinkEnd]:
-    return await joint.follow("events")
+    return [await joint.follow("events")]
 
 
 async def _push(joint: Joint) -> list[LinkEnd]:
@@ -103,16 +141,27 @@ async def _push(joint: Joint) -> list[LinkEnd]:
                 "relays": joint.authorities,
             }
         )
+    return [LinkEnd(joint.target, joint.incoming), await joint.send("push")]
+
+
+async def _kafka(joint: Joint) -> list[LinkEnd]:
+    """All targets of a source read one topic, to which it publishes by one link."""
     async with joint.source.client() as client:
-        await client.add_link(
-            {
-                "id": joint.outgoing,
-                "target": joint.target_url,
-                "mode": "push",
-                "authorities": joint.authorities,
-            }
-        )
-    return [LinkEnd(joint.target, joint.incoming), LinkEnd(joint.source, joint.outgoing)]
+        is_published = any(link["id"] == _PUBLISHING for link in await client.links())
+    incoming = await joint.follow("kafka", source=joint.topic)
+    if is_published:
+        return [incoming]
+    return [incoming, await joint.send("publish", id=_PUBLISHING, target=joint.topic)]
+
+
+async def _walk(joint: Joint) -> list[LinkEnd]:
+    """What a node shows is walked, whoever wrote it, and is of the source from then on."""
+    return [await joint.follow("walk", authorities=[])]
+
+
+async def _write(joint: Joint) -> list[LinkEnd]:
+    """What is written to a node is its own from then on; the source knows what it refused."""
+    return [await joint.send("write")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +169,42 @@ class LinkMode:
     """A way to join two nodes.
 
     Args:
-        join: sets it up; returns its ends, that at the target first.
+        join: sets it up; returns its ends, that which tells of conflicts first.
         sends: the source connects to the target.
+        is_standard: only the standard API is used. It tells neither whose entities are nor what
+            was deleted, so contents are compared and no digests. Where entities come back to their
+            own node, what it deleted comes back as another one's. So rings and meshes are left
+            out, and links are told the groups that they bring where a way leads back.
     """
 
     join: Callable[[Joint], Awaitable[list[LinkEnd]]]
     sends: bool = False
+    is_standard: bool = False
+
+    @property
+    def topologies(self) -> list[str]:
+        """The names of those that the mode suits."""
+        return [*_TREES] if self.is_standard else [*TOPOLOGIES]
 
 
 MODES: Mapping[str, LinkMode] = {
     "pull": LinkMode(_pull),
     "events": LinkMode(_events),
     "push": LinkMode(_push, sends=True),
+    "kafka": LinkMode(_kafka),
+    "walk": LinkMode(_walk, is_standard=True),
+    "write": LinkMode(_write, sends=True, is_standard=True),
 }
+
+
+def scope_of(
+    topology: Topology, link: Follows, mode: str, groups: Sequence[frozenset[str]]
+) -> list[str]:
+    """The groups that a link is told to bring; none where it may bring all.
+
+    Args:
+        groups: those that are written at each node.
+    """
+    if not (MODES[mode].is_standard and topology.leads_back(link)):
+        return []
+    return sorted(path for author in topology.authors_by(link) for path in groups[author])

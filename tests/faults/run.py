@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -11,7 +13,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from aiokafka.errors import KafkaError
+
 from catalog.client.subscriptions import open_sink
+from tests.brokers.kafka import KafkaBroker
 from tests.e2e.nodes import free_port
 from tests.faults.databases import RunDatabases
 from tests.faults.evidence import Evidence, LogRow, Restoration, StreamEvent
@@ -19,11 +24,11 @@ from tests.faults.faultplan import FaultPlan, Step, client_line, hint_line, peer
 from tests.faults.faultynode import FAKETIME, FaultyNode
 from tests.faults.federation import Federation
 from tests.faults.history import History
-from tests.faults.linkmodes import MODES, Joint, LinkEnd
+from tests.faults.linkmodes import MODES, Joint, LinkEnd, scope_of
 from tests.faults.proxy import Line
 from tests.faults.settling import settle
 from tests.faults.topologies import Follows
-from tests.faults.writers import Writer
+from tests.faults.writers import Writer, groups_by
 
 WRITERS_OF_A_NODE = 2
 _VERSION_EVENTS = [f"io.xregistry.version.{action}" for action in ("created", "updated", "deleted")]
@@ -36,6 +41,7 @@ class Run:
     Args:
         tell: is told each line of the timeline.
         accident: happens after everything has settled, before the evidence is gathered.
+        broker: has the topics of links over Kafka.
     """
 
     plan: FaultPlan
@@ -43,6 +49,7 @@ class Run:
     directory: Path
     tell: Callable[[str], None]
     accident: Callable[[Run], Awaitable[None]] | None = None
+    broker: KafkaBroker | None = None
     nodes: list[FaultyNode] = field(default_factory=list)
     ends: dict[Follows, list[LinkEnd]] = field(default_factory=dict)
     lines: dict[str, Line] = field(default_factory=dict)
@@ -54,10 +61,27 @@ class Run:
     restoration: Restoration | None = None
     backup: Path | None = None
     began: float = 0.0
+    _topics: str = field(default_factory=lambda: secrets.token_hex(4))
+    _broker_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def federation(self) -> Federation:
-        return Federation(topology=self.plan.topology, nodes=self.nodes, ends=self.ends)
+        return Federation(
+            topology=self.plan.topology,
+            nodes=self.nodes,
+            ends=self.ends,
+            modes=self.plan.modes,
+            groups=self.groups,
+        )
+
+    @property
+    def groups(self) -> list[frozenset[str]]:
+        """The groups that are written at each node."""
+        return [groups_by(number) for number in range(self.plan.topology.nodes)]
+
+    def topic_of(self, node: int) -> str:
+        """The topic to which a node publishes."""
+        return f"copies-{self._topics}-{node}"
 
     def clock(self) -> float:
         return asyncio.get_running_loop().time() - self.began
@@ -151,6 +175,10 @@ class Run:
             source_url=line.url,
             target_url=line.url,
             relays=link.relays,
+            scope=scope_of(self.plan.topology, link, self.plan.modes[link], self.groups),
+            topic=""
+            if self.broker is None
+            else f"kafka://{self.broker.address}/{self.topic_of(link.source)}",
         )
         self.ends[link] = await mode.join(joint)
 
@@ -178,6 +206,8 @@ class Run:
                 self.note(str(step))
                 await self.databases.kill(step.seconds)
                 self.note("the database is back")
+            case "kill broker" | "freeze broker" | "lose topic":
+                await self._strike_broker(step)
             case "kill" | "freeze" | "cut log" if self.nodes[step.node].lock.locked():
                 self.note(f"left out, as node {step.node} is struck already: {step}")
             case _:
@@ -216,6 +246,24 @@ class Run:
                     await self.databases.back_up(node.database, self.backup)
             case "restore":
                 await self._restore(node)
+
+    async def _strike_broker(self, step: Step) -> None:
+        assert self.broker is not None, "the plan has links over Kafka"
+        async with self._broker_lock:
+            self.note(str(step))
+            match step.action:
+                case "kill broker":
+                    await self.broker.kill()
+                    await asyncio.sleep(step.seconds)
+                    await self.broker.start()
+                case "freeze broker":
+                    async with self.broker.frozen():
+                        await asyncio.sleep(step.seconds)
+                case _:
+                    # Its source may be about to create it again.
+                    with contextlib.suppress(KafkaError):
+                        await self.broker.delete_topic(self.topic_of(step.node))
+            self.note("the broker is as it should be")
 
     async def _restore(self, node: FaultyNode) -> None:
         assert self.restoration is not None

@@ -35,6 +35,7 @@ async def settle(run: Run) -> Evidence:
         line.mend()
     restoration = run.restoration
     if restoration is not None:
+        await _await(evidence, "a log without hidden changes", lambda: _are_readable(run))
         await _await(
             evidence, "a look at the restored node by every link", run.federation.have_all_looked
         )
@@ -82,6 +83,10 @@ async def _have_arrived(run: Run) -> bool:
         if any(status["lag"] and status["state"] != "ended" for status in statuses):
             return False
     return True
+
+
+async def _are_readable(run: Run) -> bool:
+    return all([await run.databases.is_readable(node.database) for node in run.nodes])
 
 
 async def _logs(run: Run) -> list[list[LogRow]]:
@@ -137,6 +142,8 @@ async def read_catalogs(federation: Federation, evidence: Evidence) -> None:
                 evidence.shown[path] = await _message(client, path)
             for path in schema_paths(number):
                 evidence.shown[path] = await _schema(client, path)
+    evidence.replicated = federation.replicated
+    evidence.differences = await federation.differences()
     for link, ends in federation.ends.items():
         evidence.conflicts[link] = [
             f"{c['verdict']} {c['origin']} {c['detail']}"

@@ -7,31 +7,41 @@ broke a promise are kept.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import shutil
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tests.brokers.kafka import KafkaBroker, NoKafka, running_kafka
 from tests.faults.checker import Violation, violations
 from tests.faults.databases import RunDatabases
 from tests.faults.evidence import Evidence
 from tests.faults.faultplan import FaultPlan
 from tests.faults.faultynode import FAKETIME
+from tests.faults.linkmodes import MODES
 from tests.faults.run import Run
 
 RUN_SECONDS = 15.0
 
 
 async def run_seed(
-    seed: int, databases: RunDatabases, directory: Path, *, is_verbose: bool = False
+    seed: int,
+    databases: RunDatabases,
+    directory: Path,
+    broker: KafkaBroker | None,
+    *,
+    is_verbose: bool = False,
 ) -> list[Violation]:
     """Carry out the plan of a seed; say what happened; keep its files if a promise was broken."""
-    plan = FaultPlan.of(seed, RUN_SECONDS)
+    kinds = [kind for kind in MODES if kind != "kafka" or broker is not None]
+    plan = FaultPlan.of(seed, RUN_SECONDS, kinds=kinds)
     print(f"SEED={seed}: {plan}", flush=True)
     files = directory / f"seed{seed}"
     files.mkdir()
@@ -40,6 +50,7 @@ async def run_seed(
         databases=databases,
         directory=files,
         tell=print if is_verbose else lambda _: None,
+        broker=broker,
     )
     try:
         evidence = await run.carry_out()
@@ -77,22 +88,35 @@ def report(plan: FaultPlan, evidence: Evidence, found: list[Violation]) -> str:
     )
 
 
-async def soak(minutes: float, seed: int | None) -> int:
+async def soak(
+    minutes: float, seed: int | None, directory: Path, broker: KafkaBroker | None
+) -> int:
     """Run seeds one after the other; return how many broke a promise."""
     if FAKETIME is None:
         print("Clocks are right: the package faketime is not installed.")
-    directory = Path(tempfile.mkdtemp(prefix="concord-soak-"))
     ends, broken, number = time.monotonic() + 60 * minutes, 0, 0
     async with RunDatabases.start(directory / "postgresql") as databases:
         if seed is not None:
-            return bool(await run_seed(seed, databases, directory, is_verbose=True))
+            return bool(await run_seed(seed, databases, directory, broker, is_verbose=True))
         while time.monotonic() < ends:
-            broken += bool(await run_seed(secrets.randbelow(2**31), databases, directory))
+            chosen = secrets.randbelow(2**31)
+            broken += bool(await run_seed(chosen, databases, directory, broker))
             number += 1
     print(f"{number} runs, of which {broken} broke a promise.")
-    if not broken:
-        shutil.rmtree(directory, ignore_errors=True)
     return broken
+
+
+@contextlib.contextmanager
+def _broker(directory: Path) -> Iterator[KafkaBroker | None]:
+    """The broker of all runs; `None` where none can be had, so that seeds plan other modes."""
+    directory.mkdir()
+    with contextlib.ExitStack() as stack:
+        try:
+            broker = stack.enter_context(running_kafka(directory))
+        except NoKafka as why:
+            print(f"No link is over Kafka. {why}")
+            broker = None
+        yield broker
 
 
 def main(
@@ -100,7 +124,12 @@ def main(
     seed: Annotated[int | None, typer.Option(help="Run this one alone.")] = None,
 ) -> None:
     """Run federations under faults, and hold them to what replication promises."""
-    raise typer.Exit(1 if asyncio.run(soak(minutes, seed)) else 0)
+    directory = Path(tempfile.mkdtemp(prefix="concord-soak-"))
+    with _broker(directory / "kafka") as broker:
+        broken = asyncio.run(soak(minutes, seed, directory, broker))
+    if not broken:
+        shutil.rmtree(directory, ignore_errors=True)
+    raise typer.Exit(1 if broken else 0)
 
 
 if __name__ == "__main__":

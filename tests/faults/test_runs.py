@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.brokers.kafka import KafkaBroker
 from tests.faults.checker import violations
 from tests.faults.databases import RunDatabases
+from tests.faults.evidence import Evidence
 from tests.faults.faultplan import FaultPlan
 from tests.faults.run import Run
 from tests.faults.soak import report
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 SECONDS = 6.0
+SEED = 62
 RUNS = [
     # seed, topology, whether a node is restored from a backup
     (1, "peers", False),
@@ -38,5 +41,22 @@ async def test_a_federation_under_faults_keeps_every_promise(
     evidence = await run.carry_out()
     found = violations(evidence)
     assert not found, report(plan, evidence, found)
+    _assert_written(evidence, plan)
+
+
+async def test_a_chain_of_kafka_a_walk_and_writes_keeps_every_promise(
+    databases: RunDatabases, tmp_path: Path, kafka: KafkaBroker
+) -> None:
+    modes = ("kafka", "walk", "write")
+    plan = FaultPlan.of(SEED, SECONDS, topology="chain", restores=False, modes=modes)
+    assert {"freeze broker", "lose topic"} <= {step.action for step in plan.steps}
+    run = Run(plan=plan, databases=databases, directory=tmp_path, tell=lambda _: None, broker=kafka)
+    evidence = await run.carry_out()
+    found = violations(evidence)
+    assert not found, report(plan, evidence, found)
+    _assert_written(evidence, plan)
+
+
+def _assert_written(evidence: Evidence, plan: FaultPlan) -> None:
     acknowledged = evidence.history.count("acknowledged")
     assert acknowledged > SECONDS * plan.topology.nodes, "the writers hardly wrote"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,21 @@ class Topology:
                 return found
             found |= more
 
+    def authors_by(self, link: Follows) -> set[int]:
+        """The nodes whose entities a link brings, but those that came to its source by its
+        target."""
+        others = [each for each in self.links if link.target not in (each.source, each.target)]
+        carried = self.only(others).carried() if link.relays else ()
+        return {link.source, *(author for carrier, author in carried if carrier == link.source)}
+
+    def leads_back(self, link: Follows) -> bool:
+        """Whether what a link brings may come to its source again."""
+        return (link.source, link.target) in self.carried()
+
+    def only(self, links: Iterable[Follows]) -> Topology:
+        """The same nodes with some of the links."""
+        return replace(self, links=tuple(links))
+
     def outwards(self, author: int) -> list[list[Follows]]:
         """The links that bring an author's entities, those nearest to it first."""
         reached, waves = {author}, []
@@ -76,3 +92,12 @@ TOPOLOGIES = {
         _topology("mesh", 3, *((t, s, True) for t in range(3) for s in range(3) if t != s)),
     )
 }
+
+WIDE = _topology(
+    "wide",
+    7,
+    *((0, region, False) for region in (1, 2, 3, 4)),
+    (5, 0, True),
+    (6, 5, True),
+)
+"""A hub of four regions, a consumer of the hub, and a last one that gets what the consumer has."""

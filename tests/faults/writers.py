@@ -38,6 +38,11 @@ def group_of(path: str) -> str:
     return "/".join(path.split("/")[:3])
 
 
+def groups_by(node: int) -> frozenset[str]:
+    """The groups that the clients of a node write."""
+    return frozenset(group_of(path) for path in (*message_paths(node), *schema_paths(node)))
+
+
 @asynccontextmanager
 async def careful_client(url: str, patience: float = _PATIENCE_SECONDS) -> AsyncIterator[Client]:
     """A client that sends nothing twice, not even where it would do no harm."""

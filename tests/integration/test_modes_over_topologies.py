@@ -7,23 +7,25 @@ topologies; `tests/faults` runs both with processes and more faults.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from catalog.client import Client
+from tests.brokers.kafka import KafkaBroker
 from tests.faults.checker import violations
 from tests.faults.evidence import Evidence, LogRow
 from tests.faults.federation import LOOK_SECONDS, Federation
 from tests.faults.history import History
-from tests.faults.linkmodes import MODES, Joint
+from tests.faults.linkmodes import MODES, Joint, scope_of
 from tests.faults.proxy import Line
 from tests.faults.settling import SETTLE_SECONDS, read_catalogs
-from tests.faults.topologies import TOPOLOGIES, Follows, Topology
-from tests.faults.writers import Writer, careful_client
+from tests.faults.topologies import TOPOLOGIES, WIDE, Follows, Topology
+from tests.faults.writers import Writer, careful_client, groups_by
 from tests.integration.conftest import Node
 from tests.integration.federation import databases, running, start_member
 
@@ -73,6 +75,7 @@ class Trial:
     seed: int
     members: list[Member]
     lines: list[Line] = field(default_factory=list)
+    broker: KafkaBroker | None = None
     history: History = field(default_factory=History)
 
     def running(self) -> AbstractAsyncContextManager[None]:
@@ -97,9 +100,31 @@ class Trial:
                     source_url=line.url,
                     target_url=line.url,
                     relays=link.relays,
+                    scope=scope_of(self.topology, link, self.modes[link], self.groups),
+                    topic=self._topic_of(link),
                 )
             )
-        return Federation(topology=self.topology, nodes=self.members, ends=ends)
+        return Federation(
+            topology=self.topology,
+            nodes=self.members,
+            ends=ends,
+            modes=self.modes,
+            groups=self.groups,
+        )
+
+    @property
+    def groups(self) -> list[frozenset[str]]:
+        """The groups that are written at each node, with the one that collides."""
+        found = [groups_by(number) for number in range(self.topology.nodes)]
+        author = self.topology.links[0].source
+        found[author] |= {COLLIDED}
+        return found
+
+    def _topic_of(self, link: Follows) -> str:
+        if self.broker is None:
+            return ""
+        name = self.members[link.source].authority.rpartition(":")[2]
+        return f"kafka://{self.broker.address}/copies-{name}"
 
     async def write(self, part: str, times: int) -> None:
         """Let a client write at each node at once."""
@@ -119,10 +144,14 @@ async def _write(writer: Writer, url: str, times: int) -> None:
 
 @asynccontextmanager
 async def trial_of(
-    name: str, modes: list[str], seed: int, postgres_url: str, template: str
+    topology: Topology,
+    modes: Sequence[str],
+    seed: int,
+    postgres_url: str,
+    template: str,
+    broker: KafkaBroker | None,
 ) -> AsyncIterator[Trial]:
     """Fresh nodes, whose links take the modes in turn."""
-    topology = TOPOLOGIES[name]
     async with AsyncExitStack() as stack:
         urls = await stack.enter_async_context(databases(postgres_url, template, topology.nodes))
         nodes = await asyncio.gather(
@@ -138,25 +167,46 @@ async def trial_of(
             modes={link: modes[n % len(modes)] for n, link in enumerate(topology.links)},
             seed=seed,
             members=[Member(*member) for member in members],
+            broker=broker,
         )
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("topology", TOPOLOGIES)
-async def test_links_of_each_mode_keep_their_promises(
-    topology: str, mode: str, postgres_url: str, template: str
-) -> None:
-    async with trial_of(topology, [mode], 1, postgres_url, template) as trial:
-        await _hold_promises(trial)
+@pytest.fixture
+def broker(request: pytest.FixtureRequest) -> KafkaBroker | None:
+    """The broker of these tests, if the test has links over a topic."""
+    if "kafka" not in request.node.callspec.params["modes"]:
+        return None
+    found: KafkaBroker = request.getfixturevalue("kafka")
+    return found
 
 
-@pytest.mark.parametrize(("topology", "seed"), MIXTURES)
-async def test_links_of_mixed_modes_keep_their_promises(
-    topology: str, seed: int, postgres_url: str, template: str
+def _cases() -> Iterator[ParameterSet]:
+    """Each mode over each topology that suits it, and mixtures."""
+    for name, mode in MODES.items():
+        for topology in mode.topologies:
+            yield _case(TOPOLOGIES[topology], 1, name)
+    for topology, seed in MIXTURES:
+        modes = ["pull", "events", "push"]
+        Random(seed).shuffle(modes)
+        yield _case(TOPOLOGIES[topology], seed, *modes)
+    yield _case(WIDE, 4, "pull", "push", "kafka", "walk", "pull", "write")
+
+
+def _case(topology: Topology, seed: int, *modes: str) -> ParameterSet:
+    marks = [pytest.mark.xdist_group("topics")] if "kafka" in modes else []
+    return pytest.param(topology, seed, modes, id=f"{topology.name}-{'-'.join(modes)}", marks=marks)
+
+
+@pytest.mark.parametrize(("topology", "seed", "modes"), [*_cases()])
+async def test_links_keep_their_promises(
+    topology: Topology,
+    seed: int,
+    modes: Sequence[str],
+    broker: KafkaBroker | None,
+    postgres_url: str,
+    template: str,
 ) -> None:
-    modes = [*MODES]
-    Random(seed).shuffle(modes)
-    async with trial_of(topology, modes, seed, postgres_url, template) as trial:
+    async with trial_of(topology, modes, seed, postgres_url, template, broker) as trial:
         await _hold_promises(trial)
 
 
@@ -166,7 +216,8 @@ async def _hold_promises(trial: Trial) -> None:
         await trial.write("before", 8)
         link = trial.topology.links[0]
         for number in (link.source, link.target):
-            body = {"messages": {"m": {"description": f"that of {number}"}}}
+            text = {"description": f"that of {number}"}
+            body = {**text, "messages": {"m": text}}
             await trial.members[number].node.put(COLLIDED, body)
         federation = await trial.join(stack)
         for line in trial.lines:
