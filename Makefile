@@ -31,9 +31,9 @@ serve: $(INSTALLED) ## Run one node on http://127.0.0.1:8080
 
 # One run, so that pytest's last line counts every test. Three workers, since tests of processes and
 # brokers wait more than they work: each holds a Spark session at most, and the tests of one folder
-# that start processes stay on one worker (tests/conftest.py).
+# that start processes stay on one worker. Work is taken in the order of tests/conftest.py.
 test: $(INSTALLED) ## Run all tests; PYTEST_ARGS='-m "not slow"' leaves the slow ones out
-	@$(BIN)/python -m pytest -n 3 --dist loadgroup $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
 soak: $(INSTALLED) ## Hold federations under faults to their promises, MINUTES=60 long; SEED=7 replays one
 	@$(BIN)/python -m tests.faults.soak $(if $(filter command environment,$(firstword $(origin SEED))),\

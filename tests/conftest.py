@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -21,10 +22,14 @@ import hypothesis
 import pytest
 import structlog
 
+if TYPE_CHECKING:
+    from tests.brokers.kafka import KafkaBroker
+
 DATABASE_VARIABLE = "CONCORD_TEST_DATABASE_URL"
 KEY_VARIABLE = "CONCORD_ENCRYPTION_KEY"
 CONTAINER_IMAGE = "postgres:18"
-SLOW = {"e2e", "faults", "hostile", "sinks", "spark"}
+# Each is for one worker, in the order in which workers take them: what takes longest comes first.
+SLOW = ("e2e", "spark", "faults", "sinks", "hostile")
 
 _FORGETFUL = ("fsync", "synchronous_commit", "full_page_writes")
 _numbers = itertools.count()
@@ -41,6 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
         # These name the servers of tests.
         if not name.startswith("CONCORD_TEST_"):
             del os.environ[name]
+    # Hundreds of processes import the same modules, which only the first one compiles.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     # No test makes a key in the developer's own data directory.
     os.environ[KEY_VARIABLE] = base64.b64encode(secrets.token_bytes(32)).decode()
     # The plug-in's own --hypothesis-profile wins over this.
@@ -50,12 +58,37 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what starts processes or Spark, and keep each kind on one worker of its own."""
+    """Mark what starts processes or Spark, and keep each kind on one worker of its own.
+
+    So are the tests that share a node of their module, which is then started once.
+    """
     for item in items:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         if folder in SLOW:
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.xdist_group(folder))
+        elif _shares_its_loop(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=_place)
+
+
+def _shares_its_loop(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("asyncio")
+    return marker is not None and marker.kwargs.get("loop_scope") == "module"
+
+
+def _place(item: pytest.Item) -> tuple[int, float, bool]:
+    """Where a test stands among the others: what may take longest begins first.
+
+    All workers end at the same time if short tests are left for the end.
+    """
+    group, timeout = item.get_closest_marker("xdist_group"), item.get_closest_marker("timeout")
+    name = group.args[0] if group else ""
+    return (
+        SLOW.index(name) if name in SLOW else len(SLOW),
+        -timeout.args[0] if timeout else 0,
+        group is None,
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +111,8 @@ def postgres_url() -> Iterator[str]:
     """A PostgreSQL server: the one that the environment names, else one in a container where
     a Docker engine answers, else an embedded one.
 
-    All workers of a run share the embedded server, which forgets everything in a power cut.
+    Each worker has a container or an embedded server of its own, so that no other test's open
+    transactions hold back what a log shows. Both forget everything in a power cut.
     """
     if url := os.environ.get(DATABASE_VARIABLE):
         yield url
@@ -126,8 +160,7 @@ def has_engine() -> bool:
 def _embedded() -> Iterator[str]:
     from catalog.store.embedded import start_embedded
 
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8)
-    directory = Path(tempfile.gettempdir()) / f"concord-test-{run}"
+    directory = Path(tempfile.gettempdir()) / f"concord-test-{secrets.token_hex(8)}"
     server = asyncio.run(start_embedded(directory))
     try:
         asyncio.run(forget_durability(server.dsn))
@@ -152,9 +185,30 @@ def template(postgres_url: str, worker_id: str) -> Iterator[str]:
 async def database_url(postgres_url: str, template: str) -> AsyncIterator[str]:
     """A database that only this test has, with the newest schema and nothing in it."""
     name = template.replace("template", "test") + f"_{next(_numbers)}"
-    await _run(postgres_url, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+    await _run(postgres_url, copying(template, name))
     yield _with_database(postgres_url, name)
     await _drop(postgres_url, name)
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker of Kafka, without which its tests are skipped."""
+    # Imported here, as Kafka's client is optional.
+    from tests.brokers.kafka import NoKafka, running_kafka
+
+    try:
+        with running_kafka(tmp_path_factory.mktemp("kafka")) as broker:
+            yield broker
+    except NoKafka as why:
+        pytest.skip(str(why))
+
+
+def copying(template: str, name: str) -> str:
+    """The statement that copies a database.
+
+    It copies files; to write all of them to the log, as is the default, takes six times as long.
+    """
+    return f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY file_copy'
 
 
 def _with_database(url: str, name: str) -> str:

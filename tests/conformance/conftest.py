@@ -14,6 +14,7 @@ import asyncpg
 import pytest
 
 from tests.conformance.harness import Server
+from tests.conftest import copying
 from tests.integration.conftest import start_node
 
 START_SECONDS = 60
@@ -71,7 +72,7 @@ async def _serve(postgres_url: str, template: str, started: Future[object]) -> N
     name = f"{template}_{secrets.token_hex(4)}"
     stop = asyncio.Event()
     try:
-        await _execute(postgres_url, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        await _execute(postgres_url, copying(template, name))
         dsn = urlsplit(postgres_url)._replace(path=f"/{name}").geturl()
         async with start_node(dsn) as node:
             started.set_result((node.url, asyncio.get_running_loop(), stop))

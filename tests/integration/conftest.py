@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,7 +26,7 @@ from catalog.model.modelsource import default_model, load_model
 from catalog.node import open_database
 from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Database
-from tests.brokers.kafka import KafkaBroker, NoKafka, running_kafka
+from tests.conftest import copying
 
 SPEC = "https://github.com/xregistry/spec/blob/main/core/spec.md#"
 HTTP = "https://github.com/xregistry/spec/blob/main/core/http.md#"
@@ -184,21 +184,11 @@ async def new_database(postgres_url: str, template: str) -> AsyncIterator[str]:
     name = f"{template}_{secrets.token_hex(4)}"
     connection = await asyncpg.connect(postgres_url)
     try:
-        await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        await connection.execute(copying(template, name))
         yield urlsplit(postgres_url)._replace(path=f"/{name}").geturl()
         await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
     finally:
         await connection.close()
-
-
-@pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """The broker of all tests of the group "topics", which run in one process."""
-    try:
-        with running_kafka(tmp_path_factory.mktemp("kafka")) as broker:
-            yield broker
-    except NoKafka as why:
-        pytest.skip(str(why))
 
 
 @pytest.fixture

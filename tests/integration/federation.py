@@ -28,6 +28,7 @@ from catalog.store.changes import Retention
 from catalog.store.database import Database
 from replication.routes import routes
 from replication.scheduler import run_links
+from tests.conftest import copying
 from tests.integration.conftest import Node
 
 Rows = dict[tuple[str, str], tuple[int, str, str]]
@@ -79,7 +80,7 @@ async def databases(postgres_url: str, template: str, count: int) -> AsyncIterat
     connection = await asyncpg.connect(postgres_url)
     try:
         for name in names:
-            await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+            await connection.execute(copying(template, name))
         yield [urlsplit(postgres_url)._replace(path=f"/{name}").geturl() for name in names]
         for name in names:
             await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.brokers.kafka import KafkaBroker, NoKafka, running_kafka
+from tests.brokers.kafka import KafkaBroker
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -20,17 +20,7 @@ from tests.integration.federation import (
     write_some,
 )
 
-# The worker that has the broker of the other tests of topics.
-pytestmark = pytest.mark.xdist_group("topics")
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    try:
-        with running_kafka(tmp_path_factory.mktemp("kafka")) as broker:
-            yield broker
-    except NoKafka as why:
-        pytest.skip(str(why))
+pytestmark = pytest.mark.xdist_group("sinks")
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ def _cases() -> Iterator[ParameterSet]:
 
 
 def _case(topology: Topology, seed: int, *modes: str) -> ParameterSet:
-    marks = [pytest.mark.xdist_group("topics")] if "kafka" in modes else []
+    marks = [pytest.mark.xdist_group("sinks")] if "kafka" in modes else []
     return pytest.param(topology, seed, modes, id=f"{topology.name}-{'-'.join(modes)}", marks=marks)
 
 

@@ -34,7 +34,7 @@ from tests.integration.federation import (
     write_some,
 )
 
-pytestmark = pytest.mark.xdist_group("topics")
+pytestmark = pytest.mark.xdist_group("sinks")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import itertools
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,8 +29,6 @@ from tests.brokers.kafka import (
     USER,
     VARIABLE,
     KafkaBroker,
-    NoKafka,
-    running_kafka,
 )
 from tests.integration.conftest import Node
 from tests.sinks.contract import (
@@ -42,15 +40,6 @@ from tests.sinks.contract import (
 
 BOB = PlainCredential(identifier=USER, secret=PASSWORD)
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    try:
-        with running_kafka(tmp_path_factory.mktemp("kafka")) as broker:
-            yield broker
-    except NoKafka as why:
-        pytest.skip(str(why))
 
 
 @pytest.fixture
