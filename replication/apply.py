@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from catalog.context import Context
+from catalog.entitysignature import EntitySigner
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
@@ -18,6 +19,7 @@ from catalog.store import copies as stored_copies
 from catalog.store import doubtedcopies, linkconflicts, links
 from catalog.store import entities as store
 from catalog.store.database import Connection, Database
+from catalog.store.handovers import read_reservations
 from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
 from catalog.store.locks import (
@@ -161,6 +163,10 @@ async def _apply_once(
         if batch.is_repair:
             entities = await _blank_damaged(connection, entities)
         policy = await _policy_under_locks(database, connection, batch, valid)
+        if any(
+            isinstance(c, Tombstone) or origin_of(c) not in live for c in _groups_or_ends(valid)
+        ):
+            policy = replace(policy, reserved=tuple(await read_reservations(connection)))
         decision = decide_batch(batch.copies, entities, tombstones, policy)
         if batch.link is not None:
             await count_deletions(context, connection, batch.link, batch.policy, decision.deletions)
@@ -168,7 +174,7 @@ async def _apply_once(
         if not decision.is_empty:
             if "/" in locked:
                 entities["/"] = locked["/"]
-            changes = await _write(connection, decision, entities, model, now)
+            changes = await write_decision(connection, decision, entities, model, now)
         await _record(connection, batch, decision, now)
         has_delayed = batch.link is not None and await is_awaited(connection)
     if changes:
@@ -193,6 +199,11 @@ async def _policy_under_locks(
     told = [copy.origin for copy in batch.copies if copy.authority == policy.sender]
     doubted = await doubtedcopies.settle(connection, batch.link.id, told)
     return replace(policy, overruled=policy.overruled | doubted)
+
+
+def _groups_or_ends(copies: Iterable[Copy]) -> Iterator[Copy]:
+    """The copies that a handover of a group to this node may concern, if the group is not here."""
+    return (copy for copy in copies if copy.kind == "group" or isinstance(copy, Tombstone))
 
 
 def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
@@ -266,16 +277,26 @@ async def _blank_damaged(
     }
 
 
-async def _write(
+async def write_decision(
     connection: Connection,
     decision: BatchDecision,
     before: Mapping[str, Entity],
     model: Model,
     now: datetime,
+    *,
+    signer: EntitySigner | None = None,
+    retold: Callable[[Iterable[Change]], list[Change]] = list,
 ) -> Sequence[Change]:
+    """Write what was decided, in the transaction of a caller that holds the locks.
+
+    Args:
+        before: the entities before, with the registry if groups may come or go.
+        signer: that of this authority, if some of it becomes its own.
+        retold: completes the changes.
+    """
     root = before.get("/")
     registry = None if root is None else raised_registry(root, decision, before, now)
-    changes = changes_of(decision, before, registry, model)
+    changes = retold(changes_of(decision, before, registry, model))
     documented = {xid for xid, entity in before.items() if entity.document_sha256 is not None}
     if decision.dropped:
         await stored_copies.drop(connection, decision.dropped)
@@ -293,6 +314,7 @@ async def _write(
             revived=decision.revived,
             signed=decision.signed,
         ),
+        signer=signer,
     )
     return changes
 

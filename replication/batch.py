@@ -119,8 +119,9 @@ class BatchDecision:
 
     @property
     def deletions(self) -> int:
-        """The number of entities that go."""
-        return len(self.deleted) + len(self.dropped)
+        """The number of entities that go, without those that others take the places of."""
+        taken = {entity.xid for entity in self.written}
+        return sum(each.xid not in taken for each in self.deleted) + len(self.dropped)
 
     @property
     def verdicts(self) -> Counter[Verdict]:
@@ -174,23 +175,42 @@ def changes_of(
         registry: the registry's new state, if groups were created or deleted.
         model: names the attributes of documents.
     """
-    after: dict[str, Entity | Tombstone] = {e.xid: e for e in decision.written}
-    # Entities of others that take the places of deleted ones are new, and both are told.
-    replaced = [t for t in decision.deleted if t.xid in after]
-    changes = [_change_of(tombstone, "deleted") for tombstone in replaced]
-    before = {xid: entity for xid, entity in before.items() if _is_same(entity, after.get(xid))}
-    after |= {t.xid: t for t in decision.deleted if t.xid not in after}
+    heirs = {entity.xid: entity for entity in decision.written}
+    handed, replaced = [], []
+    for end in decision.deleted:
+        if end.xid in heirs:
+            takes_over = _takes_over(heirs[end.xid], before.get(end.xid), end)
+            (handed if takes_over else replaced).append(end)
+    handed += [end for end in decision.remembered if end.xid in heirs]
+    gone = [end for end in decision.remembered if end.xid not in heirs]
+    # What another entity replaces is gone, and the other one is new; both are told.
+    now_new = {end.xid for end in replaced}
+    after: dict[str, Entity | Tombstone] = {t.xid: t for t in decision.deleted} | heirs
     if registry is not None:
         after["/"] = registry
-    changes += changes_between(before, after, model)
-    changes += [_change_of(tombstone, "deleted") for tombstone in decision.remembered]
+    changes = changes_between({x: e for x, e in before.items() if x not in now_new}, after, model)
+    changes += [_change_of(end, "deleted") for end in (*replaced, *gone)]
+    changes += succeeded(handed)
     changes += signatures_of(decision.signed)
-    return sorted(changes, key=lambda change: (depth(change.xid), change.xid))
+    return sorted(changes, key=order_of_change)
 
 
-def _is_same(entity: Entity, now: Copy | None) -> bool:
-    """Whether an entity's place is not taken by another one."""
-    return not isinstance(now, Entity) or origin_of(now) == origin_of(entity)
+def _takes_over(heir: Entity, before: Entity | None, end: Tombstone) -> bool:
+    """Whether an entity is what another authority had, and handed over.
+
+    It has the same birth then, and its epochs go on; one that only has the same path does not.
+    """
+    return before is not None and heir.createdat == before.createdat and heir.epoch > end.epoch
+
+
+def order_of_change(change: Change) -> tuple[int, str, bool]:
+    """The order in the log: parents first, and ends before what takes their places."""
+    return depth(change.xid), change.xid, change.action not in ("handed", "deleted")
+
+
+def succeeded(ends: Iterable[Tombstone]) -> list[Change]:
+    """The changes by which followers learn the ends of what another authority has now."""
+    return [_change_of(end, "handed") for end in ends]
 
 
 def signatures_of(signed: Iterable[Copy]) -> list[Change]:
@@ -266,6 +286,10 @@ def _find(copy: Incoming, held: HeldEntities, policy: Policy) -> CopyFinding:
 def _explain(verdict: Verdict, local: LocalState, copy: Copy, policy: Policy) -> str:
     if verdict in (Verdict.UNSIGNED, Verdict.FORGED):
         return policy.trust.fault_of(signed_as(local.held, copy, policy))
+    if verdict is Verdict.AWAITED:
+        return "its group is being handed over to this catalog, which takes it as a whole"
+    if verdict is Verdict.COLLIDED and (reservation := policy.reservation_of(copy.xid)):
+        return f"the path is kept for what {reservation.authority} hands over to this catalog"
     if verdict is Verdict.COLLIDED:
         holder = local.occupant or local.parent
         assert holder is not None

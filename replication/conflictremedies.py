@@ -35,6 +35,9 @@ _REMEDIES: dict[Verdict, str] = {
         "Find out who altered it on its way. If its authority has another key than `concord trust "
         "list` shows, ask its operator for that, and trust it (`concord trust add`)."
     ),
+    Verdict.AWAITED: (
+        "It ends with the handover of its group; `concord handover list` shows how far that is."
+    ),
     Verdict.REFUSED: (
         "Ask the operator of the target to accept its authority and path (`concord accept add`), "
         "or narrow the link with `--scope`."

@@ -48,6 +48,8 @@ class Verdict(StrEnum):
     """It has no signature, and this node takes only what its authority has signed."""
     FORGED = "forged"
     """Its signature is false, or of a key that this node does not trust."""
+    AWAITED = "awaited"
+    """It ends what is about to become this node's own by a handover, which ends it as well."""
     INVALID = "invalid"
     """It is malformed, its digest does not match its content, or its parent is not here."""
 
@@ -73,6 +75,7 @@ CONFLICTS = frozenset(
         Verdict.LEAPT,
         Verdict.UNSIGNED,
         Verdict.FORGED,
+        Verdict.AWAITED,
     }
 )
 """Verdicts that an operator should see."""
@@ -115,7 +118,7 @@ def decide(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
         return _decide_update(held, incoming, policy)
     if held is not None and incoming.epoch <= held.epoch and not policy.overrules(held, incoming):
         return Verdict.AHEAD if policy.is_own_word(incoming) else Verdict.DELETED
-    return _decide_arrival(local, incoming)
+    return _decide_arrival(local, incoming, policy)
 
 
 def signed_as(held: Copy | None, incoming: Copy, policy: Policy) -> Copy:
@@ -142,6 +145,8 @@ def _decide_deletion(held: Copy | None, incoming: Tombstone, policy: Policy) -> 
         return Verdict.APPLY
     if held.digest == incoming.digest:
         return _decide_same(held, incoming, policy)
+    if isinstance(held, Entity) and policy.awaits(incoming):
+        return Verdict.AWAITED
     return _decide_replacement(held, incoming, policy)
 
 
@@ -160,9 +165,9 @@ def _decide_replacement(held: Copy, incoming: Copy, policy: Policy) -> Verdict:
     return Verdict.APPLY if policy.has_precedence(incoming) else Verdict.DIVERGED
 
 
-def _decide_arrival(local: LocalState, incoming: Entity) -> Verdict:
+def _decide_arrival(local: LocalState, incoming: Entity, policy: Policy) -> Verdict:
     """An entity that is not here yet needs a free xid below a parent of the same authority."""
-    if local.occupant is not None:
+    if local.occupant is not None or policy.keeps_out(incoming):
         return Verdict.COLLIDED
     if incoming.kind == "group":
         return Verdict.APPLY

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.store.handovers import Reservation
 from replication.selection import is_selected
 from replication.trust import Trust
 
@@ -57,6 +58,8 @@ class Policy(CopyFilter):
         is_trusted: at equal epochs, all copies of the sender win (a repair).
         is_recovering: this node takes its own entities back from its peers.
         trust: the keys by which authorities sign what is taken of them.
+        reserved: the groups that are to come by handovers. No other ones come to their paths, and
+            nothing of a promised one is deleted before.
     """
 
     own: str
@@ -66,6 +69,27 @@ class Policy(CopyFilter):
     is_trusted: bool = False
     is_recovering: bool = False
     trust: Trust = field(default_factory=Trust)
+    reserved: tuple[Reservation, ...] = ()
+
+    def reservation_of(self, xid: str) -> Reservation | None:
+        """The reservation of the group at or above a path here."""
+        if not self.reserved:
+            return None
+        group = "/".join(xid.split("/", 3)[:3]).lower()
+        return next((each for each in self.reserved if each.xid.lower() == group), None)
+
+    def keeps_out(self, incoming: Copy) -> bool:
+        """Whether the path of a copy is reserved for a group of another origin."""
+        kept = self.reservation_of(incoming.xid)
+        if kept is None or self.is_recovering:
+            return False
+        group = "/".join(incoming.origin.split("/", 3)[:3])
+        return (incoming.authority, group) != (kept.authority, kept.xid)
+
+    def awaits(self, end: Tombstone) -> bool:
+        """Whether a tombstone is of a group that is promised to this node."""
+        kept = self.reservation_of(end.origin)
+        return kept is not None and kept.is_promised and kept.authority == end.authority
 
     def is_own_word(self, copy: Copy | Origin) -> bool:
         """Whether the sender is the authority of the copy."""

@@ -14,6 +14,7 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store.database import Connection
+from catalog.store.handovers import read_reservations
 from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.writes import Write, write
@@ -101,6 +102,9 @@ async def _rename(context: Context, rename: _Rename) -> bool:
         occupants = await stored_copies.load_held(connection, [rename.target], [])
         # One that differs in case only is the group itself.
         if occupants.keys() - {rename.xid}:
+            return False
+        reserved = await read_reservations(connection)
+        if any(each.xid.lower() == rename.target.lower() for each in reserved):
             return False
         moved = await store.load_subtrees(connection, [rename.xid])
         changes = await _move(connection, rename, locked["/"], moved, now, context)

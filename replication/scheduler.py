@@ -1,4 +1,5 @@
-"""Runs the links of a node: one runner for each, and one for the recovery of the node itself."""
+"""Runs the links of a node: one runner for each, one for the recovery of the node, and one for the
+handovers of its groups."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ from catalog.http.outbound import open_session
 from catalog.store import links
 from catalog.store.configuration import CONFIGURATION_CHANNEL
 from catalog.store.database import Connection
+from catalog.store.handovers import HANDOVER_CHANNEL
 from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.links import LINK_CHANNEL
 from catalog.store.recoveries import RECOVERY_CHANNEL
 from replication.confirmations import Confirmations
+from replication.handoverrunner import HandoverRunner
 from replication.linkbounds import LinkGate
 from replication.linkconnections import LinkConnections
 from replication.linkresources import LinkResources
@@ -56,12 +59,15 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
         )
         scheduler = LinkScheduler(resources, group)
         recovery = RecoveryRunner(resources)
+        handover = HandoverRunner(resources)
         group.create_task(run_heartbeat(connection))
         group.create_task(resources.confirmations.run())
         group.create_task(recovery.run())
+        group.create_task(handover.run())
         async with (
             listening(connection, LINK_CHANNEL, scheduler.hear),
             listening(connection, RECOVERY_CHANNEL, lambda _: recovery.wakeup.set()),
+            listening(connection, HANDOVER_CHANNEL, lambda _: handover.wakeup.set()),
             listening(connection, CONFIGURATION_CHANNEL, lambda _: scheduler.reconsider()),
         ):
             await scheduler.run()

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from aiohttp import web
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from catalog.http.body import read_json
 from catalog.model.authoritykey import PublicKey
@@ -97,6 +104,12 @@ def _check_addresses(rules: dict[str, str]) -> dict[str, str]:
     if fault := why_no_rules(rules):
         raise ValueError(fault)
     return rules
+
+
+def _check_group(path: str) -> str:
+    if not is_scope(path) or path.count("/") != 2:
+        raise ValueError("it needs to be the path of a group, as /messagegroups/g")
+    return path
 
 
 def _check_id(id: str) -> str:
@@ -298,6 +311,31 @@ class ResumeBody(_ClosedBody):
     """`POST /replication/recovery/resume`."""
 
     allow: int | None = Field(default=None, ge=0, le=_MOST_ALLOWED)
+
+
+class HandoverBody(_ClosedBody):
+    """`POST /replication/handovers`: a group is given to the catalog at one URL, or taken from it.
+
+    In the JSON, the URLs are `to` and `from`.
+    """
+
+    group: Annotated[_Text, AfterValidator(_check_group)]
+    to: _Url | None = None
+    source: _Url | None = Field(default=None, alias="from")
+
+    @model_validator(mode="after")
+    def _has_one(self) -> Self:
+        if (self.to is None) == (self.source is None):
+            raise ValueError('it needs either "to" or "from"')
+        return self
+
+
+class OfferBody(_ClosedBody):
+    """`POST /replication/handovers/offers`: a giver's `id` of the handover, and its `authority`."""
+
+    id: Annotated[str, AfterValidator(_check_id)]
+    group: Annotated[_Text, AfterValidator(_check_group)]
+    authority: _Authority
 
 
 class _OriginBody(_ClosedBody):

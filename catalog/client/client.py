@@ -9,12 +9,15 @@ import orjson
 from catalog.client.connection import JsonObject
 from catalog.client.documentcalls import DocumentCalls
 from catalog.client.exports import ExportCalls
+from catalog.client.handovercalls import HandoverCalls
 from catalog.client.recoverycalls import RecoveryCalls
 from catalog.client.replication import ReplicationCalls
 from catalog.client.subscriptions import SubscriptionCalls
 
 
-class Client(ExportCalls, DocumentCalls, SubscriptionCalls, ReplicationCalls, RecoveryCalls):
+class Client(
+    ExportCalls, DocumentCalls, SubscriptionCalls, ReplicationCalls, RecoveryCalls, HandoverCalls
+):
     """The API of one node. Use `Client.open`; every method raises `ClientError`.
 
     Requests that are safe to repeat are repeated; see `request`.

@@ -10,6 +10,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import EventDialect
 from catalog.events.logtail import LogEntry
+from catalog.model.change import UNTOLD
 from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Connection
 from catalog.store.initialentities import read_entities_after
@@ -36,7 +37,7 @@ class ChangeLogReader:
             LogEntry(
                 each.position,
                 each.at,
-                partial(_no_events if each.change.action == "signed" else render, each),
+                partial(_no_events if each.change.action in UNTOLD else render, each),
             )
             for each in changes
         ]

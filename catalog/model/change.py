@@ -11,8 +11,12 @@ from catalog.model.entity import Entity, Tombstone
 from catalog.model.schema import Model
 from catalog.model.xid import Kind, depth
 
-# What is signed later than it was written, or anew, stays what it is, so there is no event.
-Action = Literal["created", "updated", "deleted", "signed"]
+# What is signed later than it was written, or anew, stays what it is. What was handed over is what
+# another authority has in its place, so its end is for catalogs that follow this one. Neither is
+# an event.
+Action = Literal["created", "updated", "deleted", "signed", "handed"]
+UNTOLD = frozenset({"signed", "handed"})
+"""Actions that subscribers are not told."""
 
 # In `deprecation`, beside the names: `deprecated` was taken away as a whole.
 REMOVED = "-"
@@ -169,6 +173,8 @@ def _differences(old: Entity, new: Entity, model: Model) -> set[str]:
         names.add("modifiedat")
     if old.createdat != new.createdat:
         names.add("createdat")
+    if old.authority != new.authority:
+        names |= {"authority", "origin"}
     if old.document_sha256 != new.document_sha256:
         names.add(model.singular_of(new.path))
     return names

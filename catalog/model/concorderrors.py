@@ -156,6 +156,20 @@ class CatalogRecovering(RequestError, name="catalog_recovering", status=503, hom
     headers = MappingProxyType({"Retry-After": "10"})
 
 
+class HandoverUnderWay(RequestError, name="handover_under_way", status=503, home=CONCORD):
+    """Another authority hands a group over to this node, which takes no writes to it meanwhile."""
+
+    template = (
+        "<authority> is about to hand <group> over to this catalog, which takes no writes to it "
+        "before it has come."
+    )
+    headers = MappingProxyType({"Retry-After": "2"})
+
+
+class HandoverRefused(XRegistryError, name="handover_refused", status=409, home=CONCORD):
+    template = "<group> cannot be handed over: <error_detail>."
+
+
 class DatabaseUnavailable(ServerBusy, name="database_unavailable", home=CONCORD):
     template = "The database of this catalog cannot be reached at the moment; try again soon."
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from asyncpg.exceptions import LockNotAvailableError, PostgresError
 
-from catalog.model.concorderrors import CatalogRecovering
+from catalog.model.concorderrors import CatalogRecovering, HandoverUnderWay
 from catalog.model.entity import Entity
 from catalog.store.database import Connection
 from catalog.store.entities import entities_from
@@ -18,6 +18,9 @@ _queries = Queries("locks")
 
 Gate = Literal["open", "model", "closed"]
 """The writes that a node admits: all, changes of the model alone, or none of clients."""
+Refusal = Gate | Literal["reserved"]
+"""A position of the gate at which a write is refused, or a group that is to come by a handover."""
+_RESERVED = "CC004"
 
 
 class MustBeginAgain(Exception):
@@ -43,7 +46,8 @@ class Touched:
     `groups` and `resources` are xids. The exclusive flags name the entities that are known to
     gain or lose children; the database finds the missing ones itself. `revision` is that of the
     configuration that the interaction was read with; `None` fits any. While the node's gate is in a
-    position that is among `refused_at`, nothing may be written.
+    position that is among `refused_at`, nothing may be written; with `reserved` among them, nor may
+    anything in groups that another authority is handing over to this node.
     """
 
     groups: frozenset[str] = frozenset()
@@ -52,7 +56,7 @@ class Touched:
     groups_exclusive: bool = False
     catalog_exclusive: bool = False
     revision: int | None = None
-    refused_at: frozenset[Gate] = frozenset()
+    refused_at: frozenset[Refusal] = frozenset()
 
     def __or__(self, other: Touched) -> Touched:
         """The entities of both, which have the same revision."""
@@ -105,6 +109,7 @@ async def lock_and_load(
         MustBeginAgain: roll back, and come again with everything exclusive.
         ConfigurationChanged: roll back, and read the configuration anew.
         CatalogRecovering: roll back, since the gate is closed to the caller.
+        HandoverUnderWay: roll back, since one of the groups is reserved.
     """
     try:
         rows = await connection.fetch(
@@ -119,6 +124,9 @@ async def lock_and_load(
             list(touched.refused_at),
         )
     except PostgresError as error:
+        if getattr(error, "sqlstate", None) == _RESERVED:
+            group, authority = (getattr(error, "detail", None) or " ").split(" ", 1)
+            raise HandoverUnderWay(group=group, authority=authority) from error
         reason = _REASONS.get(getattr(error, "sqlstate", None) or "")
         if reason is None:
             raise

@@ -72,6 +72,7 @@ DECLARE
     lacks_group boolean;
     lacks_resource boolean;
     held node;
+    taken handovers;
 BEGIN
     SELECT count(*) FILTER (WHERE kind = 'group') < cardinality(group_xids),
         count(*) FILTER (WHERE kind = 'resource') < cardinality(resource_xids)
@@ -101,6 +102,17 @@ BEGIN
     SELECT * INTO held FROM node;
     IF held.gate = ANY (refused_at) THEN
         RAISE EXCEPTION 'the gate is %', held.gate USING ERRCODE = 'CC003';
+    END IF;
+    IF 'reserved' = ANY (refused_at) THEN
+        SELECT h.* INTO taken FROM unnest(group_xids) AS g (xid)
+        JOIN handovers h ON lower(h.xid) COLLATE "C" = lower(g.xid) AND h.endedat IS NULL
+        WHERE h.role = 'take'
+            AND (h.state = 'promised' OR NOT EXISTS (SELECT FROM entities e WHERE e.xid = h.xid))
+        LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'it is reserved' USING
+                ERRCODE = 'CC004', DETAIL = taken.xid || ' ' || taken.authority;
+        END IF;
     END IF;
     IF expected_revision IS NOT NULL AND expected_revision IS DISTINCT FROM held.revision THEN
         RAISE EXCEPTION 'the configuration changed' USING ERRCODE = 'CC002';
@@ -318,7 +330,7 @@ CREATE TABLE changes (
     digest bytea NOT NULL,
     changed text[] NOT NULL,
     deprecation text[],
-    CONSTRAINT changes_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'deleted'::text, 'signed'::text])))
+    CONSTRAINT changes_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'deleted'::text, 'signed'::text, 'handed'::text])))
 );
 
 ALTER TABLE changes ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
@@ -404,6 +416,31 @@ CREATE TABLE doubted_copies (
     link text NOT NULL,
     origin text NOT NULL COLLATE "C",
     digest bytea NOT NULL
+);
+
+CREATE TABLE handover_copies (
+    handover text NOT NULL COLLATE "C",
+    number integer NOT NULL,
+    line bytea NOT NULL
+);
+
+CREATE TABLE handovers (
+    id text NOT NULL COLLATE "C",
+    role text NOT NULL,
+    xid text NOT NULL COLLATE "C",
+    peer text NOT NULL,
+    authority text NOT NULL COLLATE "C",
+    state text NOT NULL,
+    theirs text COLLATE "C",
+    floor bigint DEFAULT 0 NOT NULL,
+    entities bigint,
+    failures integer DEFAULT 0 NOT NULL,
+    nextattemptat timestamp with time zone,
+    error text,
+    startedat timestamp with time zone NOT NULL,
+    endedat timestamp with time zone,
+    CONSTRAINT handovers_role_check CHECK ((role = ANY (ARRAY['give'::text, 'take'::text]))),
+    CONSTRAINT handovers_state_check CHECK ((state = ANY (ARRAY['offered'::text, 'given'::text, 'consented'::text, 'asked'::text, 'promised'::text, 'done'::text, 'aborted'::text])))
 );
 
 CREATE VIEW kept AS
@@ -902,6 +939,12 @@ ALTER TABLE ONLY doubted_copies
 ALTER TABLE ONLY entities
     ADD CONSTRAINT entities_pkey PRIMARY KEY (xid);
 
+ALTER TABLE ONLY handover_copies
+    ADD CONSTRAINT handover_copies_pkey PRIMARY KEY (handover, number);
+
+ALTER TABLE ONLY handovers
+    ADD CONSTRAINT handovers_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY key_histories
     ADD CONSTRAINT key_histories_pkey PRIMARY KEY (authority);
 
@@ -998,6 +1041,8 @@ CREATE INDEX entities_xref_target ON entities USING btree (((attributes ->> 'xre
 
 CREATE INDEX entities_xref_versions ON entities USING btree (((xid || '/versions'::text))) WHERE ((kind = 'resource'::text) AND (attributes ? 'xref'::text));
 
+CREATE UNIQUE INDEX handovers_open ON handovers USING btree (lower(xid)) WHERE (endedat IS NULL);
+
 CREATE UNIQUE INDEX links_accepted ON links USING btree (authority) WHERE ((definition ->> 'mode'::text) = 'accept'::text);
 
 CREATE INDEX recovery_choices_wanted ON recovery_choices USING btree (rank, origin) WHERE (state = 'wanted'::text);
@@ -1041,6 +1086,9 @@ ALTER TABLE ONLY documents
 
 ALTER TABLE ONLY doubted_copies
     ADD CONSTRAINT doubted_copies_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY handover_copies
+    ADD CONSTRAINT handover_copies_handover_fkey FOREIGN KEY (handover) REFERENCES handovers(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY link_deletions
     ADD CONSTRAINT link_deletions_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;

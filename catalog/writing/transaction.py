@@ -17,7 +17,7 @@ from catalog.model.interaction import Interaction
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import read_newest
 from catalog.store.database import Connection, Node
-from catalog.store.locks import Gate, Locked, MustBeginAgain, Touched, lock_and_load
+from catalog.store.locks import Locked, MustBeginAgain, Refusal, Touched, lock_and_load
 from catalog.store.logcursor import LogCursor
 from catalog.store.writes import write
 from catalog.writing.content import StoredContent
@@ -156,7 +156,8 @@ class WriteTransaction:
             it has to be written alone or needs other locks.
 
         Raises:
-            MustBeginAgain, ConfigurationChanged, CatalogRecovering: as `lock_and_load`.
+            MustBeginAgain, ConfigurationChanged, CatalogRecovering, HandoverUnderWay: as
+                `lock_and_load`.
             ChecksDue: nothing was written, since documents have to be checked before.
             XRegistryError: the condition or the reconfiguration refuses.
         """
@@ -206,10 +207,10 @@ class WriteTransaction:
         entities = self._locked.entities.values()
         await aside(len(entities), self._file, entities)
 
-    def _refused_at(self, locks: Touched) -> frozenset[Gate]:
-        """The positions of the gate at which clients may not write this."""
+    def _refused_at(self, locks: Touched) -> frozenset[Refusal]:
+        """The positions of the gate, and more, at which clients may not write this."""
         is_of_model = self.reconfiguration is not None and not (locks.groups or locks.resources)
-        return frozenset({"closed"} if is_of_model else {"closed", "model"})
+        return frozenset({"closed"} if is_of_model else {"closed", "model", "reserved"})
 
     def _file(self, entities: Iterable[Entity]) -> None:
         for entity in entities:

@@ -134,7 +134,8 @@ CREATE TABLE changes (
     at timestamptz NOT NULL,
     xid text COLLATE "C" NOT NULL,
     kind text NOT NULL,
-    action text NOT NULL CHECK (action IN ('created', 'updated', 'deleted', 'signed')),
+    action text NOT NULL
+        CHECK (action IN ('created', 'updated', 'deleted', 'signed', 'handed')),
     authority text COLLATE "C" NOT NULL,
     origin text COLLATE "C" NOT NULL,
     epoch bigint NOT NULL,
@@ -179,6 +180,42 @@ CREATE TABLE trusted_keys (
 );
 
 
+-- Handovers
+
+-- Groups that this node gives to another authority, or takes from one, whose catalog is at `peer`.
+-- One that is given is `offered` until this node lets go of the group, then `given` until the
+-- other catalog has it. One that is taken is `consented`, then `asked` for, then `promised`: from
+-- then on, the other catalog alone knows whose the group is. `theirs` is the id that the handover
+-- has there. No deleted entity of the taker in the group has an epoch above `floor`.
+CREATE TABLE handovers (
+    id text COLLATE "C" PRIMARY KEY,
+    role text NOT NULL CHECK (role IN ('give', 'take')),
+    xid text COLLATE "C" NOT NULL,
+    peer text NOT NULL,
+    authority text COLLATE "C" NOT NULL,
+    state text NOT NULL CHECK (state IN (
+        'offered', 'given', 'consented', 'asked', 'promised', 'done', 'aborted')),
+    theirs text COLLATE "C",
+    floor bigint NOT NULL DEFAULT 0,
+    entities bigint,
+    failures integer NOT NULL DEFAULT 0,
+    nextattemptat timestamptz,
+    error text,
+    startedat timestamptz NOT NULL,
+    endedat timestamptz
+);
+-- One handover of a group is under way at a time.
+CREATE UNIQUE INDEX handovers_open ON handovers (lower(xid) COLLATE "C") WHERE endedat IS NULL;
+
+-- The lines that the taker of a given group has yet to fetch.
+CREATE TABLE handover_copies (
+    handover text COLLATE "C" NOT NULL REFERENCES handovers (id) ON DELETE CASCADE,
+    number integer NOT NULL,
+    line bytea NOT NULL,
+    PRIMARY KEY (handover, number)
+);
+
+
 -- The locks of writes
 
 -- Locks the entities that an interaction will write, and returns them, with the registry and
@@ -196,6 +233,8 @@ CREATE TABLE trusted_keys (
 -- registry and the groups exclusive. SQLSTATE CC002: the configuration has another revision
 -- than the expected one (null expects none); read the configuration and begin again. SQLSTATE
 -- CC003: the gate of the node is in one of the positions at which the caller may not write.
+-- SQLSTATE CC004: the caller may not write to what is `reserved`, and one of the groups is: another
+-- authority hands it over to this node, and it is not here, or about to come.
 --
 -- `is_referred` says whether a cross reference may refer to any of the resources, `has_lived`
 -- whether any of the entities, or a version of the resources, may have been deleted before.
@@ -221,6 +260,7 @@ DECLARE
     lacks_group boolean;
     lacks_resource boolean;
     held node;
+    taken handovers;
 BEGIN
     SELECT count(*) FILTER (WHERE kind = 'group') < cardinality(group_xids),
         count(*) FILTER (WHERE kind = 'resource') < cardinality(resource_xids)
@@ -250,6 +290,17 @@ BEGIN
     SELECT * INTO held FROM node;
     IF held.gate = ANY (refused_at) THEN
         RAISE EXCEPTION 'the gate is %', held.gate USING ERRCODE = 'CC003';
+    END IF;
+    IF 'reserved' = ANY (refused_at) THEN
+        SELECT h.* INTO taken FROM unnest(group_xids) AS g (xid)
+        JOIN handovers h ON lower(h.xid) COLLATE "C" = lower(g.xid) AND h.endedat IS NULL
+        WHERE h.role = 'take'
+            AND (h.state = 'promised' OR NOT EXISTS (SELECT FROM entities e WHERE e.xid = h.xid))
+        LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'it is reserved' USING
+                ERRCODE = 'CC004', DETAIL = taken.xid || ' ' || taken.authority;
+        END IF;
     END IF;
     IF expected_revision IS NOT NULL AND expected_revision IS DISTINCT FROM held.revision THEN
         RAISE EXCEPTION 'the configuration changed' USING ERRCODE = 'CC002';

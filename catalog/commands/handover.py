@@ -1,0 +1,153 @@
+"""The command group `handover`: gives a group to another authority, by consent of both."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from catalog.commands.console import (
+    CANNOT,
+    DEFAULT_URL,
+    EXIT_CODES,
+    AsJson,
+    Url,
+    cell,
+    err,
+    on_node,
+    out,
+    print_json,
+    table,
+)
+
+if TYPE_CHECKING:
+    from catalog.client import Client, JsonObject
+
+_LOOK_SECONDS = 0.3
+Group = Annotated[
+    str, typer.Argument(metavar="GROUP", help="The path of the group, as /messagegroups/shop.")
+]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help=(
+        "Hand a group over to another authority, with all below it.\n\n"
+        "The operator of the catalog that is to own it accepts it, then that of the one that owns "
+        f"it offers it. At no time do both own it, or neither. {EXIT_CODES}"
+    ),
+)
+
+
+@app.command()
+def accept(
+    group: Group,
+    source: Annotated[
+        str, typer.Option("--from", help="URL of the catalog that owns the group.", metavar="URL")
+    ],
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Consent to own a group that another catalog owns now.
+
+    Until it has come, nothing else can be created at its path here.
+
+    Example: concord handover accept /messagegroups/shop --from https://eu.example.com
+    """
+    made = on_node(url, lambda client: client.accept_group(group, source))
+    if as_json:
+        print_json(made)
+        return
+    out.print(f"{cell(group)} of {cell(made['authority'])} may come, as [bold]{made['id']}[/].")
+    out.print(f"There, run: concord handover offer {cell(group)} --to {cell(url)}")
+
+
+@app.command()
+def offer(
+    group: Group,
+    to: Annotated[
+        str,
+        typer.Option(help="URL of the catalog that accepts the group.", metavar="URL"),
+    ],
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", help="Do not wait for the end; see `concord handover list`."),
+    ] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Give a group of this catalog to another one, which accepts it.
+
+    It stays here as a replica. Interrupting the command interrupts nothing else; see `abort`.
+
+    Example: concord handover offer /messagegroups/shop --to https://us.example.com
+    """
+    made = on_node(url, lambda client: client.offer_group(group, to))
+    if not made["followsby"]:
+        err.print(
+            f"[yellow]This catalog does not follow {cell(made['authority'])}[/], so what changes "
+            f"there will not come here: concord link add {cell(to)} --url {cell(url)}"
+        )
+    found = made if detach else on_node(url, lambda client: _follow(client, made["id"]))
+    if as_json:
+        print_json(found)
+    elif found["state"] == "done":
+        out.print(
+            f"[green]{cell(group)} is owned by {cell(found['authority'])} now,[/] "
+            f"with {found['entities']:,} entities."
+        )
+    else:
+        out.print(f"The handover [bold]{found['id']}[/] is {found['state']}.")
+    if found["state"] == "aborted":
+        raise typer.Exit(CANNOT)
+
+
+@app.command("list")
+def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the handovers of a node.
+
+    Example: concord handover list
+    """
+    found = on_node(url, lambda client: client.handovers())
+    if as_json:
+        print_json(found)
+        return
+    names = ("id", "group", "role", "peer", "state", "entities", "error", "startedat", "endedat")
+    shown = table(*names)
+    for each in sorted(found, key=lambda handover: str(handover["startedat"])):
+        shown.add_row(*(cell(each[name]) for name in names))
+    out.print(
+        shown if found else "This node has handed over nothing, and is about to take nothing."
+    )
+
+
+@app.command()
+def abort(
+    id: Annotated[
+        str, typer.Argument(metavar="ID", help="The id, as `concord handover list` shows it.")
+    ],
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="End it at the taker though the giver does not answer."),
+    ] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """End a handover at either side, as long as the group was not given.
+
+    Example: concord handover abort 1c0ffee5eed5
+    """
+    on_node(url, lambda client: client.abort_handover(id, force=force))
+    out.print("The handover is ended. The group stays with its owner.")
+
+
+async def _follow(client: Client, id: str) -> JsonObject:
+    """Tell what a handover waits for, until it ends."""
+    told = ""
+    while True:
+        found = await client.handover(id)
+        if found["isover"]:
+            return found
+        if found["error"] and found["error"] != told:
+            told = found["error"]
+            err.print(f"[yellow]It waits:[/] {cell(told)} [dim]It goes on by itself.[/]")
+        await asyncio.sleep(_LOOK_SECONDS)

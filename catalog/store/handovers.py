@@ -1,0 +1,205 @@
+"""Stores the handovers of groups to other authorities and from them, and what is on its way."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+Role = Literal["give", "take"]
+HandoverState = Literal["offered", "given", "consented", "asked", "promised", "done", "aborted"]
+
+HANDOVER_CHANNEL = "handovers"
+"""Announces that a handover was changed."""
+ENDED: frozenset[HandoverState] = frozenset({"done", "aborted"})
+_KEPT = 1000
+_PREFETCH = 100
+_LONG_SECONDS = 3600
+_queries = Queries("handovers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """The handover of a group at one of its two sides, whose `role` says which.
+
+    Args:
+        xid: of the group.
+        peer: the URL of the other side.
+        authority: that of the other side.
+        theirs: its id at the giver, as the taker knows it.
+        floor: the taker has deleted nothing in the group above this epoch.
+        entities: the number of those that changed hands.
+        error: why it does not go on, or why it ended.
+    """
+
+    id: str
+    role: Role
+    xid: str
+    peer: str
+    authority: str
+    state: HandoverState
+    theirs: str | None
+    floor: int
+    entities: int | None
+    failures: int
+    nextattemptat: datetime | None
+    error: str | None
+    startedat: datetime
+    endedat: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A group that is to come from an authority. Once it is `promised`, it may have gone there."""
+
+    xid: str
+    authority: str
+    is_promised: bool
+
+
+async def add(
+    connection: Connection,
+    *,
+    id: str,
+    role: Role,
+    xid: str,
+    peer: str,
+    authority: str,
+    at: datetime,
+) -> Handover | None:
+    """Begin a handover; `None` if one of the group is under way."""
+    state = "offered" if role == "give" else "consented"
+    row = await connection.fetchrow(_queries.add, id, role, xid, peer, authority, state, at)
+    await connection.execute(_queries.forget_earlier, _KEPT)
+    await announce(connection)
+    return None if row is None else _from(row)
+
+
+async def count_open(connection: Connection) -> int:
+    """Count the handovers that are under way."""
+    return int(await connection.fetchval(_queries.count_open))
+
+
+async def get(connection: Connection, id: str) -> Handover | None:
+    row = await connection.fetchrow(_queries.get, id)
+    return None if row is None else _from(row)
+
+
+async def lock(connection: Connection, id: str) -> Handover | None:
+    """Read a handover that stays as it is until the transaction ends."""
+    row = await connection.fetchrow(_queries.lock, id)
+    return None if row is None else _from(row)
+
+
+async def find_taken(
+    connection: Connection, authority: str, theirs: str, xid: str
+) -> Handover | None:
+    """Lock the handover that a giver names by its id there, or else the one under way."""
+    row = await connection.fetchrow(_queries.find_taken, authority, theirs, xid)
+    return None if row is None else _from(row)
+
+
+async def page(connection: Connection, after: str, limit: int) -> list[Handover]:
+    """Read up to `limit` handovers whose ids come after `after`."""
+    return [_from(row) for row in await connection.fetch(_queries.page, after, limit)]
+
+
+async def read_due(connection: Connection, now: datetime) -> list[Handover]:
+    """Read the handovers that this node has to go on with now."""
+    return [_from(row) for row in await connection.fetch(_queries.due, now)]
+
+
+async def read_next_due(connection: Connection) -> datetime | None:
+    """Read when a handover has to be tried again."""
+    at: datetime | None = await connection.fetchval(_queries.next_due)
+    return at
+
+
+async def read_reservations(connection: Connection) -> list[Reservation]:
+    """Read the groups that are about to come from other authorities."""
+    return [
+        Reservation(row["xid"], row["authority"], row["state"] == "promised")
+        for row in await connection.fetch(_queries.taken)
+    ]
+
+
+async def move_on(
+    connection: Connection,
+    handover: Handover,
+    state: HandoverState,
+    at: datetime,
+    *,
+    error: str | None = None,
+    **changed: Any,
+) -> Handover:
+    """Let a handover, which the caller has locked, be in another state.
+
+    Args:
+        changed: any of `theirs`, `floor` and `entities`.
+    """
+    moved = replace(handover, state=state, **changed)
+    row = await connection.fetchrow(
+        _queries.move_on,
+        moved.id,
+        moved.state,
+        moved.theirs,
+        moved.floor,
+        moved.entities,
+        at if state in ENDED else None,
+        error,
+    )
+    await announce(connection)
+    return _from(row)
+
+
+async def postpone(
+    connection: Connection, handover: Handover, error: str | None, nextattemptat: datetime
+) -> None:
+    """Note when a handover is tried again, and why it does not go on; `None` if it only waits."""
+    arguments = handover.id, handover.state, error, nextattemptat
+    await connection.execute(_queries.postpone, *arguments)
+
+
+async def hurry(connection: Connection, handover: Handover) -> None:
+    """Try a handover again now."""
+    await connection.execute(_queries.hurry, handover.id)
+    await announce(connection)
+
+
+async def announce(connection: Connection) -> None:
+    """Wake the process that hands over."""
+    await connection.execute(_queries.announce)
+
+
+async def read_floor(connection: Connection, authority: str, xid: str) -> int:
+    """The highest epoch of what an authority has deleted at or below a path."""
+    return int(await connection.fetchval(_queries.read_floor, authority, xid))
+
+
+async def add_copies(connection: Connection, id: str, number: int, lines: Sequence[bytes]) -> None:
+    """Keep lines for the taker of a group, after the first `number`."""
+    await connection.execute(_queries.add_copies, id, number, list(lines))
+
+
+async def stream_copies(connection: Connection, id: str) -> AsyncIterator[bytes]:
+    """Read the lines for the taker of a group. Needs a transaction."""
+    async for row in connection.cursor(_queries.copies, id, prefetch=_PREFETCH):
+        yield row["line"]
+
+
+async def drop_copies(connection: Connection, id: str) -> None:
+    """Drop the lines that the taker has."""
+    await connection.execute(_queries.drop_copies, id, timeout=_LONG_SECONDS)
+
+
+async def leave_sets(connection: Connection, xid: str) -> None:
+    """Let a group, with all below it, leave the sets of applied documents."""
+    await connection.execute(_queries.leave_sets, xid)
+
+
+def _from(row: Mapping[str, Any]) -> Handover:
+    return Handover(**row)
