@@ -5,7 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from functools import partial
 
@@ -122,8 +129,19 @@ async def read_again(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
         return list(chunk)
     async with context.database.snapshot(context.database.pools.feed) as connection:
         now = await store.load(connection, versions)
-        kept = [c for c in chunk if c.xid not in versions or c.xid in now]
-        return await _with_documents(connection, [now.get(c.xid, c) for c in kept])
+        return await _with_documents(connection, [*_as_of(now, chunk)])
+
+
+def _as_of(now: Mapping[str, Entity], chunk: Sequence[Copy]) -> Iterator[Copy]:
+    """The copies, where those with documents are as they are now, if they still are here.
+
+    Another authority may have the path of one by now, and a tombstone the path of an entity.
+    """
+    for copy in chunk:
+        if not isinstance(copy, Entity) or copy.document_sha256 is None:
+            yield copy
+        elif (present := now.get(copy.xid)) and present.authority == copy.authority:
+            yield present
 
 
 async def _with_documents(connection: Connection, chunk: Sequence[Copy]) -> list[Copy]:

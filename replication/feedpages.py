@@ -55,9 +55,13 @@ class Page:
         """The copies that a filter admits, with the ancestors of the entities."""
         if wanted == _EVERYTHING:
             return self.copies
-        admitted = {c.xid for c in self.copies if c.xid in self.changed and wanted.admits(c)}
-        shown = admitted.union(*(ancestors(xid) for xid in admitted))
-        return [copy for copy in self.copies if copy.xid in shown]
+        # What was handed over leaves a tombstone at the path of what another authority has now.
+        shown: set[tuple[str, str]] = set()
+        for copy in self.copies:
+            if copy.xid in self.changed and wanted.admits(copy):
+                shown.add((copy.authority, copy.xid))
+                shown.update((copy.authority, xid) for xid in ancestors(copy.xid))
+        return [copy for copy in self.copies if (copy.authority, copy.xid) in shown]
 
 
 _EVERYTHING = CopyFilter()

@@ -49,7 +49,7 @@ async def hear_offer(request: web.Request) -> web.Response:
     body = await read_request(request, OfferBody)
     async with context.database.transaction() as connection:
         found = await handovers.find_taken(connection, body.authority, body.id, body.group)
-        if found is None or found.state == "aborted":
+        if found is None:
             detail = "the operator of the other side has not consented"
             raise HandoverRefused(request.path, group=body.group, error_detail=detail)
         if found.state == "consented":

@@ -84,7 +84,8 @@ class HandoverRunner:
                 step = self._give if handover.role == "give" else self._take
                 await step(handover, peer)
         except ClientError as error:
-            _log.warning("handover interrupted", id=handover.id, cause=cause_of(error))
+            if not handover.failures:
+                _log.warning("handover interrupted", id=handover.id, cause=cause_of(error))
             await self._fail(handover, describe(error, handover.peer))
         except Unfit as error:
             await self._fail(handover, f"{handover.xid} cannot be handed over: {error}.")

@@ -23,6 +23,7 @@ FOLLOWED = (
     "docs/recovery.md",
     "docs/subscriptions.md",
     "docs/signing.md",
+    "docs/handover.md",
 )
 PROGRAM = "docs/client.md"
 

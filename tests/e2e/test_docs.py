@@ -219,7 +219,7 @@ def _commit(directory: Path) -> None:
         subprocess.run(["git", *command], cwd=directory, check=True)
 
 
-README, CONTRIBUTING, EXAMPLE, JOINING, RECOVERY, SUBSCRIPTIONS, SIGNING = (
+README, CONTRIBUTING, EXAMPLE, JOINING, RECOVERY, SUBSCRIPTIONS, SIGNING, HANDOVER = (
     ROOT / name for name in FOLLOWED
 )
 
@@ -259,6 +259,11 @@ def test_an_operator_can_recover_a_lost_catalog(copy: Path) -> None:
 def test_an_operator_can_sign_and_trust(copy: Path) -> None:
     with reading_in(copy, copy.parent / "home") as reader:
         reader.follow(SIGNING)
+
+
+def test_an_operator_can_hand_a_group_over(copy: Path) -> None:
+    with reading_in(copy, copy.parent / "home") as reader:
+        reader.follow(HANDOVER)
 
 
 def test_a_subscriber_can_do_what_their_page_says(copy: Path) -> None:

@@ -23,10 +23,11 @@ SELECT * FROM handovers WHERE id = $1
 SELECT * FROM handovers WHERE id = $1 FOR UPDATE
 
 -- name: find_taken
--- The handover that has an id at the giver, and else the one under way of a group, for taking.
+-- The handover for taking that has an id at the giver, or else the one under way of a group.
 SELECT * FROM handovers
-WHERE role = 'take' AND authority = $1 AND (theirs = $2 OR xid = $3 AND endedat IS NULL)
-ORDER BY theirs = $2 DESC NULLS LAST, endedat DESC NULLS FIRST LIMIT 1 FOR UPDATE
+WHERE role = 'take' AND authority = $1
+    AND (theirs = $2 AND state <> 'aborted' OR xid = $3 AND endedat IS NULL)
+ORDER BY coalesce(theirs = $2, false) DESC LIMIT 1 FOR UPDATE
 
 -- name: page
 -- Handovers in the order of their ids, after one.
