@@ -1,8 +1,9 @@
 """The copies by which a group changes hands: made by its giver, checked by its taker. Pure.
 
 Of each entity there are two: the tombstone of the giver's, and the taker's entity with the same
-content and times. Its epoch is above those of the tombstone and of all that the taker ever deleted
-there, so epochs ascend at every path, whoever follows whom.
+content and times. Of what the giver has deleted before, there is a tombstone of the taker's. The
+epochs of the taker's are above those of the giver's tombstones, and above all that the taker ever
+deleted there, so epochs ascend at every path, whoever follows whom.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from replication.provenance import MOST_LEAP, Copy
 from replication.trust import Trust
 
 MOST_HANDED = 50_000
-"""The most entities of a group that changes hands: one transaction writes them all."""
+"""The most entities of a group that changes hands, deleted ones included: one transaction writes
+them all."""
+MOST_COPIES = 2 * MOST_HANDED
 
 
 class Unfit(ValueError):
@@ -29,17 +32,28 @@ class Unfit(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succession:
-    """The end of a giver's entities, and the taker's that take their places, in the same order."""
+    """The end of a giver's entities, and the taker's that take their places, in the same order.
+
+    `graves` are the taker's for what was deleted before.
+    """
 
     ends: Sequence[Tombstone]
     heirs: Sequence[Entity]
+    graves: Sequence[Tombstone]
 
 
-def succeed(entities: Sequence[Entity], taker: str, floor: int, at: datetime) -> Succession:
+def succeed(
+    entities: Sequence[Entity],
+    deleted: Sequence[Tombstone],
+    taker: str,
+    floor: int,
+    at: datetime,
+) -> Succession:
     """Hand entities over to a taker.
 
     Args:
         entities: a group with all below it, parents first.
+        deleted: what was deleted in the group before.
         floor: the taker has deleted nothing there above this epoch.
 
     Raises:
@@ -71,7 +85,23 @@ def succeed(entities: Sequence[Entity], taker: str, floor: int, at: datetime) ->
         )
         for entity, end in zip(entities, ends, strict=True)
     ]
-    return Succession(ends=ends, heirs=heirs)
+    graves = [
+        replace(
+            each, authority=taker, epoch=max(each.epoch, floor) + 1, signature=None, signedby=""
+        )
+        for each in deleted
+    ]
+    return Succession(ends=ends, heirs=heirs, graves=graves)
+
+
+def taking_told(changes: Iterable[Change], own: str) -> list[Change]:
+    """The changes of a taker, whose subscribers need not hear of what was deleted before."""
+    return provenance_told(
+        replace(change, action="handed")
+        if change.action == "deleted" and change.authority == own
+        else change
+        for change in changes
+    )
 
 
 def provenance_told(changes: Iterable[Change]) -> list[Change]:
@@ -104,18 +134,19 @@ class Expectation:
         Raises:
             Unfit
         """
-        if len(copies) > 2 * MOST_HANDED:
+        if len(copies) > MOST_COPIES:
             raise Unfit(f"it has more than {MOST_HANDED:,} entities")
         checked: list[Copy] = []
         for copy in check_copies(copies, self.model):
             if isinstance(copy, MalformedCopy):
                 raise Unfit(f"{copy.origin or 'a line'}: {copy.reason}")
             checked.append(copy)
-        ends = {copy.origin: copy for copy in checked if isinstance(copy, Tombstone)}
-        heirs = {copy.origin: copy for copy in checked if isinstance(copy, Entity)}
+        ends = {c.origin: c for c in checked if self._is_end(c)}
+        heirs = {c.origin: c for c in checked if isinstance(c, Entity)}
+        graves = {c.origin: c for c in checked if c.origin not in ends | heirs}
         if self.xid not in heirs or ends.keys() != heirs.keys():
             raise Unfit("it did not come whole")
-        if len(ends) + len(heirs) != len(checked):
+        if len(ends) + len(heirs) + len(graves) != len(checked):
             raise Unfit("something came twice")
         for copy in checked:
             self._check_one(copy)
@@ -123,20 +154,28 @@ class Expectation:
             least = max(ends[origin].epoch, self.floor)
             if not least < heir.epoch <= least + MOST_LEAP:
                 raise Unfit(f"{origin} came with the epoch {heir.epoch}")
-        return [
-            replace(copy, signature=None, signedby="") if isinstance(copy, Entity) else copy
-            for copy in checked
-        ]
+        return [self._unsigned(copy) for copy in checked]
+
+    def _fault_of(self, copy: Copy) -> str:
+        """The reason why the giver has not signed a copy, if it has to."""
+        keys = self.trust.keys.get(self.giver)
+        return "" if keys is None else Trust(keys={copy.authority: keys}).fault_of(copy)
+
+    def _is_end(self, copy: Copy) -> bool:
+        return isinstance(copy, Tombstone) and copy.authority == self.giver
+
+    def _unsigned(self, copy: Copy) -> Copy:
+        """What becomes the taker's is signed by the taker, or not at all."""
+        return copy if self._is_end(copy) else replace(copy, signature=None, signedby="")
 
     def _check_one(self, copy: Copy) -> None:
-        author = self.giver if isinstance(copy, Tombstone) else self.taker
-        if copy.authority != author:
+        if not self._is_end(copy) and copy.authority != self.taker:
             raise Unfit(f"{copy.origin} came as that of {copy.authority}")
         if group_path(copy.origin) != self.xid:
             raise Unfit(f"{copy.origin} is not in the group")
         if isinstance(copy, Entity) and not copy.is_intact():
             raise Unfit(f"the digest of {copy.origin} does not match its content")
-        if fault := self.trust.fault_of(replace(copy, authority=self.giver)):
+        if fault := self._fault_of(copy):
             raise Unfit(f"{copy.origin}: {fault}")
 
 

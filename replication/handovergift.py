@@ -30,6 +30,7 @@ from replication.handovercopies import (
     provenance_told,
     succeed,
 )
+from replication.provenance import Copy
 
 _DOCUMENTS_AT_ONCE = 50
 Handed = TypeVar("Handed", Entity, Tombstone)
@@ -64,20 +65,29 @@ async def give(context: Context, handover: Handover, floor: int) -> Handover:
         current = await handovers.lock(connection, handover.id)
         if current is None or current.state != "offered":
             return current or handover
-        entities = await load_given(context, connection, handover)
-        origins = [Origin(handover.authority, entity.origin) for entity in entities]
+        entities, deleted = await load_given(context, connection, handover)
+        copies: Sequence[Copy] = [*entities, *deleted]
+        origins = [Origin(handover.authority, copy.origin) for copy in copies]
         if await store.load_by_origin(connection, origins):
             raise Unfit(f"here are other entities of {handover.authority} with these names")
         buried = await store.load_tombstones(connection, origins)
-        floor = max([floor, *(tombstone.epoch for tombstone in buried.values())])
+        floor = max([floor, *(each.epoch for each in buried.values())])
         signer = await context.signers.get(connection, locked.signing_key)
-        made = await aside(len(entities), succeed, entities, handover.authority, floor, now)
+        arguments = entities, deleted, handover.authority, floor, now
+        made = await aside(len(entities), succeed, *arguments)
         changes = await aside(len(entities), _changes, entities, made, context.configuration.model)
         # The taker's come first: they take the rows of the giver's, with their documents.
         interaction = uuid.uuid4().hex
-        heirs = Write(interaction=interaction, at=now, entities=made.heirs, revived=[*buried])
+        lives = {heir.origin for heir in made.heirs}
+        revived = [origin for origin in buried if origin.xid in lives]
+        heirs = Write(interaction=interaction, at=now, entities=made.heirs, revived=revived)
         await write(connection, heirs)
-        ends = Write(interaction=interaction, at=now, tombstones=made.ends, changes=changes)
+        ends = Write(
+            interaction=interaction,
+            at=now,
+            tombstones=[*made.ends, *made.graves],
+            changes=changes,
+        )
         await write(connection, ends, signer=signer)
         await _keep_lines(connection, handover, made, signer)
         await handovers.leave_sets(connection, handover.xid)
@@ -88,8 +98,10 @@ async def give(context: Context, handover: Handover, floor: int) -> Handover:
     return given
 
 
-async def load_given(context: Context, connection: Connection, handover: Handover) -> list[Entity]:
-    """The group of a handover with all below it, parents first.
+async def load_given(
+    context: Context, connection: Connection, handover: Handover
+) -> tuple[list[Entity], list[Tombstone]]:
+    """The group of a handover with all below it, parents first, and what was deleted in it.
 
     Raises:
         Unfit: there is none, it is not this node's, or it is too large.
@@ -99,9 +111,11 @@ async def load_given(context: Context, connection: Connection, handover: Handove
         raise Unfit("it is not here")
     if any(entity.authority != context.database.node.authority for entity in entities):
         raise Unfit("it is not of this catalog's authority")
-    if len(entities) > MOST_HANDED:
-        raise Unfit(f"it has more than {MOST_HANDED:,} entities")
-    return entities
+    own = context.database.node.authority
+    deleted = await handovers.load_deleted(connection, own, handover.xid)
+    if len(entities) + len(deleted) > MOST_HANDED:
+        raise Unfit(f"it has more than {MOST_HANDED:,} entities, deleted ones included")
+    return entities, deleted
 
 
 async def preview_lines(context: Context, handover: Handover) -> AsyncGenerator[bytes]:
@@ -113,9 +127,10 @@ async def preview_lines(context: Context, handover: Handover) -> AsyncGenerator[
     now = datetime.now(UTC)
     database = context.database
     async with database.snapshot(database.pools.streams) as connection:
-        entities = await load_given(context, connection, handover)
+        entities, deleted = await load_given(context, connection, handover)
         signer = await context.signers.get(connection, (await read_signing(connection)).number)
-        made = await aside(len(entities), succeed, entities, handover.authority, 0, now)
+        arguments = entities, deleted, handover.authority, 0, now
+        made = await aside(len(entities), succeed, *arguments)
         async for line in _lines(connection, made, signer):
             yield line
     yield write_end(handover.id)
@@ -146,7 +161,7 @@ async def _lines(
     connection: Connection, made: Succession, signer: EntitySigner | None
 ) -> AsyncGenerator[bytes]:
     """The lines of both sides, signed by the giver, whom the taker may hold to its keys."""
-    for end in made.ends:
+    for end in (*made.ends, *made.graves):
         yield write_copy(_signed(end, signer))
     for start in range(0, len(made.heirs), _DOCUMENTS_AT_ONCE):
         heirs = made.heirs[start : start + _DOCUMENTS_AT_ONCE]
@@ -167,4 +182,4 @@ def _changes(entities: Sequence[Entity], made: Succession, model: Model) -> list
     before = {entity.xid: entity for entity in entities}
     after = {heir.xid: heir for heir in made.heirs}
     changes = provenance_told(changes_between(before, after, model))
-    return sorted([*changes, *succeeded(made.ends)], key=order_of_change)
+    return sorted([*changes, *succeeded((*made.ends, *made.graves))], key=order_of_change)

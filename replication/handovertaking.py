@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from catalog.client import Client, Unreachable
 from catalog.context import Context
@@ -28,10 +28,11 @@ from replication.batch import CopyFinding, decide_batch
 from replication.copychecks import Incoming
 from replication.decide import CONFLICTS, Verdict
 from replication.feedlines import FeedEnd, read_line
-from replication.handovercopies import MOST_HANDED, Expectation, Unfit, provenance_told
+from replication.handovercopies import MOST_COPIES, Expectation, Unfit, taking_told
 from replication.linkbounds import Allowance
 from replication.provenance import Copy, Policy
-from replication.signaturechecks import read_trust, verify_ahead
+from replication.signaturechecks import read_trust, verify_all
+from replication.trust import Trust
 
 _REFUSED_AT: frozenset[Refusal] = frozenset({"closed", "model"})
 _CHANGING = "the catalog here changes too often at the moment"
@@ -48,7 +49,7 @@ async def fetch_given(context: Context, peer: Client, handover: Handover) -> lis
     assert handover.theirs is not None
     copies: list[Incoming] = []
     is_whole = False
-    allowance = Allowance.of(context.settings, 2 * MOST_HANDED)
+    allowance = Allowance.of(context.settings, MOST_COPIES)
     async with contextlib.aclosing(peer.handover_lines(handover.theirs)) as lines:
         async for line in lines:
             read = read_line(line)
@@ -70,9 +71,10 @@ async def fetch_given(context: Context, peer: Client, handover: Handover) -> lis
         model=context.configuration.model,
         trust=trust,
     )
-    if trust.is_pinned(handover.authority):
-        given = (c for c in copies if isinstance(c, Entity | Tombstone))
-        await verify_ahead(database, [replace(c, authority=handover.authority) for c in given])
+    if (keys := trust.keys.get(handover.authority)) is not None:
+        # The new entities are the taker's, and signed by the giver.
+        by_giver = Trust(keys={handover.authority: keys, database.node.authority: keys})
+        await verify_all(by_giver, [c for c in copies if isinstance(c, Entity | Tombstone)])
     return expected.check(copies)
 
 
@@ -140,7 +142,7 @@ async def _take_at(
             configuration.model,
             now,
             signer=signer,
-            retold=provenance_told,
+            retold=partial(taking_told, own=database.node.authority),
         )
         number = sum(isinstance(copy, Entity) for copy in copies)
         await handovers.move_on(connection, current, "done", now, entities=number)

@@ -52,6 +52,12 @@ async def verify_ahead(database: Database, copies: Sequence[SignedCopy]) -> None
         await asyncio.get_running_loop().run_in_executor(_thread, _verify, found)
 
 
+async def verify_all(trust: Trust, copies: Sequence[SignedCopy]) -> None:
+    """Verify copies that are held to some keys, whatever this node trusts."""
+    if found := list(trust.to_verify(copies)):
+        await asyncio.get_running_loop().run_in_executor(_thread, _verify, found)
+
+
 def _to_verify(database: Database, copies: Iterable[Incoming]) -> list[tuple[bytes, bytes, bytes]]:
     seen = _seen.get(database, {})
     return [

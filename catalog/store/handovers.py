@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from catalog.model.entity import Tombstone
 from catalog.store.database import Connection
+from catalog.store.entities import tombstone_from
 from catalog.store.queries import Queries
 
 Role = Literal["give", "take"]
@@ -178,6 +180,12 @@ async def announce(connection: Connection) -> None:
 async def read_floor(connection: Connection, authority: str, xid: str) -> int:
     """The highest epoch of what an authority has deleted at or below a path."""
     return int(await connection.fetchval(_queries.read_floor, authority, xid))
+
+
+async def load_deleted(connection: Connection, authority: str, xid: str) -> list[Tombstone]:
+    """Read what an authority has deleted below a path."""
+    rows = await connection.fetch(_queries.load_deleted, authority, xid)
+    return [tombstone_from(row) for row in rows]
 
 
 async def add_copies(connection: Connection, id: str, number: int, lines: Sequence[bytes]) -> None:

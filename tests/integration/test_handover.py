@@ -24,6 +24,7 @@ from replication.provenance import Policy
 from tests.integration.conftest import Answer, Node
 from tests.integration.federation import (
     Rows,
+    carries,
     databases,
     digest_rows,
     eventually,
@@ -446,7 +447,7 @@ async def test_a_group_whose_giver_does_not_sign_as_the_taker_trusts_stays(
         assert (await write_message(pair.giver)).status == 200
 
 
-async def test_a_relay_passes_a_handover_on_in_place_and_a_follower_of_one_side_asks(
+async def test_a_relay_passes_a_handover_on_in_place_and_a_taker_that_follows_awaits_it(
     urls: list[str], other_database_url: str
 ) -> None:
     """More goes than a link deletes without asking."""
@@ -481,6 +482,61 @@ async def test_a_relay_passes_a_handover_on_in_place_and_a_follower_of_one_side_
         async with running(pair.giver, pair.taker):
             await pair.are("done", "done")
         assert await all_equal(pair.giver, pair.taker)
+
+
+async def test_a_follower_of_both_sides_by_two_links_asks_before_it_lets_go_of_much(
+    urls: list[str],
+) -> None:
+    """The taker has the group under another name before."""
+    async with pair_at(urls) as pair, start_member(urls[2], pull_interval_seconds=0.3) as follower:
+        messages = {f"m{number}": {} for number in range(15)}
+        answer = await pair.giver.send("POST", f"{GROUP}/messages", messages)
+        assert answer.status == 200, answer.body
+        await link(pair.taker, pair.giver, id="giver", prefix="its-")
+        await link(follower, pair.giver, id="giver")
+        await link(follower, pair.taker, id="taker")
+        async with running(pair.taker, follower):
+            await eventually(lambda: all_equal(pair.giver, pair.taker, follower), 60)
+        assert (await pair.taker.send("GET", "/messagegroups/its-g")).status == 200
+        await pair.given()
+        async with running(follower):
+            await link_is(follower, "giver", "braked")
+        # The taker's link is to find what is here already.
+        async with running(pair.giver, pair.taker):
+            await pair.are("done", "done")
+        assert (await pair.taker.send("GET", "/messagegroups/its-g")).status == 404
+        assert (await pair.taker.send("GET", f"{GROUP}/messages/m14")).status == 200
+
+        async def has_collided() -> bool:
+            return bool((await follower.get("/replication/links/taker"))["conflicts"])
+
+        async with running(follower):
+            await eventually(has_collided, 60)
+            assert (await follower.send("POST", "/replication/links/giver/allow", {})).status == 200
+            await eventually(lambda: all_equal(pair.giver, pair.taker, follower), 60)
+            await link_is(follower, "taker", "current")
+            assert not await has_collided()
+
+
+async def test_what_was_deleted_before_goes_on_above_its_epochs_at_the_taker(
+    urls: list[str],
+) -> None:
+    async with pair_at(urls) as pair:
+        await link(pair.giver, pair.taker, id="taker")
+        for _ in range(3):
+            await write_message(pair.giver, "gone", description="x")
+        assert (await pair.giver.send("DELETE", f"{GROUP}/messages/gone")).status == 204
+        await pair.consent()
+        await pair.offer()
+        async with running(pair.giver, pair.taker):
+            await pair.are("done", "done")
+            answer = await write_message(pair.taker, "gone")
+            assert (answer.status, answer.json["epoch"]) == (201, 6)
+            await eventually(lambda: carries(pair.giver, pair.taker), 60)
+        for node in (pair.giver, pair.taker):
+            await assert_epochs_ascend(node)
+        told = [each.change for each in await pair.taker.changes()]
+        assert "deleted" not in {each.action for each in told}
 
 
 async def test_every_acknowledged_write_survives_and_no_path_is_writable_at_both(

@@ -72,6 +72,11 @@ SELECT pg_notify('handovers', '')
 SELECT coalesce(max(epoch), 0) FROM tombstones
 WHERE authority = $1 AND (origin = $2 OR origin > $2 || '/' AND origin < $2 || '0')
 
+-- name: load_deleted
+-- What an authority has deleted below a path; '0' follows '/'.
+SELECT * FROM tombstones
+WHERE authority = $1 AND origin > $2 || '/' AND origin < $2 || '0' ORDER BY origin
+
 -- name: add_copies
 -- Lines for the taker of a group, after those before.
 INSERT INTO handover_copies (handover, number, line)
