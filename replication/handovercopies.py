@@ -143,7 +143,8 @@ class Expectation:
             checked.append(copy)
         ends = {c.origin: c for c in checked if self._is_end(c)}
         heirs = {c.origin: c for c in checked if isinstance(c, Entity)}
-        graves = {c.origin: c for c in checked if c.origin not in ends | heirs}
+        living = ends.keys() | heirs.keys()
+        graves = {c.origin: c for c in checked if c.origin not in living}
         if self.xid not in heirs or ends.keys() != heirs.keys():
             raise Unfit("it did not come whole")
         if len(ends) + len(heirs) + len(graves) != len(checked):

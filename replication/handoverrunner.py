@@ -130,7 +130,7 @@ class HandoverRunner:
             if error := told.get("error"):
                 raise ClientError(f"{handover.peer} does not go on: {error}")
             await asyncio.sleep(pause)
-        raise ClientError(f"{handover.peer} has not gone on yet.")
+        await self._postpone(handover, None)
 
     async def _take(self, handover: Handover, peer: Client) -> None:
         """Ask the giver how far it is, and do what is next."""

@@ -9,6 +9,7 @@ from functools import partial
 
 from catalog.client import Client, Unreachable
 from catalog.context import Context
+from catalog.longwork import aside
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.store import copies as stored_copies
@@ -75,7 +76,7 @@ async def fetch_given(context: Context, peer: Client, handover: Handover) -> lis
         # The new entities are the taker's, and signed by the giver.
         by_giver = Trust(keys={handover.authority: keys, database.node.authority: keys})
         await verify_all(by_giver, [c for c in copies if isinstance(c, Entity | Tombstone)])
-    return expected.check(copies)
+    return await aside(len(copies), expected.check, copies)
 
 
 async def take(context: Context, handover: Handover, copies: Sequence[Copy]) -> None:
@@ -131,7 +132,8 @@ async def _take_at(
             for e in entities.values()
         ):
             raise MustBeginAgain
-        decision = decide_batch(copies, entities, tombstones, _policy(context, handover))
+        state = entities, tombstones, _policy(context, handover)
+        decision = await aside(len(copies), decide_batch, copies, *state)
         _check(decision.findings)
         entities["/"] = locked.entities["/"]
         signer = await context.signers.get(connection, locked.signing_key)
