@@ -176,15 +176,12 @@ def changes_of(
         model: names the attributes of documents.
     """
     heirs = {entity.xid: entity for entity in decision.written}
-    handed, replaced = [], []
-    for end in decision.deleted:
-        if end.xid in heirs:
-            takes_over = _takes_over(heirs[end.xid], before.get(end.xid), end)
-            (handed if takes_over else replaced).append(end)
+    # What another entity replaces is gone, and the other one is new; both are told.
+    replaced = [end for end in decision.deleted if _is_replaced(end, before, heirs)]
+    now_new = {end.xid for end in replaced}
+    handed = [end for end in decision.deleted if end.xid in heirs.keys() - now_new]
     handed += [end for end in decision.remembered if end.xid in heirs]
     gone = [end for end in decision.remembered if end.xid not in heirs]
-    # What another entity replaces is gone, and the other one is new; both are told.
-    now_new = {end.xid for end in replaced}
     after: dict[str, Entity | Tombstone] = {t.xid: t for t in decision.deleted} | heirs
     if registry is not None:
         after["/"] = registry
@@ -195,12 +192,15 @@ def changes_of(
     return sorted(changes, key=order_of_change)
 
 
-def _takes_over(heir: Entity, before: Entity | None, end: Tombstone) -> bool:
-    """Whether an entity is what another authority had, and handed over.
+def _is_replaced(end: Tombstone, before: Mapping[str, Entity], heirs: Mapping[str, Entity]) -> bool:
+    """Whether another entity takes the place of a deleted one, which was not handed over to it.
 
-    It has the same birth then, and its epochs go on; one that only has the same path does not.
+    One that was handed over has the same birth, and its epochs go on.
     """
-    return before is not None and heir.createdat == before.createdat and heir.epoch > end.epoch
+    heir, held = heirs.get(end.xid), before.get(end.xid)
+    if heir is None:
+        return False
+    return held is None or heir.createdat != held.createdat or heir.epoch <= end.epoch
 
 
 def order_of_change(change: Change) -> tuple[int, str, bool]:
