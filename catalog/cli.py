@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from catalog.config import Settings
-    from catalog.node import Member
+    from catalog.node import ProcessMember
     from replication.reconcile.report import ReconcileSummary
 
 _DEMO_REPORT = Path(gettempdir()) / "concord-demo-report"
@@ -195,7 +195,7 @@ def _serve(settings: Settings) -> None:
     err.print("Stopped cleanly.")
 
 
-def _run_member(settings: Settings, member: Member) -> None:
+def _run_member(settings: Settings, member: ProcessMember) -> None:
     """Run one of several processes of a node."""
     import uvloop
 
@@ -213,7 +213,7 @@ def _run_member(settings: Settings, member: Member) -> None:
 
 
 def _node(
-    settings: Settings, ready: Callable[[str], None], member: Member | None = None
+    settings: Settings, ready: Callable[[str], None], member: ProcessMember | None = None
 ) -> Coroutine[Any, Any, None]:
     """A node with all that it offers and does, or the part of it that a member has."""
     from catalog import dialects

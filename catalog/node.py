@@ -48,7 +48,7 @@ class AddressInUse(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class ProcessMember:
     """What a process is given that is one of several of a node.
 
     `supervisor` can be read from when the supervisor has ended. `shared_writes` is the file by
@@ -67,7 +67,7 @@ async def run_node(
     event_dialects: Sequence[EventDialect] = (),
     loops: Iterable[Loop] = (),
     ready: Callable[[str], None] = lambda url: None,
-    member: Member | None = None,
+    member: ProcessMember | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM, then stop cleanly.
 
@@ -105,7 +105,7 @@ async def _run(
     event_dialects: Sequence[EventDialect],
     loops: Iterable[Loop],
     ready: Callable[[str], None],
-    member: Member | None,
+    member: ProcessMember | None,
 ) -> None:
     shared_writes = None if member is None else member.shared_writes
     async with (

@@ -20,7 +20,7 @@ import structlog
 from catalog.config import Settings
 from catalog.http.listener import Listening, listen
 from catalog.model.backoff import Backoff
-from catalog.node import AddressInUse, Member
+from catalog.node import AddressInUse, ProcessMember
 
 _log = structlog.get_logger()
 _BACKOFF = Backoff(initial=0.1, factor=2.0, cap=5.0, jitter=0.5)
@@ -36,7 +36,7 @@ _CONTEXT.set_forkserver_preload(
     ["catalog.node", "catalog.dialects", "replication.routes", "replication.scheduler"]
 )
 
-Run = Callable[[Settings, Member], None]
+Run = Callable[[Settings, ProcessMember], None]
 """Runs a member until it is told to stop; a function of a module, since another process calls it.
 
 A member without sockets does the work of the node; the others answer. It calls `say_ready`.
@@ -93,7 +93,7 @@ def _directory() -> Iterator[Path]:
         yield Path(directory)
 
 
-def say_ready(member: Member) -> None:
+def say_ready(member: ProcessMember) -> None:
     """Tell the supervisor that a member does its work."""
     member.supervisor.send(_READY)
 
@@ -146,7 +146,7 @@ class _Supervised:
     async def _run_once(self) -> int | None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        member = Member(
+        member = ProcessMember(
             listening=self._listening,
             supervisor=theirs,
             shared_writes=self._directory / "writes",
