@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from pathlib import Path
 
@@ -43,12 +44,11 @@ async def _hand_over(giver: NodeProcess, taker: NodeProcess) -> None:
     async with giver.client() as client:
         await client.offer_group(GROUP, taker.url)
         await _kill(giver)
-        await until(lambda: _has_offered(taker), what="the offer")
+        await until(lambda: _has_offered(taker), what="the offer", seconds=90)
         await _kill(taker)
-        await until(lambda: _has_given(client), what="the end of the giver's part")
-        await _kill(giver)
-        await _kill(taker)
-        await until(lambda: _is_done(client), what="the end of the handover")
+        await until(lambda: _has_given(client), what="the end of the giver's part", seconds=90)
+        await asyncio.gather(_kill(giver), _kill(taker))
+        await until(lambda: _is_done(client), what="the end of the handover", seconds=90)
         with pytest.raises(Refused, match="read-only"):
             await client.put(f"{GROUP}/messages/m1", {"description": "the giver's"})
     async with taker.client() as client:
@@ -62,7 +62,7 @@ async def _hand_over(giver: NodeProcess, taker: NodeProcess) -> None:
         held = [{row for row in each if row.xid != "/"} for each in rows]
         return held[0] == held[1]
 
-    await until(is_followed, what="what the taker has written")
+    await until(is_followed, what="what the taker has written", seconds=90)
 
 
 async def _kill(node: NodeProcess) -> None:

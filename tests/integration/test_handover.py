@@ -86,9 +86,14 @@ class Pair:
         return ids
 
 
+def start(dsn: str) -> contextlib.AbstractAsyncContextManager[Node]:
+    """A node whose links soon try again what was in conflict."""
+    return start_member(dsn, pull_interval_seconds=0.3)
+
+
 @contextlib.asynccontextmanager
 async def pair_at(urls: list[str]) -> AsyncIterator[Pair]:
-    async with start_member(urls[0]) as giver, start_member(urls[1]) as taker:
+    async with start(urls[0]) as giver, start(urls[1]) as taker:
         yield Pair(giver, taker)
 
 
@@ -182,7 +187,7 @@ async def test_a_group_is_handed_over_whole_and_those_who_follow_both_sides_end_
     urls: list[str],
 ) -> None:
     """Both sides follow each other, and a third catalog follows both."""
-    async with pair_at(urls) as pair, start_member(urls[2]) as follower:
+    async with pair_at(urls) as pair, start(urls[2]) as follower:
         giver, taker = pair.giver, pair.taker
         await write_schemas(giver)
         before = await content_of(giver)
@@ -330,7 +335,7 @@ async def test_a_taker_whose_giver_is_away_keeps_its_promise_unless_it_is_forced
 
 
 async def test_what_cannot_be_handed_over_is_refused_with_its_reason(urls: list[str]) -> None:
-    async with pair_at(urls) as pair, start_member(urls[2]) as third:
+    async with pair_at(urls) as pair, start(urls[2]) as third:
         giver, taker = pair.giver, pair.taker
         await write_message(giver)
         await taker.put("/messagegroups/taken")
@@ -399,7 +404,7 @@ async def test_a_group_that_the_taker_has_no_types_for_stays_until_it_has(
 
 async def test_both_authorities_sign_and_whoever_trusts_them_takes_all(urls: list[str]) -> None:
     """The taker holds the giver to its keys, and the follower both."""
-    async with pair_at(urls) as pair, start_member(urls[2]) as follower:
+    async with pair_at(urls) as pair, start(urls[2]) as follower:
         giver, taker = pair.giver, pair.taker
         for node in (giver, taker):
             answer = await node.send("PUT", "/replication/signing", {"on": True})
@@ -453,8 +458,8 @@ async def test_a_relay_passes_a_handover_on_in_place_and_a_taker_that_follows_aw
     """More goes than a link deletes without asking."""
     async with (
         pair_at(urls) as pair,
-        start_member(urls[2]) as relay,
-        start_member(other_database_url) as follower,
+        start(urls[2]) as relay,
+        start(other_database_url) as follower,
     ):
         messages = {f"m{number}": {} for number in range(15)}
         answer = await pair.giver.send("POST", f"{GROUP}/messages", messages)
@@ -488,7 +493,7 @@ async def test_a_follower_of_both_sides_by_two_links_asks_before_it_lets_go_of_m
     urls: list[str],
 ) -> None:
     """The taker has the group under another name before."""
-    async with pair_at(urls) as pair, start_member(urls[2], pull_interval_seconds=0.3) as follower:
+    async with pair_at(urls) as pair, start(urls[2]) as follower:
         messages = {f"m{number}": {} for number in range(15)}
         answer = await pair.giver.send("POST", f"{GROUP}/messages", messages)
         assert answer.status == 200, answer.body
