@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -23,14 +21,12 @@ from catalog.commands.console import (
     run,
     table,
 )
-from catalog.commands.nodesettings import read_settings
+from catalog.commands.nodedatabase import DatabaseUrl, DataDir, in_database, settings_of
 
 if TYPE_CHECKING:
     from catalog.config import Settings
     from catalog.store.database import Connection
     from catalog.store.keyrotation import Rotation
-
-T = TypeVar("T")
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -40,14 +36,6 @@ app = typer.Typer(
         f"directory; CONCORD_ENCRYPTION_KEY takes the place of the file. {EXIT_CODES}"
     ),
 )
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option(help="The data directory of the node; CONCORD_DATA_DIR names it, too."),
-]
-DatabaseUrl = Annotated[
-    str | None, typer.Option(help="The node's PostgreSQL; CONCORD_DATABASE_URL names it, too.")
-]
 
 
 @app.command()
@@ -75,9 +63,9 @@ def list_(
     """
     from catalog.store.keyrotation import count_secrets
 
-    settings = _settings(data_dir, database_url)
+    settings = settings_of(data_dir, database_url)
     keys = _keys_of(settings)
-    counts = run(lambda: _in_database(settings, count_secrets))
+    counts = run(lambda: in_database(settings, count_secrets))
     rows = _rows(keys, counts)
     if as_json:
         print_json(rows)
@@ -107,7 +95,7 @@ def rotate(
 
     Exit codes: 0 all done; 1 some secrets cannot be decrypted, and stay; 2 it could not work.
     """
-    settings = _settings(data_dir, database_url)
+    settings = settings_of(data_dir, database_url)
     rotation = run(lambda: _rotate(settings))
     current = _keys_of(settings)[0]
     if as_json:
@@ -147,43 +135,9 @@ async def _rotate(settings: Settings) -> Rotation:
         return rotation
 
     try:
-        return await _in_database(settings, rotate)
+        return await in_database(settings, rotate)
     except RotationUnderWay:
         raise CommandError("Another process rotates the keys of this node now.") from None
-
-
-async def _in_database(settings: Settings, call: Callable[[Connection], Awaitable[T]]) -> T:
-    """Call a function with a connection to the database of a node, whether or not it runs."""
-    from catalog.keyfile import KeysUnusable
-    from catalog.node import open_database
-    from catalog.store.connections import DatabaseUnusable
-    from catalog.store.postgresprocess import EmbeddedPostgresError
-
-    try:
-        async with (
-            open_database(settings) as database,
-            database.pool.acquire(timeout=30) as connection,
-        ):
-            return await call(connection)
-    except (EmbeddedPostgresError, KeysUnusable) as error:
-        raise CommandError(str(error)) from None
-    except DatabaseUnusable as error:
-        message = f"The database cannot be used: {error}."
-        raise CommandError(message, "Check CONCORD_DATABASE_URL.") from None
-
-
-def _settings(data_dir: Path | None, database_url: str | None) -> Settings:
-    """The settings of the node, which has to have been started before."""
-    from catalog.keyfile import KeyFile
-
-    settings = read_settings({"data_dir": data_dir, "database_url": database_url})
-    file = KeyFile.of(settings).path
-    if not settings.encryption_keys and not file.exists():
-        fail(
-            f"There is no key at {file}.",
-            "Name the data directory of the node with --data-dir, or set CONCORD_ENCRYPTION_KEY.",
-        )
-    return settings
 
 
 def _keys_of(settings: Settings) -> list[str]:

@@ -1,0 +1,61 @@
+"""The database of a node, for commands that use it on the node's machine, whether the node runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from catalog.commands.console import CommandError, fail
+from catalog.commands.nodesettings import read_settings
+
+if TYPE_CHECKING:
+    from catalog.config import Settings
+    from catalog.store.database import Connection
+
+T = TypeVar("T")
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="The data directory of the node; CONCORD_DATA_DIR names it, too."),
+]
+DatabaseUrl = Annotated[
+    str | None, typer.Option(help="The node's PostgreSQL; CONCORD_DATABASE_URL names it, too.")
+]
+
+
+def settings_of(data_dir: Path | None, database_url: str | None) -> Settings:
+    """The settings of a node, which has to have been started before."""
+    from catalog.keyfile import KeyFile
+
+    settings = read_settings({"data_dir": data_dir, "database_url": database_url})
+    file = KeyFile.of(settings).path
+    if not settings.encryption_keys and not file.exists():
+        fail(
+            f"There is no key at {file}.",
+            "Name the data directory of the node with --data-dir, or set CONCORD_ENCRYPTION_KEY. "
+            "A node makes the key when it is started first.",
+        )
+    return settings
+
+
+async def in_database(settings: Settings, call: Callable[[Connection], Awaitable[T]]) -> T:
+    """Call a function with a connection to the database of a node, whether or not it runs."""
+    from catalog.keyfile import KeysUnusable
+    from catalog.node import open_database
+    from catalog.store.connections import DatabaseUnusable
+    from catalog.store.postgresprocess import EmbeddedPostgresError
+
+    try:
+        async with (
+            open_database(settings) as database,
+            database.pool.acquire(timeout=30) as connection,
+        ):
+            return await call(connection)
+    except (EmbeddedPostgresError, KeysUnusable) as error:
+        raise CommandError(str(error)) from None
+    except DatabaseUnusable as error:
+        message = f"The database cannot be used: {error}."
+        raise CommandError(message, "Check CONCORD_DATABASE_URL.") from None
