@@ -127,6 +127,7 @@ class Connection:
         retry: the policy for repeating requests.
         timeout_seconds: the longest that one call may take, repetitions included.
         largest: the most bytes of an answer that is not a stream.
+        token: is sent as a bearer token, to this node only.
     """
 
     def __init__(
@@ -137,12 +138,16 @@ class Connection:
         retry: Retry,
         timeout_seconds: float,
         largest: int = _LARGEST_ANSWER,
+        token: str | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self._session = session
         self._retry = retry
         self._timeout = timeout_seconds
         self._largest = largest
+        self._credential: Mapping[str, str] = (
+            {hdrs.AUTHORIZATION: f"Bearer {token}"} if token else {}
+        )
         self.position = ""
         self.received = 0
 
@@ -172,13 +177,17 @@ class Connection:
             raise ClientError(
                 f"{url!r} is not the URL of a node.", "Write it like http://127.0.0.1:8080."
             )
-        headers = {hdrs.AUTHORIZATION: f"Bearer {token}"} if token else {}
         async with aiohttp.ClientSession(
-            headers=headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
         ) as session:
-            yield cls(url, session, retry=retry or Retry(), timeout_seconds=timeout_seconds)
+            yield cls(
+                url,
+                session,
+                retry=retry or Retry(),
+                timeout_seconds=timeout_seconds,
+                token=token,
+            )
 
     async def request(
         self,
@@ -392,7 +401,7 @@ class Connection:
                 self._at(call.path),
                 params=call.params,
                 data=call.data,
-                headers=call.headers,
+                headers={**call.headers, **self._credential},
                 allow_redirects=False,
                 timeout=timeout or self._session.timeout,
                 middlewares=None if call.method in _READS else (send_once,),
