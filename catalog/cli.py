@@ -32,6 +32,7 @@ from catalog.commands import (
     recover,
     signing,
     subscriptions,
+    tokens,
     trust,
     validate,
     verification,
@@ -51,6 +52,7 @@ from catalog.commands.console import (
 from catalog.commands.import_.command import app as import_app
 from catalog.commands.lint.command import app as lint_app
 from catalog.commands.nodesettings import read_settings
+from catalog.commands.nodetokens import give_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -75,7 +77,7 @@ app = typer.Typer(
 )
 for single in (
     *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
-    *(verification.app, migrate.app),
+    *(verification.app, migrate.app, tokens.single),
 ):
     app.add_typer(single)
 for name, group, short_help in (
@@ -88,6 +90,7 @@ for name, group, short_help in (
     ("model", model.model_app, "Show and replace a model."),
     ("capabilities", model.capabilities_app, "Show and change what a node can do."),
     ("subscription", subscriptions.app, "Send changes as events."),
+    ("token", tokens.app, "Let machines and people into a node."),
     ("key", keys.app, "Encrypt the secrets in a database."),
 ):
     app.add_typer(group, name=name, short_help=short_help)
@@ -112,8 +115,19 @@ def concord(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="CONCORD_TOKEN",
+            help="The token for the node. Other users of this machine see an argument, and do not "
+            "see CONCORD_TOKEN. Else that of the file ~/.config/concord/tokens or "
+            "CONCORD_TOKENS_FILE, which has a URL and its token in each line.",
+            metavar="TOKEN",
+            show_envvar=False,
+        ),
+    ] = None,
 ) -> None:
-    pass
+    give_token(token or None)
 
 
 @app.command()
@@ -171,6 +185,7 @@ def serve(
 def _serve(settings: Settings) -> None:
     import uvloop
 
+    from catalog.access.entrance import told_entrance
     from catalog.logs import configure_logs
     from catalog.processes import run_processes
 
@@ -183,6 +198,8 @@ def _serve(settings: Settings) -> None:
                 "It has no public URL: before other catalogs follow it, set one with --public-url, "
                 "or they may not reach the URLs that it gives them."
             )
+        for line in told_entrance(settings):
+            err.print(cell(line))
 
     configure_logs(settings.log_level)
     is_alone = settings.processes == 1
@@ -249,6 +266,8 @@ def _node(
 
 def _explain(error: Exception, settings: Settings) -> None:
     """End the command with one sentence for an expected failure, else raise `error`."""
+    from catalog.access.certificates import TlsUnusable
+    from catalog.access.entrance import NobodyCanEnter
     from catalog.configuring.initialmodel import InitialModelUnusable
     from catalog.keyfile import KeysUnusable
     from catalog.node import AddressInUse
@@ -270,6 +289,17 @@ def _explain(error: Exception, settings: Settings) -> None:
             f"The model of a fresh node cannot be used: {cause}",
             "CONCORD_INITIAL_MODEL is `default`, `none`, or a file with a valid model.",
         )
+    if isinstance(cause, NobodyCanEnter):
+        fail(
+            f"Nobody could use this node: {cause}, so it asks who sends a request, and it knows "
+            "nobody yet.",
+            "Make a token with `concord token create --role admin`, on this machine and with the "
+            "same data directory or database, and start the node again. Or let it know others: "
+            "CONCORD_OIDC_ISSUERS, CONCORD_TLS_CLIENT_CA, CONCORD_ANONYMOUS_ROLE. If really "
+            "everybody who reaches it may do everything, set CONCORD_OPEN=true.",
+        )
+    if isinstance(cause, TlsUnusable):
+        fail(f"TLS cannot be served: {cause}.", "They are PEM files, the key without a password.")
     if isinstance(cause, EmbeddedPostgresError | KeysUnusable):
         fail(str(cause))
     if isinstance(cause, MemberFailed):

@@ -7,7 +7,7 @@ import os
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import (
@@ -18,12 +18,14 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     SecretStr,
+    model_validator,
 )
 from pydantic_settings import NoDecode, SettingsConfigDict
 from yarl import URL
 
 from catalog.encryption import EncryptionKey, parse_keys
 from catalog.limits import Limits
+from catalog.rolerules import RoleRule
 
 
 def _public_url(value: str) -> str:
@@ -73,6 +75,27 @@ def _kafka_url(value: SecretStr) -> SecretStr:
     return value
 
 
+def _issuer(value: str) -> str:
+    """An issuer as tokens name it, letter by letter."""
+    parts = urlsplit(value)
+    if not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("must be URLs without query, fragment or user")
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
+        raise ValueError("must be https URLs, since their keys say who is believed")
+    return value
+
+
+def _role_rule(value: str) -> str:
+    RoleRule.parse(value)
+    return value
+
+
+def _algorithm(value: str) -> str:
+    if value not in _ALGORITHMS:
+        raise ValueError(f"must be of {', '.join(sorted(_ALGORITHMS))}")
+    return value
+
+
 def _keys(value: SecretStr) -> SecretStr:
     parse_keys(_key_texts(value))
     return value
@@ -85,12 +108,19 @@ def _key_texts(value: SecretStr) -> list[str]:
 # The processes that share an embedded database tell each other at once; this is for the case that
 # one did not.
 _EMBEDDED_STALENESS_SECONDS = 0.1
+# Only those whose verifier holds no secret: else a public key could pass for one (RFC 8725, 2.1).
+_ALGORITHMS = frozenset(
+    {f"{family}{bits}" for family in ("RS", "PS", "ES") for bits in (256, 384, 512)} | {"Ed25519"}
+)
 _SASL_MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _HOST_NAME = re.compile(r"[A-Za-z0-9._~-]{1,253}", re.ASCII)
 _HostNames = tuple[Annotated[str, AfterValidator(_host_name)], ...]
 _Networks = tuple[Annotated[str, AfterValidator(_network)], ...]
 _Origins = tuple[Annotated[str, AfterValidator(_origin)], ...]
 _Urls = tuple[Annotated[str, AfterValidator(_public_url)], ...]
+_Issuers = tuple[Annotated[str, AfterValidator(_issuer)], ...]
+_RoleRules = tuple[Annotated[str, AfterValidator(_role_rule)], ...]
+_Algorithms = tuple[Annotated[str, AfterValidator(_algorithm)], ...]
 
 
 def _default_data_dir() -> Path:
@@ -166,6 +196,41 @@ class Settings(Limits):
         description="Origins whose pages may use the API, with commas between, or `*`; none "
         "by default, since any page that a user opens could change the catalog otherwise",
     )
+    open: bool | None = Field(
+        None,
+        description="Whether everybody who reaches the node may do everything; unset means that "
+        "they may while `host` is a loopback address and no setting names who else is known",
+    )
+    anonymous_role: Literal["reader", "writer", "replicator"] | None = None
+    """Role of those who show no credential, on a node that is not open"""
+    oidc_issuers: Annotated[_Issuers, NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        description="OpenID Connect providers whose tokens (JWT) are known, with commas between, "
+        "as the claim `iss` names them; their keys are found by discovery",
+    )
+    oidc_audiences: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = ()
+    """Audiences of tokens for this node, with commas between; a token needs one of them"""
+    oidc_roles: Annotated[_RoleRules, NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        description="Roles of tokens by their claims, with commas between: "
+        "`reader:sub=*,writer:scope=catalog.write`; `&` joins conditions. With several "
+        "issuers, each rule names one (`admin:iss=https://id.example&groups=admins`)",
+    )
+    oidc_algorithms: Annotated[_Algorithms, NoDecode, BeforeValidator(_split)] = ()
+    """Algorithms that tokens may be signed by; `RS256,PS256,ES256` unless set"""
+    oidc_leeway_seconds: float = Field(30.0, ge=0, le=300)
+    """Difference of clocks that the times in a token may show"""
+    tls_cert: Path | None = None
+    """Certificate chain (PEM) of this node, which then serves https only"""
+    tls_key: Path | None = None
+    """Private key (PEM) of that certificate"""
+    tls_client_ca: Path | None = None
+    """Authorities (PEM) whose client certificates are known"""
+    certificate_roles: Annotated[_RoleRules, NoDecode, BeforeValidator(_split)] = Field(
+        (),
+        description="Roles of client certificates, with commas between, by `cn`, `o`, `ou`, `dns`, "
+        "`uri` or `email`: `replicator:cn=eu.example`",
+    )
     event_names: Literal["rc4", "next"] = Field(
         "rc4",
         description="Names of events: `next` tells `deprecated` and `undeprecated` apart, "
@@ -233,6 +298,41 @@ class Settings(Limits):
     )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log events to write"""
+
+    @model_validator(mode="after")
+    def _check_who_is_known(self) -> Self:
+        if self.open and self._names_callers:
+            raise ValueError("CONCORD_OPEN lets everybody in, so name nobody besides")
+        if self.oidc_issuers and not (self.oidc_audiences and self.oidc_roles):
+            needed = "CONCORD_OIDC_AUDIENCES and CONCORD_OIDC_ROLES"
+            raise ValueError(f"CONCORD_OIDC_ISSUERS needs {needed}")
+        # Else an issuer could give the roles that another one's groups have.
+        is_one_of_many = len(self.oidc_issuers) > 1
+        rules = map(RoleRule.parse, self.oidc_roles)
+        if is_one_of_many and not all(r.names("iss") & {*self.oidc_issuers} for r in rules):
+            raise ValueError("each of CONCORD_OIDC_ROLES needs an issuer: ROLE:iss=ISSUER&…")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("CONCORD_TLS_CERT and CONCORD_TLS_KEY need each other")
+        if self.tls_client_ca and not (self.tls_cert and self.certificate_roles):
+            needed = "CONCORD_TLS_CERT and CONCORD_CERTIFICATE_ROLES"
+            raise ValueError(f"CONCORD_TLS_CLIENT_CA needs {needed}")
+        return self
+
+    @property
+    def _names_callers(self) -> bool:
+        return bool(self.oidc_issuers or self.tls_client_ca or self.anonymous_role)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody may do everything, after the default is applied."""
+        if self.open is not None:
+            return self.open
+        return is_loopback(self.host) and not self._names_callers
+
+    @property
+    def token_algorithms(self) -> tuple[str, ...]:
+        """The algorithms that tokens may be signed by, after the default is applied."""
+        return self.oidc_algorithms or ("RS256", "PS256", "ES256")
 
     @cached_property
     def own_names(self) -> frozenset[str]:

@@ -17,13 +17,15 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from catalog.access.certificates import server_tls
+from catalog.access.entrance import check_entrance
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
 from catalog.context import Context, EventDialect, read_configuration
 from catalog.http.clientconnections import ClientConnections
 from catalog.http.descriptors import most_client_connections, raise_descriptor_limit
-from catalog.http.listener import Listening, accepting, listen
+from catalog.http.listener import Listening, Tls, accepting, listen
 from catalog.model.errors import ServerBusy
 from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
@@ -82,6 +84,8 @@ async def run_node(
         AddressInUse: see `Settings.host` and `Settings.port`.
         InitialModelUnusable: see `Settings.initial_model`.
         KeysUnusable: see `Settings.encryption_key`.
+        NobodyCanEnter: see `Settings.open`.
+        TlsUnusable: see `Settings.tls_cert`.
     """
     raise_descriptor_limit()
     stop = asyncio.Event()
@@ -120,6 +124,7 @@ async def _run(
             event_dialects=event_dialects,
         )
         _log.debug("encryption key in use", id=context.keys.current_id)
+        await check_entrance(settings, database)
         listening = await _listen(settings) if member is None else member.listening
         async with context.checker, serve(create_app(context, routes), settings, listening):
             context.public_base = settings.public_url or listening.url
@@ -214,9 +219,10 @@ async def _listen(settings: Settings) -> Listening:
 
     Raises:
         AddressInUse
+        TlsUnusable
     """
     try:
-        return await listen(settings.host, settings.port)
+        return await listen(settings.host, settings.port, is_tls=settings.tls_cert is not None)
     except OSError as error:
         raise AddressInUse(f"{settings.host}:{settings.port}: {error.strerror}") from error
 
@@ -225,13 +231,19 @@ async def _listen(settings: Settings) -> Listening:
 async def serve(
     app: web.Application, settings: Settings, listening: Listening
 ) -> AsyncIterator[None]:
-    """Answer those who connect."""
+    """Answer those who connect.
+
+    Raises:
+        TlsUnusable
+    """
+    context = server_tls(settings)
+    tls = None if context is None else Tls(context, settings.header_timeout_seconds)
     runner = web.AppRunner(app, shutdown_timeout=_GRACE_SECONDS)
     await runner.setup()
     try:
         assert runner.server is not None
         connections = ClientConnections(settings, most_client_connections(settings))
-        async with accepting(listening, runner.server, connections):
+        async with accepting(listening, runner.server, connections, tls):
             yield
     finally:
         await runner.cleanup()

@@ -62,7 +62,7 @@ async def run_processes(settings: Settings, run: Run, ready: Callable[[str], Non
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     try:
-        listening = await listen(settings.host, settings.port)
+        listening = await listen(settings.host, settings.port, is_tls=settings.tls_cert is not None)
     except OSError as error:
         raise AddressInUse(f"{settings.host}:{settings.port}: {error.strerror}") from error
     with _directory() as directory:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from aiohttp import hdrs, web
 
+from catalog.access.accesscontrol import access_middleware
+from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.api.allowedmethods import answer_options, methods_of_route
 from catalog.api.answercache import ANSWERS, AnswerCache
 from catalog.api.documents import document_middleware
@@ -46,6 +48,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
             problem_middleware,
             pointing_middleware,
             releasing_middleware,
+            access_middleware,
             checking_middleware,
             waiting_middleware,
             conditional_middleware,
@@ -65,6 +68,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     )
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
+    app[AUTHENTICATION] = Authentication(context.settings, context.database, background.begin)
     added = [*native_routes, *routes]
     app[DESCRIPTIONS] = [each for each in added if isinstance(each, RouteDescription)]
     app.add_routes(added)

@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
+from catalog.access.identity import demand
 from catalog.api.documents import read_registry
 from catalog.api.entityread import answer_loaded, load
 from catalog.api.metadataheaders import forbid_metadata, metadata_from
@@ -25,6 +26,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import ExtraXregistryHeader, NotFound
 from catalog.model.interaction import Interaction, VersionDocument
 from catalog.model.schema import Model
+from catalog.roles import Permission
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.writing.transaction import Condition
@@ -52,6 +54,8 @@ async def answer_write(
             reconfiguration = await reconfiguration_in(
                 context, configuration, body, base=base, patch=patch
             )
+            if reconfiguration is not None:
+                demand(request, Permission.ADMINISTER)
             body = {name: value for name, value in body.items() if name not in _SET}
             after = reconfiguration.configuration if reconfiguration else configuration
         await aside(0, _read, request, target, interaction, after.model, body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from catalog.access.tokenrequests import routes as access
 from catalog.api import selfdescription
 from catalog.api.apply import get_apply, post_apply
 from catalog.api.entitypaths import redirect
@@ -33,5 +34,6 @@ routes: list[web.RouteDef] = [
     web.get("/apply", get_apply),
     web.post("/apply", post_apply),
     *subscriptions,
+    *access,
 ]
 short_path = web.route("*", "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}", redirect)

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from catalog.client.accesscalls import AccessCalls
 from catalog.client.connection import JsonObject
 from catalog.client.documentcalls import DocumentCalls
 from catalog.client.exports import ExportCalls
@@ -16,7 +17,13 @@ from catalog.client.subscriptions import SubscriptionCalls
 
 
 class Client(
-    ExportCalls, DocumentCalls, SubscriptionCalls, ReplicationCalls, RecoveryCalls, HandoverCalls
+    ExportCalls,
+    DocumentCalls,
+    SubscriptionCalls,
+    ReplicationCalls,
+    RecoveryCalls,
+    HandoverCalls,
+    AccessCalls,
 ):
     """The API of one node. Use `Client.open`; every method raises `ClientError`.
 

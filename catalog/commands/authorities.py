@@ -11,6 +11,7 @@ import typer
 
 from catalog.commands.console import CommandError, cell, err
 from catalog.commands.nodesettings import read_settings
+from catalog.commands.nodetokens import token_for
 
 if TYPE_CHECKING:
     from catalog.client import Client
@@ -30,7 +31,7 @@ _TIMEOUT_SECONDS = 120.0
 async def client_at(url: str) -> AsyncIterator[Client]:
     """A client of a catalog that another one names.
 
-    It sends nothing that was meant for the other one, and connects only to addresses that a node
+    It sends no token that was meant for the other one, and connects only to addresses that a node
     with these settings would connect to.
 
     Raises:
@@ -44,7 +45,13 @@ async def client_at(url: str) -> AsyncIterator[Client]:
         raise CommandError(f"The authority has no URL that can be followed: {url!r}.")
     err.print(f"The authority is at {cell(url)}: writing there.")
     async with open_session(read_settings({})) as session:
-        yield Client(url, session, retry=Retry(), timeout_seconds=_TIMEOUT_SECONDS)
+        yield Client(
+            url,
+            session,
+            retry=Retry(),
+            timeout_seconds=_TIMEOUT_SECONDS,
+            token=token_for(url, is_own=False),
+        )
 
 
 @contextlib.asynccontextmanager

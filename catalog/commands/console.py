@@ -115,8 +115,9 @@ def on_node(url: str, call: Callable[[Client], Awaitable[T]]) -> T:
 
     async def main() -> T:
         from catalog.client import Client
+        from catalog.commands.nodetokens import token_for
 
-        async with Client.open(url) as client:
+        async with Client.open(url, token=token_for(url)) as client:
             return await call(client)
 
     return run(main)

@@ -22,6 +22,7 @@ def read_settings(values: dict[str, Any]) -> Settings:
     except ValueError as error:  # pydantic's, which lists the invalid settings
         invalid: list[dict[str, Any]] = getattr(error, "errors", list)()
         for each in invalid:
-            name = "_".join(map(str, each["loc"])).upper()
-            err.print(f"[red]CONCORD_{name}[/]: {cell(each['msg'])}")
+            # What concerns several settings names them itself.
+            name = "_".join(map(str, ("concord", *each["loc"]) if each["loc"] else ())).upper()
+            err.print(f"[red]{name or 'Settings'}[/]: {cell(each['msg'])}")
         fail("The settings are not valid.", "README.md has a table of all of them.")

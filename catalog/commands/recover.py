@@ -22,6 +22,7 @@ from catalog.commands.console import (
     print_json,
     table,
 )
+from catalog.commands.nodetokens import token_for
 
 if TYPE_CHECKING:
     from catalog.client import Client, JsonObject
@@ -179,7 +180,7 @@ def abort(
 async def _take_model(client: Client, source: str) -> None:
     from catalog.client import Client
 
-    async with Client.open(source) as replica:
+    async with Client.open(source, token=token_for(source, is_own=False)) as replica:
         model = await replica.modelsource()
     if model != await client.modelsource():
         await client.put_modelsource(model)

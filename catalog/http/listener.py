@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -39,7 +41,7 @@ class Listening:
     is_shared: bool = False
 
 
-async def listen(host: str, port: int) -> Listening:
+async def listen(host: str, port: int, *, is_tls: bool = False) -> Listening:
     """Listen on every address of `host`, on the same port.
 
     Raises:
@@ -61,16 +63,23 @@ async def listen(host: str, port: int) -> Listening:
             opened.close()
         raise
     name = host if host not in ("0.0.0.0", "::") else "localhost"
-    return Listening(sockets=sockets, url=f"http://{f'[{name}]' if ':' in name else name}:{port}")
+    scheme = "https" if is_tls else "http"
+    place = f"[{name}]" if ":" in name else name
+    return Listening(sockets=sockets, url=f"{scheme}://{place}:{port}")
 
 
 @contextlib.asynccontextmanager
 async def accepting(
-    listening: Listening, server: web.Server, connections: ClientConnections
+    listening: Listening,
+    server: web.Server,
+    connections: ClientConnections,
+    tls: Tls | None = None,
 ) -> AsyncIterator[None]:
     """Serve clients that connect; the sockets are closed in the end."""
     batch = 1 if listening.is_shared else _BATCH
-    listeners = [Listener(each, server, connections, batch) for each in listening.sockets]
+    listeners = [
+        Listener(each, server, connections, tls, batch=batch) for each in listening.sockets
+    ]
     for listener in listeners:
         listener.begin()
     try:
@@ -78,6 +87,14 @@ async def accepting(
     finally:
         for listener in listeners:
             listener.end()
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """TLS that ends here: a client counts as connected while it shakes hands."""
+
+    context: ssl.SSLContext
+    handshake_seconds: float
 
 
 class Listener:
@@ -92,6 +109,8 @@ class Listener:
         listening: socket.socket,
         server: web.Server,
         connections: ClientConnections,
+        tls: Tls | None = None,
+        *,
         batch: int = _BATCH,
     ) -> None:
         self._socket = listening
@@ -99,6 +118,7 @@ class Listener:
         self._batch = batch
         self._server = server
         self._connections = connections
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused: set[socket.socket] = set()
@@ -135,13 +155,21 @@ class Listener:
             task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, client: socket.socket, connection: ClientConnection) -> None:
+        tls: dict[str, Any] = {}
+        if self._tls is not None:
+            tls["ssl"] = self._tls.context
+            tls["ssl_handshake_timeout"] = self._tls.handshake_seconds
         try:
-            await self._loop.connect_accepted_socket(lambda: connection, client)
+            await self._loop.connect_accepted_socket(lambda: connection, client, **tls)
         except OSError:
             self._connections.remove(connection)
             client.close()
 
     def _refuse(self, client: socket.socket, error: XRegistryError) -> None:
+        if self._tls is not None:
+            # It would not read what is said before the handshake.
+            client.close()
+            return
         with contextlib.suppress(OSError):
             client.send(refusal(error))
         if len(self._refused) >= _MOST_REFUSED:

@@ -83,6 +83,31 @@ class OriginRefused(RequestError, name="origin_refused", status=403, home=CONCOR
     template = "Pages of <origin> may not change this catalog."
 
 
+class Unauthenticated(RequestError, name="unauthenticated", status=401, home=CONCORD):
+    """A request needs to tell who sends it. `challenge` says how (RFC 9110, 11.6.1)."""
+
+    template = "The request to <subject> is not of a caller known here: <error_detail>."
+
+    def __init__(self, subject: str, *, fault: str, challenge: str, detail: str = "") -> None:
+        super().__init__(subject, detail=detail, error_detail=fault)
+        self.headers = {"WWW-Authenticate": challenge}
+
+
+class Forbidden(RequestError, name="forbidden", status=403, home=CONCORD):
+    """The caller is known and lacks a role."""
+
+    template = '"<identity>" may not <action> here: that needs the role <roles>.'
+    headers = MappingProxyType(
+        {"WWW-Authenticate": 'Bearer realm="concord", error="insufficient_scope"'}
+    )
+
+
+class IssuerAway(ServerBusy, name="issuer_away", home=CONCORD):
+    """A token cannot be verified, since the keys of its issuer are not known yet."""
+
+    template = "The keys of the issuer <issuer> cannot be read at the moment; try again soon."
+
+
 class UnsupportedContentCoding(
     XRegistryError, name="unsupported_content_coding", status=415, home=CONCORD
 ):

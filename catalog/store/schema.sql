@@ -216,6 +216,16 @@ CREATE FUNCTION short_key(xid text) RETURNS bytea
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN SUBSTRING(sha256(decode(xid, 'escape'::text)) FROM 1 FOR 12);
 
+CREATE TABLE access_tokens (
+    id text NOT NULL COLLATE "C",
+    digest bytea NOT NULL,
+    name text NOT NULL,
+    grants json NOT NULL,
+    createdat timestamp with time zone NOT NULL,
+    expiresat timestamp with time zone,
+    usedat timestamp with time zone
+);
+
 CREATE TABLE authority_keys (
     number integer NOT NULL,
     publickey bytea NOT NULL,
@@ -905,6 +915,12 @@ CREATE TABLE written_entities (
     tag text NOT NULL,
     is_adopted boolean NOT NULL
 );
+
+ALTER TABLE ONLY access_tokens
+    ADD CONSTRAINT access_tokens_digest_key UNIQUE (digest);
+
+ALTER TABLE ONLY access_tokens
+    ADD CONSTRAINT access_tokens_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY authority_keys
     ADD CONSTRAINT authority_keys_pkey PRIMARY KEY (number);

@@ -14,32 +14,52 @@ from cryptography.x509.oid import NameOID
 
 def write_certificates(directory: Path) -> str:
     """Write `server.pem` and `server.key` for `localhost`, and return the authority in PEM."""
-    authority_key, server_key = _key(), _key()
-    authority_name = _name("an authority")
-    authority = (
-        _builder(authority_name, authority_name, authority_key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), False)
-        .sign(authority_key, hashes.SHA256())
-    )
-    hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    server = (
-        _builder(_name("localhost"), authority_name, server_key.public_key())
-        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), False
+    authority = CertificateAuthority()
+    authority.write_server(directory)
+    return authority.pem
+
+
+class CertificateAuthority:
+    """An authority that signs certificates of servers and of clients."""
+
+    def __init__(self) -> None:
+        self._key = _key()
+        self._name = _name("an authority")
+        own = (
+            _builder(self._name, self._name, self._key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), False)
+            .sign(self._key, hashes.SHA256())
         )
-        .sign(authority_key, hashes.SHA256())
-    )
-    (directory / "server.pem").write_bytes(server.public_bytes(serialization.Encoding.PEM))
-    (directory / "server.key").write_bytes(
-        server_key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
+        self.pem = own.public_bytes(serialization.Encoding.PEM).decode()
+
+    def write_server(self, directory: Path) -> None:
+        """Write `server.pem` and `server.key` for `localhost`."""
+        hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        self._write(directory, "server", "localhost", x509.SubjectAlternativeName(hosts))
+
+    def write_client(self, directory: Path, name: str, use: x509.ObjectIdentifier) -> None:
+        """Write `NAME.pem` and `NAME.key` for a client of that name, with a use of its key."""
+        self._write(directory, name, name, x509.ExtendedKeyUsage([use]))
+
+    def _write(self, directory: Path, file: str, name: str, extension: x509.ExtensionType) -> None:
+        key = _key()
+        made = (
+            _builder(_name(name), self._name, key.public_key())
+            .add_extension(extension, critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), False
+            )
+            .sign(self._key, hashes.SHA256())
         )
-    )
-    return authority.public_bytes(serialization.Encoding.PEM).decode()
+        (directory / f"{file}.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        (directory / f"{file}.key").write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
 
 
 def _key() -> ec.EllipticCurvePrivateKey:

@@ -12,6 +12,7 @@ import typer
 
 from catalog.commands.console import NO, AsJson, CommandError, Documents, Migrate, run
 from catalog.commands.lint.report import show_findings, with_lines
+from catalog.commands.nodetokens import token_for
 
 if TYPE_CHECKING:
     from catalog.commands.documentfile import DocumentFile
@@ -104,7 +105,7 @@ async def _lint(
         documents, findings = _read(paths, configuration, migrate=migrate)
         base = None if against is None else base_at(against, arguments, configuration)
     else:
-        async with Client.open(against) as client:
+        async with Client.open(against, token=token_for(against)) as client:
             if model is None:
                 configuration = await configuration_of(client)
             documents, findings = _read(paths, configuration, migrate=migrate)

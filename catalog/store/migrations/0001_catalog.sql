@@ -146,6 +146,21 @@ CREATE TABLE changes (
 );
 
 
+-- Who may do what
+
+-- The tokens of this node's own, of which only digests are kept. `grants` are roles, each with the
+-- path of what it is for. `usedat` lags behind by up to a minute.
+CREATE TABLE access_tokens (
+    id text COLLATE "C" PRIMARY KEY,
+    digest bytea NOT NULL UNIQUE,
+    name text NOT NULL,
+    grants json NOT NULL,
+    createdat timestamptz NOT NULL,
+    expiresat timestamptz,
+    usedat timestamptz
+);
+
+
 -- What authorities sign
 
 -- The keys of this authority. `sealed` is the secret of a key, encrypted (catalog/encryption.py);

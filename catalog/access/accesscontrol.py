@@ -1,0 +1,28 @@
+"""The middleware that decides about every request: who sends it, and whether that caller may."""
+
+from __future__ import annotations
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from catalog.access.authentication import AUTHENTICATION
+from catalog.access.identity import IDENTITY, demand
+from catalog.access.routeneeds import Anyone, need_of
+
+
+@web.middleware
+async def access_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let a request pass whose caller has the permission that its path and method need.
+
+    A credential that is shown has to be valid even where none is needed, but for paths that do not
+    ask: those of probes and of others' events.
+    """
+    authentication = request.app[AUTHENTICATION]
+    if authentication.is_open:
+        return await handler(request)
+    need = need_of(request)
+    if need is not Anyone.UNASKED:
+        request[IDENTITY] = await authentication.identify(request)
+        if not isinstance(need, Anyone):
+            demand(request, need)
+    return await handler(request)

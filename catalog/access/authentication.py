@@ -1,0 +1,125 @@
+"""Finds out who sends a request: by its token, by the certificate of its connection, or nobody."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from aiohttp import hdrs, web
+
+from catalog.access.certificates import caller_of
+from catalog.access.identity import Identity, unauthenticated
+from catalog.access.issuerkeys import Begin
+from catalog.access.jwttokens import JwtVerifier, TokenInvalid
+from catalog.access.owntokens import caller_with, is_own
+from catalog.config import Settings
+from catalog.rolerules import RoleRule
+from catalog.roles import Grant
+from catalog.store.database import Database
+
+# RFC 6750, 2.1. No provider writes longer ones than a header may be.
+_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,8000}={0,2}", re.ASCII)
+_SCHEME = "bearer"
+_MOST_REMEMBERED = 10_000
+# So long a token of the node's own still works in another process than the one that revoked it,
+_OWN_SECONDS = 2.0
+# and a token of a provider after the provider has withdrawn the key.
+_ISSUED_SECONDS = 60.0
+_INVALID = "the token is unknown, was revoked, or has expired"
+
+
+@dataclass(slots=True)
+class _Remembered:
+    identity: Identity
+    until: float
+
+
+class RememberedCallers:
+    """The callers whose tokens were verified lately, by the digests of these; a bounded number."""
+
+    def __init__(self, most: int = _MOST_REMEMBERED) -> None:
+        self._most = most
+        self._found: OrderedDict[bytes, _Remembered] = OrderedDict()
+
+    def find(self, digest: bytes) -> Identity | None:
+        found = self._found.get(digest)
+        if found is None:
+            return None
+        if found.until <= time.monotonic():
+            del self._found[digest]
+            return None
+        return found.identity
+
+    def keep(self, digest: bytes, identity: Identity, seconds: float) -> None:
+        if seconds > 0:
+            self._found[digest] = _Remembered(identity, time.monotonic() + seconds)
+            self._found.move_to_end(digest)
+            if len(self._found) > self._most:
+                self._found.popitem(last=False)
+
+    def forget(self) -> None:
+        """Verify every token anew."""
+        self._found.clear()
+
+
+class Authentication:
+    """Knows the callers of a node, as its settings and its tokens name them."""
+
+    def __init__(self, settings: Settings, database: Database, begin: Begin) -> None:
+        self.is_open = settings.is_open
+        self.remembered = RememberedCallers()
+        self._database = database
+        self._knows_certificates = settings.tls_client_ca is not None
+        self._certificate_rules = tuple(map(RoleRule.parse, settings.certificate_roles))
+        self._jwts = JwtVerifier(settings, begin)
+        role = settings.anonymous_role
+        self._anonymous = Identity("anonymous", grants=(Grant(role),) if role else ())
+
+    async def identify(self, request: web.Request) -> Identity:
+        """The caller of a request.
+
+        A token goes before a certificate: it is shown on purpose.
+
+        Raises:
+            Unauthenticated: a credential is shown that is not valid.
+            IssuerAway: it cannot be told at the moment.
+        """
+        shown = request.headers.getall(hdrs.AUTHORIZATION, None)
+        if shown is None:
+            return self._without_token(request)
+        scheme, _, token = shown[0].partition(" ")
+        if len(shown) > 1 or scheme.lower() != _SCHEME or not _TOKEN.fullmatch(token):
+            raise unauthenticated(
+                request, "its header Authorization is not of the form Bearer TOKEN"
+            )
+        # Of a fixed size, and no secret.
+        digest = hashlib.sha256(token.encode()).digest()
+        return self.remembered.find(digest) or await self._verify(request, token, digest)
+
+    def _without_token(self, request: web.Request) -> Identity:
+        if self._knows_certificates and request.transport is not None:
+            certificate = request.transport.get_extra_info("peercert")
+            if certificate and (caller := caller_of(certificate, self._certificate_rules)):
+                return caller
+        return self._anonymous
+
+    async def _verify(self, request: web.Request, token: str, digest: bytes) -> Identity:
+        if is_own(token):
+            caller = await caller_with(self._database, token)
+            if caller is None:
+                raise unauthenticated(request, _INVALID, token=True)
+            self.remembered.keep(digest, caller, _OWN_SECONDS)
+            return caller
+        try:
+            verified = await self._jwts.verify(token)
+        except TokenInvalid as error:
+            raise unauthenticated(request, str(error), token=True) from error
+        left = verified.expiresat - time.time()
+        self.remembered.keep(digest, verified.identity, min(left, _ISSUED_SECONDS))
+        return verified.identity
+
+
+AUTHENTICATION: web.AppKey[Authentication] = web.AppKey("authentication", Authentication)

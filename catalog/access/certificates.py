@@ -1,0 +1,74 @@
+"""TLS that ends at the node, and the callers that client certificates prove."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catalog.access.identity import Identity
+from catalog.config import Settings
+from catalog.rolerules import RoleRule, grants_from
+
+_SUBJECT = {"commonName": "cn", "organizationName": "o", "organizationalUnitName": "ou"}
+_ALTERNATIVE = {"DNS": "dns", "URI": "uri", "email": "email"}
+
+
+class TlsUnusable(Exception):
+    """A node cannot serve TLS with these files, for the reason that the text gives."""
+
+
+def server_tls(settings: Settings) -> ssl.SSLContext | None:
+    """The TLS of the node's listener; `None` if it serves plain HTTP.
+
+    Clients without a certificate are let in, too: they may have a token.
+
+    Raises:
+        TlsUnusable
+    """
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        # Without a passphrase: nobody is there to type one.
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+        if settings.tls_client_ca is not None:
+            context.load_verify_locations(settings.tls_client_ca)
+            context.verify_mode = ssl.CERT_OPTIONAL
+    except (OSError, ValueError) as error:
+        names = "CONCORD_TLS_CERT, CONCORD_TLS_KEY or CONCORD_TLS_CLIENT_CA"
+        raise TlsUnusable(f"{names}: {getattr(error, 'strerror', None) or error}") from error
+    return context
+
+
+def caller_of(certificate: Mapping[str, Any], rules: Sequence[RoleRule]) -> Identity | None:
+    """The caller that a verified certificate names; `None` once it has expired.
+
+    A connection may outlast its certificate.
+    """
+    if ssl.cert_time_to_seconds(certificate["notAfter"]) <= time.time():
+        return None
+    claims = _claims(certificate)
+    grants = grants_from(rules, claims)
+    name = ", ".join(f"{kind}={value}" for kind, values in claims.items() for value in values)
+    issuer = ", ".join(f"{kind}={value}" for kind, value in _named(certificate.get("issuer", ())))
+    return Identity("certificate", name, issuer, grants)
+
+
+def _claims(certificate: Mapping[str, Any]) -> dict[str, list[str]]:
+    claims: dict[str, list[str]] = {}
+    for kind, value in _named(certificate.get("subject", ())):
+        claims.setdefault(kind, []).append(value)
+    for form, value in certificate.get("subjectAltName", ()):
+        if form in _ALTERNATIVE:
+            claims.setdefault(_ALTERNATIVE[form], []).append(value)
+    return claims
+
+
+def _named(name: Any) -> list[tuple[str, str]]:
+    """The parts of a distinguished name that rules know."""
+    parts = (part for relative in name for part in relative)
+    return [(_SUBJECT[kind], value) for kind, value in parts if kind in _SUBJECT]

@@ -1,0 +1,48 @@
+"""Whether anybody can get into a node, and how: checked before it serves, told when it does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from catalog.config import Settings, is_loopback
+from catalog.store.accesstokens import count_tokens
+from catalog.store.database import Database
+
+
+class NobodyCanEnter(Exception):
+    """A node would refuse every request: it knows no caller, and is not open."""
+
+
+async def check_entrance(settings: Settings, database: Database) -> None:
+    """Refuse to serve what nobody could use.
+
+    Raises:
+        NobodyCanEnter
+    """
+    is_known = settings.oidc_issuers or settings.tls_client_ca or settings.anonymous_role
+    if settings.is_open or is_known:
+        return
+    async with database.pool.acquire() as connection:
+        _, valid = await count_tokens(connection, datetime.now(UTC))
+    if not valid:
+        is_chosen = is_loopback(settings.host)
+        reason = "CONCORD_OPEN is off" if is_chosen else f"{settings.host} is no loopback address"
+        raise NobodyCanEnter(reason)
+
+
+def told_entrance(settings: Settings) -> list[str]:
+    """How to get in, in sentences for the operator."""
+    if settings.is_open:
+        if is_loopback(settings.host):
+            return [
+                "It is open to everybody on this machine; CONCORD_OPEN=false asks who they are."
+            ]
+        return ["It is open: whoever reaches it may do everything (CONCORD_OPEN)."]
+    ways = ["its own tokens (`concord token create`)"]
+    if settings.oidc_issuers:
+        ways.append(f"tokens of {', '.join(settings.oidc_issuers)}")
+    if settings.tls_client_ca is not None:
+        ways.append("client certificates")
+    role = settings.anonymous_role
+    others = f"is {role}" if role else "is refused"
+    return [f"It knows callers by {', '.join(ways)}. Everybody else {others}."]

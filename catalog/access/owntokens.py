@@ -1,0 +1,76 @@
+"""Tokens of the node's own: made, and known again by their digests."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from datetime import UTC, datetime
+
+from catalog.access.identity import Identity
+from catalog.model.concorderrors import LimitReached
+from catalog.roles import Grant
+from catalog.store.accesstokens import (
+    MOST_TOKENS,
+    AccessToken,
+    add_token,
+    count_tokens,
+    find_token,
+    note_use,
+)
+from catalog.store.database import Connection, Database
+
+_PREFIX = "concord_"
+_SECRET_BYTES = 32
+_FORM = re.compile(_PREFIX + r"[A-Za-z0-9_-]{43}", re.ASCII)
+_ID_BYTES = 5
+
+
+def is_own(credential: str) -> bool:
+    """Whether a credential has the form of the node's own tokens."""
+    return _FORM.fullmatch(credential) is not None
+
+
+async def make_token(
+    connection: Connection, *, name: str, grants: tuple[Grant, ...], expiresat: datetime | None
+) -> tuple[AccessToken, str]:
+    """Make a token; nobody can read its text again.
+
+    Raises:
+        LimitReached
+    """
+    now = datetime.now(UTC)
+    kept, _ = await count_tokens(connection, now)
+    if kept >= MOST_TOKENS:
+        raise LimitReached(limit=str(MOST_TOKENS), things="tokens", setting="fixed")
+    text = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+    token = AccessToken(
+        id=secrets.token_hex(_ID_BYTES),
+        name=name,
+        grants=grants,
+        createdat=now,
+        expiresat=expiresat,
+    )
+    await add_token(connection, token, _digest(text))
+    return token, text
+
+
+async def caller_with(database: Database, credential: str) -> Identity | None:
+    """The holder of a token; `None` if it is unknown, revoked or has expired.
+
+    Each takes the same work: one digest, and one row that is looked up by it.
+    """
+    now = datetime.now(UTC)
+    async with database.pool.acquire() as connection:
+        token = await find_token(connection, _digest(credential))
+        if token is None or not token.is_valid(now):
+            return None
+        await note_use(connection, token, now)
+    return Identity("token", token.id, grants=token.grants)
+
+
+def _digest(text: str) -> bytes:
+    # A slow hash guards secrets that can be guessed. This one has 256 random bits, of which no
+    # number of guesses finds one, so a fast digest keeps it as well, and costs no request time. Nor
+    # does the time of the search tell anything: whoever varies a token cannot choose its digest.
+    return hashlib.sha256(text.encode()).digest()

@@ -1,0 +1,142 @@
+"""Handlers of `/access`: who the caller is, and the tokens of the node's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+
+from catalog.access.authentication import AUTHENTICATION
+from catalog.access.identity import identity_of
+from catalog.access.owntokens import make_token
+from catalog.context import CONTEXT
+from catalog.http.body import read_json
+from catalog.http.deadline import bounded
+from catalog.http.etag import NEVER_KEPT
+from catalog.http.responses import json_response
+from catalog.model.errors import (
+    InvalidAttribute,
+    NotFound,
+    RequiredAttributeMissing,
+    UnknownAttribute,
+)
+from catalog.model.timestamps import format_time, parse_time
+from catalog.roles import ROLES, WHOLE_CATALOG, Grant
+from catalog.store.accesstokens import AccessToken, list_tokens, remove_token
+
+_MEMBERS = ("name", "grants", "expiresat")
+_MOST_VALUES = 100
+_LONGEST_NAME = 128
+_UNKEPT = {"Cache-Control": NEVER_KEPT}
+
+
+async def get_whoami(request: web.Request) -> web.Response:
+    """`GET /access/whoami`: how the caller is known here, and its roles."""
+    identity = identity_of(request)
+    shown = {
+        "kind": identity.kind,
+        "name": identity.name or None,
+        "issuer": identity.issuer or None,
+        "grants": _show_grants(identity.grants),
+        "open": request.app[AUTHENTICATION].is_open,
+    }
+    return json_response({k: v for k, v in shown.items() if v is not None}, headers=_UNKEPT)
+
+
+async def get_tokens(request: web.Request) -> web.Response:
+    """`GET /access/tokens`: the tokens, without their secrets, the newest first."""
+    async with request.app[CONTEXT].database.pool.acquire() as connection:
+        found = await list_tokens(connection)
+    return json_response({"tokens": [show_token(each) for each in found]}, headers=_UNKEPT)
+
+
+async def create_token(request: web.Request) -> web.Response:
+    """`POST /access/tokens`: a new token, whose `token` is told this once."""
+    body = await read_json(request, most_values=_MOST_VALUES)
+    name, grants, expiresat = read_token(request.path, body)
+    async with request.app[CONTEXT].database.transaction() as connection:
+        made, text = await make_token(connection, name=name, grants=grants, expiresat=expiresat)
+    location = f"{request.app[CONTEXT].base_url(request)}/access/tokens/{made.id}"
+    shown = {**show_token(made), "token": text}
+    return json_response(shown, status=201, headers={"Location": location, **_UNKEPT})
+
+
+async def delete_token(request: web.Request) -> web.Response:
+    """`DELETE /access/tokens/{id}`: the token is not valid any more."""
+    async with request.app[CONTEXT].database.transaction() as connection:
+        found = await remove_token(connection, request.match_info["id"])
+    if found is None:
+        raise NotFound(request.path)
+    request.app[AUTHENTICATION].remembered.forget()
+    return web.Response(status=204)
+
+
+def show_token(token: AccessToken) -> dict[str, Any]:
+    """A token as answers and commands tell it."""
+    times = ("createdat", "expiresat", "usedat")
+    shown = {"id": token.id, "name": token.name, "grants": _show_grants(token.grants)}
+    found = ((name, getattr(token, name)) for name in times)
+    return shown | {name: format_time(time) for name, time in found if time is not None}
+
+
+def _show_grants(grants: Sequence[Grant]) -> list[dict[str, str]]:
+    return [{"role": grant.role, "path": grant.path} for grant in grants]
+
+
+def read_token(path: str, body: Any) -> tuple[str, tuple[Grant, ...], datetime | None]:
+    """The name, the grants and the end that a body asks for.
+
+    Raises:
+        InvalidAttribute, UnknownAttribute, RequiredAttributeMissing
+    """
+    if not isinstance(body, dict):
+        raise InvalidAttribute(path, name="body", error_detail="it needs to be an object")
+    for member in body:
+        if member not in _MEMBERS:
+            raise UnknownAttribute(path, name=member[:128])
+    if not body.get("grants"):
+        raise RequiredAttributeMissing(path, list="grants")
+    name, given = body.get("name", ""), body["grants"]
+    if not isinstance(name, str) or len(name) > _LONGEST_NAME:
+        fault = f"it needs to be a text of at most {_LONGEST_NAME} characters"
+        raise InvalidAttribute(path, name="name", error_detail=fault)
+    if not isinstance(given, list):
+        raise InvalidAttribute(path, name="grants", error_detail="they need to be a list")
+    grants = tuple(dict.fromkeys(_read_grant(path, each) for each in given))
+    return name, grants, _read_end(path, body.get("expiresat"))
+
+
+def _read_grant(path: str, given: Any) -> Grant:
+    members = {"path": WHOLE_CATALOG, **given} if isinstance(given, dict) else {}
+    if members.keys() != {"role", "path"} or members["role"] not in ROLES:
+        fault = f'each needs to be {{"role": ROLE}}, with a role of {", ".join(ROLES)}'
+        raise InvalidAttribute(path, name="grants", error_detail=fault)
+    if members["path"] != WHOLE_CATALOG:
+        fault = (
+            f'a role for a part of the catalog is not offered yet: its path is "{WHOLE_CATALOG}"'
+        )
+        raise InvalidAttribute(path, name="grants", error_detail=fault)
+    return Grant(members["role"])
+
+
+def _read_end(path: str, given: Any) -> datetime | None:
+    if given is None:
+        return None
+    try:
+        found = parse_time(given)
+    except (TypeError, ValueError) as error:
+        fault = "it needs to be an RFC 3339 timestamp, as 2030-12-19T06:00:00Z"
+        raise InvalidAttribute(path, name="expiresat", error_detail=fault) from error
+    if found <= datetime.now(UTC):
+        raise InvalidAttribute(path, name="expiresat", error_detail="it has passed already")
+    return found
+
+
+routes: Sequence[web.RouteDef] = (
+    web.get("/access/whoami", bounded(get_whoami)),
+    web.get("/access/tokens", bounded(get_tokens)),
+    web.post("/access/tokens", bounded(create_token)),
+    web.delete("/access/tokens/{id}", bounded(delete_token)),
+)

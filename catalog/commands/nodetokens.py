@@ -1,0 +1,61 @@
+"""The tokens that commands send: the one that is given, or that of a file for each node."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from catalog.commands.console import CommandError
+
+FILE_VARIABLE = "CONCORD_TOKENS_FILE"
+_OTHERS = 0o077
+_given: list[str] = []
+
+
+def give_token(token: str | None) -> None:
+    """Send a token to the node that a command talks to, and to no other one."""
+    _given[:] = [] if token is None else [token]
+
+
+def token_for(url: str, *, is_own: bool = True) -> str | None:
+    """The token for the node at a URL.
+
+    Args:
+        is_own: whether the user has named this node, and not another node or a document. Only then
+            the token that is given is meant for it.
+
+    Raises:
+        CommandError: the file of tokens is malformed, or others may read it.
+    """
+    if is_own and _given:
+        return _given[0]
+    file = _file()
+    if not file.is_file():
+        return None
+    if file.stat().st_mode & _OTHERS:
+        raise CommandError(
+            f"Others may read the tokens in {file}.", f"Keep them from it: chmod 600 {file}"
+        )
+    return _tokens(file).get(url.rstrip("/"))
+
+
+def _file() -> Path:
+    if named := os.environ.get(FILE_VARIABLE):
+        return Path(named).expanduser()
+    home = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    # A relative path is invalid, and ignored (XDG Base Directory, "Basics").
+    base = home if home.is_absolute() else Path.home() / ".config"
+    return base / "concord" / "tokens"
+
+
+def _tokens(file: Path) -> dict[str, str]:
+    found = {}
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        parts = line.split()
+        if not parts or parts[0].startswith("#"):
+            continue
+        if len(parts) != 2:
+            # The line is not repeated, since it may have a token.
+            raise CommandError(f"Line {number} of {file} is not a URL and a token.")
+        found[parts[0].rstrip("/")] = parts[1]
+    return found

@@ -1,0 +1,209 @@
+"""The commands `token create`, `list`, `revoke`, and `whoami`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catalog.commands.console import (
+    DEFAULT_URL,
+    EXIT_CODES,
+    NO,
+    AsJson,
+    CommandError,
+    Url,
+    cell,
+    err,
+    fail,
+    on_node,
+    out,
+    print_json,
+    run,
+    table,
+)
+from catalog.commands.nodedatabase import DatabaseUrl, DataDir, in_database, settings_of
+
+if TYPE_CHECKING:
+    from catalog.store.database import Connection
+
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_SPAN = re.compile(r"([1-9][0-9]{0,4})([hdw])", re.ASCII)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help=(
+        "Tokens by which a node knows machines and people. On the node's machine, the commands use "
+        "its database, whether it runs or not; with --url or CONCORD_URL, they ask the node, which "
+        f"takes the token of an admin. {EXIT_CODES}"
+    ),
+)
+single = typer.Typer()
+
+NodeUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        envvar="CONCORD_URL",
+        help="Ask the node at this URL, instead of using its database.",
+        metavar="URL",
+    ),
+]
+
+
+@app.command()
+def create(
+    role: Annotated[
+        list[str],
+        typer.Option(
+            help="What the token permits: reader, writer (reads, too), replicator (reads, and "
+            "brings or pushes copies) or admin (everything). Repeatable.",
+            metavar="ROLE",
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="What the token is for.")] = "",
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            help="When it ends: after a time (12h, 90d, 52w) or at a date. Else it has no end.",
+            metavar="WHEN",
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+    url: NodeUrl = None,
+) -> None:
+    """Make a token, and print it this once: the node keeps only its digest.
+
+    Example: export CONCORD_TOKEN=$(concord token create --role admin --name me --expires 90d)
+    """
+    wanted: dict[str, Any] = {"name": name, "grants": [{"role": each} for each in role]}
+    if expires is not None:
+        wanted["expiresat"] = _end(expires)
+    if url is not None:
+        made = on_node(url, lambda client: client.create_token(wanted))
+    else:
+        settings = settings_of(data_dir, database_url)
+        made = run(lambda: in_database(settings, lambda connection: _create(connection, wanted)))
+    if as_json:
+        print_json(made)
+        return
+    roles = ", ".join(role)
+    end = made.get("expiresat", "no end; --expires gives it one")
+    err.print(f"Token [bold]{cell(made['id'])}[/] ({cell(roles)}, {cell(end)}), not shown again:")
+    # Alone on the standard output, neither folded nor coloured.
+    sys.stdout.write(made["token"] + "\n")
+
+
+@app.command("list")
+def list_(
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+    url: NodeUrl = None,
+) -> None:
+    """List the tokens of a node, and when each was used last, to the minute.
+
+    Example: concord token list
+    """
+    if url is not None:
+        tokens = on_node(url, lambda client: client.tokens())
+    else:
+        settings = settings_of(data_dir, database_url)
+        tokens = run(lambda: in_database(settings, _list))
+    if as_json:
+        print_json(tokens)
+        return
+    columns = ("id", "name", "roles", "created", "expires", "last used")
+    shown = table(*columns)
+    for token in tokens:
+        roles = [grant["role"] for grant in token["grants"]]
+        times = map(token.get, ("createdat", "expiresat", "usedat"))
+        shown.add_row(*map(cell, (token["id"], token["name"], roles, *times)))
+    out.print(shown if tokens else "There are no tokens; make one with `concord token create`.")
+
+
+@app.command()
+def revoke(
+    id: Annotated[str, typer.Argument(help="The id of the token, as `concord token list` has it.")],
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    url: NodeUrl = None,
+) -> None:
+    """End a token: within two seconds, nobody gets in by it any more.
+
+    Example: concord token revoke 3f0c9d51aa
+    """
+    if url is not None:
+        on_node(url, lambda client: client.revoke_token(id))
+    else:
+        settings = settings_of(data_dir, database_url)
+        if not run(lambda: in_database(settings, lambda connection: _revoke(connection, id))):
+            fail(f"There is no token {id!r}.", "See `concord token list`.", code=NO)
+    out.print(f"Token [bold]{cell(id)}[/] is revoked.")
+
+
+@single.command()
+def whoami(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show as whom a node knows you, and what you may do there.
+
+    Example: concord whoami --url http://127.0.0.1:8080
+    """
+    found = on_node(url, lambda client: client.whoami())
+    if as_json:
+        print_json(found)
+        return
+    if found["open"]:
+        out.print(f"{cell(url)} is open: everybody who reaches it may do everything.")
+        return
+    name = found.get("name", "nobody in particular")
+    vouched = f", vouched for by {found['issuer']}" if "issuer" in found else ""
+    out.print(cell(f"You are {name} ({found['kind']}{vouched})."))
+    roles = ", ".join(grant["role"] for grant in found["grants"])
+    out.print(f"Roles: {cell(roles or 'none')}")
+
+
+def _end(text: str) -> str:
+    """The time at which a token ends, in the form of the API."""
+    from catalog.model.timestamps import format_time, parse_time
+
+    now = datetime.now(UTC)
+    if found := _SPAN.fullmatch(text):
+        return format_time((now + int(found[1]) * _UNITS[found[2]]).replace(microsecond=0))
+    try:
+        end = parse_time(text if "T" in text.upper() else f"{text}T00:00:00Z")
+    except ValueError:
+        fail(f"{text!r} is no time.", "Write it as 90d, 12h, 2030-12-19 or 2030-12-19T06:00:00Z.")
+    if end <= now:
+        fail(f"{text} has passed already.")
+    return format_time(end)
+
+
+async def _create(connection: Connection, wanted: dict[str, Any]) -> dict[str, Any]:
+    from catalog.access.owntokens import make_token
+    from catalog.access.tokenrequests import read_token, show_token
+    from catalog.model.errors import XRegistryError
+
+    try:
+        name, grants, expiresat = read_token("/access/tokens", wanted)
+        made, text = await make_token(connection, name=name, grants=grants, expiresat=expiresat)
+    except XRegistryError as error:
+        raise CommandError(error.title, error.detail) from error
+    return {**show_token(made), "token": text}
+
+
+async def _list(connection: Connection) -> list[dict[str, Any]]:
+    from catalog.access.tokenrequests import show_token
+    from catalog.store.accesstokens import list_tokens
+
+    return [show_token(each) for each in await list_tokens(connection)]
+
+
+async def _revoke(connection: Connection, id: str) -> bool:
+    from catalog.store.accesstokens import remove_token
+
+    return await remove_token(connection, id) is not None

@@ -1,0 +1,83 @@
+"""The rules that give roles to the claims of a token, or of a certificate. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.roles import ROLES, Grant, Role
+
+ANY = "*"
+# Their value is a list with spaces between (RFC 8693, 4.2; "scp" is Microsoft's). Of no other claim
+# is that so: who may choose a display name must not choose a role by it.
+_SPACED = frozenset({"scope", "scp"})
+
+
+@dataclass(frozen=True, slots=True)
+class RoleRule:
+    """A role for all whose claims have certain values: `writer:scope=catalog.write`.
+
+    Several conditions have `&` between; `*` is any value. A name with dots leads into a claim that
+    is an object, unless a claim has the whole name: `admin:realm_access.roles=admins`.
+    """
+
+    role: Role
+    conditions: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> RoleRule:
+        """Read a rule.
+
+        Raises:
+            ValueError: it is malformed, or there is no such role.
+        """
+        role, _, rest = text.partition(":")
+        conditions = tuple(_condition(each) for each in rest.split("&"))
+        if role not in ROLES or not all(name and value for name, value in conditions):
+            shape = "ROLE:CLAIM=VALUE, such as writer:scope=catalog.write"
+            raise ValueError(f"must be {shape}, with a role of {', '.join(ROLES)}")
+        return cls(role, conditions)
+
+    def is_met_by(self, claims: Mapping[str, Any]) -> bool:
+        return all(_has(claims, name, value) for name, value in self.conditions)
+
+    def names(self, claim: str) -> set[str]:
+        """The values that the rule asks of one claim."""
+        return {value for name, value in self.conditions if name == claim}
+
+
+def grants_from(rules: Iterable[RoleRule], claims: Mapping[str, Any]) -> tuple[Grant, ...]:
+    """The grants that rules give to whoever has these claims."""
+    roles = dict.fromkeys(rule.role for rule in rules if rule.is_met_by(claims))
+    return tuple(map(Grant, roles))
+
+
+def _condition(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name.strip(), value.strip()
+
+
+def _has(claims: Mapping[str, Any], name: str, wanted: str) -> bool:
+    values = [*_values(name, _claim(claims, name))]
+    return bool(values) if wanted == ANY else wanted in values
+
+
+def _claim(claims: Mapping[str, Any], name: str) -> Any:
+    if name in claims:
+        return claims[name]
+    found: Any = claims
+    for part in name.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(part)
+    return found
+
+
+def _values(name: str, claim: Any) -> Iterator[str]:
+    if isinstance(claim, bool):
+        yield str(claim).lower()
+    elif isinstance(claim, str):
+        yield from claim.split() if name in _SPACED else (claim,)
+    elif isinstance(claim, list | tuple):
+        yield from (each for each in claim if isinstance(each, str))

@@ -1,0 +1,85 @@
+"""Stores the tokens of the node's own: their digests, and what they permit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from catalog.roles import Grant
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+# A list of all of them is one answer.
+MOST_TOKENS = 1000
+_USE_NOTED = timedelta(minutes=1)
+_queries = Queries("accesstokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    """A token without its secret, which nobody has but its holder.
+
+    `expiresat` is `None` if it has no end, `usedat` until its first use.
+    """
+
+    id: str
+    name: str
+    grants: tuple[Grant, ...]
+    createdat: datetime
+    expiresat: datetime | None = None
+    usedat: datetime | None = None
+
+    def is_valid(self, now: datetime) -> bool:
+        return self.expiresat is None or now < self.expiresat
+
+
+async def add_token(connection: Connection, token: AccessToken, digest: bytes) -> None:
+    """Keep a new token by the digest of its secret."""
+    await connection.execute(
+        _queries.add,
+        token.id,
+        digest,
+        token.name,
+        orjson.dumps([asdict(grant) for grant in token.grants]).decode(),
+        token.createdat,
+        token.expiresat,
+    )
+
+
+async def find_token(connection: Connection, digest: bytes) -> AccessToken | None:
+    row = await connection.fetchrow(_queries.find, digest)
+    return None if row is None else _token_from(row)
+
+
+async def note_use(connection: Connection, token: AccessToken, now: datetime) -> None:
+    """Note that a token is used; within a minute, only once."""
+    before = now - _USE_NOTED
+    if token.usedat is None or token.usedat < before:
+        await connection.execute(_queries.note_use, token.id, now, before)
+
+
+async def list_tokens(connection: Connection) -> list[AccessToken]:
+    """Read all tokens, the newest first."""
+    return [_token_from(row) for row in await connection.fetch(_queries.page, MOST_TOKENS)]
+
+
+async def remove_token(connection: Connection, id: str) -> AccessToken | None:
+    """Forget a token; `None` if there is none of this id."""
+    row = await connection.fetchrow(_queries.remove, id)
+    return None if row is None else _token_from(row)
+
+
+async def count_tokens(connection: Connection, now: datetime) -> tuple[int, int]:
+    """Count the tokens that are kept, and those of them that are valid."""
+    row = await connection.fetchrow(_queries.count, now)
+    return int(row["kept"]), int(row["valid"])
+
+
+def _token_from(row: Mapping[str, Any]) -> AccessToken:
+    grants = tuple(Grant(**each) for each in orjson.loads(row["grants"]))
+    names = ("id", "name", "createdat", "expiresat", "usedat")
+    return AccessToken(grants=grants, **{name: row[name] for name in names})

@@ -1,0 +1,103 @@
+"""Real OpenID Connect providers: the package `oidc-provider` of npm, kept in the user's cache."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.brokers.serverprocess import Program, free_port, until_listening
+
+VERSION = "9.13.3"
+AUDIENCE = "https://catalog.example"
+_FETCH_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class OidcProvider:
+    """A provider with the clients `plant` and `boss`, who is one of the group `admins`."""
+
+    issuer: str
+    session: aiohttp.ClientSession
+
+    async def token(
+        self, client: str = "plant", *, scope: str = "catalog.read", audience: str = AUDIENCE
+    ) -> str:
+        """A token for access of a client (RFC 6749, 4.4); that for `/brief` lasts a second."""
+        async with self.session.post(
+            f"{self.issuer}/token",
+            data={
+                "grant_type": "client_credentials",
+                "client_id": client,
+                "client_secret": "secret",
+                "resource": audience,
+                "scope": scope,
+            },
+        ) as response:
+            answer = await response.json()
+        return str(answer["access_token"])
+
+    async def rotate(self) -> None:
+        """Sign by other keys from now on, and withdraw those before."""
+        async with self.session.post(f"{self.issuer}/test/rotate"):
+            pass
+
+    async def reads(self) -> int:
+        """How often the keys were read."""
+        async with self.session.get(f"{self.issuer}/test/reads") as response:
+            return int(await response.text())
+
+
+@contextlib.asynccontextmanager
+async def run_providers(directory: Path, count: int) -> AsyncIterator[list[OidcProvider]]:
+    """Some providers in one process; the test is skipped where there is no npm."""
+    node = shutil.which("node")
+    if node is None or shutil.which("npm") is None:
+        pytest.skip("npm is missing: install it with apt-get install npm")
+    (directory / "node_modules").symlink_to(await asyncio.to_thread(_modules))
+    script = Path(__file__).with_suffix(".mjs")
+    shutil.copy(script, directory)
+    ports = [free_port() for _ in range(count)]
+    process = Program(node, [script.name, *map(str, ports)], directory)
+    await process.start()
+    try:
+        for port in ports:
+            await until_listening(port)
+        async with aiohttp.ClientSession() as session:
+            yield [OidcProvider(f"http://127.0.0.1:{port}", session) for port in ports]
+    finally:
+        await process.kill()
+
+
+def _modules() -> Path:
+    """A directory with the package and all that it needs."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord"
+    kept = cache / f"oidc-provider-{VERSION}"
+    if not kept.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as directory:
+            made = Path(directory, "made")
+            done = subprocess.run(
+                [
+                    *("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"),
+                    *("--prefix", str(made), f"oidc-provider@{VERSION}"),
+                ],
+                capture_output=True,
+                timeout=_FETCH_SECONDS,
+            )
+            if done.returncode:
+                pytest.skip("oidc-provider cannot be fetched from npm's registry")
+            # Another run may have been faster.
+            with contextlib.suppress(OSError):
+                made.rename(kept)
+    # Packages find each other by this name only.
+    return kept / "node_modules"
