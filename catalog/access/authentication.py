@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
 from collections import OrderedDict
@@ -24,6 +23,7 @@ from catalog.store.database import Database
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,8000}={0,2}", re.ASCII)
 _SCHEME = "bearer"
 _MOST_REMEMBERED = 10_000
+_MOST_CHARACTERS = 16 * 1024 * 1024
 # So long a token of the node's own still works in another process than the one that revoked it,
 _OWN_SECONDS = 2.0
 # and a token of a provider after the provider has withdrawn the key.
@@ -31,38 +31,51 @@ _ISSUED_SECONDS = 60.0
 _INVALID = "the token is unknown, was revoked, or has expired"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Remembered:
     identity: Identity
     until: float
 
 
 class RememberedCallers:
-    """The callers whose tokens were verified lately, by the digests of these; a bounded number."""
+    """The callers whose credentials were verified lately, by these; a bounded number and size.
 
-    def __init__(self, most: int = _MOST_REMEMBERED) -> None:
+    A digest in their place would cost more than all else that a known caller costs. Nor does the
+    time of a search tell anything: texts are compared once their hashes, which nobody can choose,
+    are equal.
+    """
+
+    def __init__(self, most: int = _MOST_REMEMBERED, longest: int = _MOST_CHARACTERS) -> None:
         self._most = most
-        self._found: OrderedDict[bytes, _Remembered] = OrderedDict()
+        self._longest = longest
+        self._length = 0
+        self._found: OrderedDict[str, _Remembered] = OrderedDict()
 
-    def find(self, digest: bytes) -> Identity | None:
-        found = self._found.get(digest)
+    def find(self, credential: str) -> Identity | None:
+        found = self._found.get(credential)
         if found is None:
             return None
         if found.until <= time.monotonic():
-            del self._found[digest]
+            self._drop(credential)
             return None
         return found.identity
 
-    def keep(self, digest: bytes, identity: Identity, seconds: float) -> None:
+    def keep(self, credential: str, identity: Identity, seconds: float) -> None:
+        self._drop(credential)
         if seconds > 0:
-            self._found[digest] = _Remembered(identity, time.monotonic() + seconds)
-            self._found.move_to_end(digest)
-            if len(self._found) > self._most:
-                self._found.popitem(last=False)
+            self._found[credential] = _Remembered(identity, time.monotonic() + seconds)
+            self._length += len(credential)
+            while len(self._found) > self._most or self._length > self._longest:
+                self._drop(next(iter(self._found)))
 
     def forget(self) -> None:
-        """Verify every token anew."""
+        """Verify every credential anew."""
         self._found.clear()
+        self._length = 0
+
+    def _drop(self, credential: str) -> None:
+        if self._found.pop(credential, None) is not None:
+            self._length -= len(credential)
 
 
 class Authentication:
@@ -90,14 +103,16 @@ class Authentication:
         shown = request.headers.getall(hdrs.AUTHORIZATION, None)
         if shown is None:
             return self._without_token(request)
+        if len(shown) == 1 and (known := self.remembered.find(shown[0])):
+            return known
         scheme, _, token = shown[0].partition(" ")
         if len(shown) > 1 or scheme.lower() != _SCHEME or not _TOKEN.fullmatch(token):
             raise unauthenticated(
                 request, "its header Authorization is not of the form Bearer TOKEN"
             )
-        # Of a fixed size, and no secret.
-        digest = hashlib.sha256(token.encode()).digest()
-        return self.remembered.find(digest) or await self._verify(request, token, digest)
+        caller, seconds = await self._verify(request, token)
+        self.remembered.keep(shown[0], caller, seconds)
+        return caller
 
     def _without_token(self, request: web.Request) -> Identity:
         if self._knows_certificates and request.transport is not None:
@@ -106,20 +121,19 @@ class Authentication:
                 return caller
         return self._anonymous
 
-    async def _verify(self, request: web.Request, token: str, digest: bytes) -> Identity:
+    async def _verify(self, request: web.Request, token: str) -> tuple[Identity, float]:
+        """The holder of a token, and the seconds for which it need not be verified again."""
         if is_own(token):
             caller = await caller_with(self._database, token)
             if caller is None:
                 raise unauthenticated(request, _INVALID, token=True)
-            self.remembered.keep(digest, caller, _OWN_SECONDS)
-            return caller
+            return caller, _OWN_SECONDS
         try:
             verified = await self._jwts.verify(token)
         except TokenInvalid as error:
             raise unauthenticated(request, str(error), token=True) from error
         left = verified.expiresat - time.time()
-        self.remembered.keep(digest, verified.identity, min(left, _ISSUED_SECONDS))
-        return verified.identity
+        return verified.identity, min(left, _ISSUED_SECONDS)
 
 
 AUTHENTICATION: web.AppKey[Authentication] = web.AppKey("authentication", Authentication)
