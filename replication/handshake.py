@@ -20,6 +20,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import described
 from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
+from replication.accessremedies import access_remedy
 from replication.pacedclient import PacedClient, PeerTurns
 from replication.provenance import is_authority
 
@@ -82,6 +83,7 @@ def peer_at(
     session: aiohttp.ClientSession,
     timeout_seconds: float,
     turns: PeerTurns | None = None,
+    token: str | None = None,
 ) -> PacedClient:
     """A client of another catalog. It repeats nothing but what the other one wants more slowly:
     links have a back-off of their own.
@@ -89,6 +91,7 @@ def peer_at(
     Args:
         session: guards against private networks (`open_session`).
         turns: of all requests to the host; this client has turns of its own unless given.
+        token: is sent to this catalog.
     """
     return PacedClient(
         url,
@@ -96,6 +99,7 @@ def peer_at(
         turns or PeerTurns(url),
         timeout_seconds=timeout_seconds,
         largest=_LARGEST_ANSWER,
+        token=token,
     )
 
 
@@ -134,18 +138,21 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
     )
 
 
-async def probe(context: Context, source: str, subject: str) -> dict[str, Any]:
+async def probe(
+    context: Context, source: str, subject: str, token: str | None = None
+) -> dict[str, Any]:
     """Find out whether a source can be followed, and describe it.
 
     Args:
         subject: of an error.
+        token: is sent to the source.
 
     Raises:
         SourceUnusable: it does not answer, offers no replication, or is this node.
     """
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = peer_at(source, session, seconds)
+        peer = peer_at(source, session, seconds, token=token)
         try:
             found = await shake_hands(peer, count=True)
         except ClientError as error:
@@ -175,7 +182,8 @@ def why_own(context: Context, source: Handshake) -> str:
 def describe(error: ClientError, url: str) -> str:
     """An error of a request to a peer, in words for the operator of a link."""
     if isinstance(error, Refused):
-        return f"{url} answered {error.problem.status}: {error.message[:_LONGEST_TITLE]}"
+        said = f"{url} answered {error.problem.status}: {error.message[:_LONGEST_TITLE]}"
+        return f"{said} {access_remedy(error.problem)}".strip()
     if isinstance(error, Unreachable):
         # The cause would tell which hosts and ports a network has; the log has it.
         what = "did not answer as a whole, or not in time" if error.is_doubtful else UNREACHABLE
@@ -197,7 +205,8 @@ def may_pass(error: ClientError) -> bool:
 async def _fault(peer: Client, error: ClientError) -> str:
     """The reason why a source is not usable, with the kind of server that it is."""
     said = describe(error, peer.url).rstrip(".")
-    if may_pass(error) or not isinstance(error, BadAnswer | Refused):
+    is_kept_out = isinstance(error, Refused) and access_remedy(error.problem)
+    if is_kept_out or may_pass(error) or not isinstance(error, BadAnswer | Refused):
         return said
     try:
         root = await peer.get("/")

@@ -12,6 +12,8 @@ from replication.pacedclient import TooManyRequests
 ErrorClass = Literal[
     "unreachable",
     "too_many",
+    "unauthenticated",
+    "forbidden",
     "refused",
     "faulty",
     "expired",
@@ -19,8 +21,9 @@ ErrorClass = Literal[
     "unusable",
     "internal",
 ]
-"""No answer or not a whole one; 429; 4xx; 5xx; a cursor that the log no longer reaches; more than a
-link may bring; an answer or a peer that the link cannot work with; a fault of this node."""
+"""No answer or not a whole one; 429; 401; 403; another 4xx; 5xx; a cursor that the log no longer
+reaches; more than a link may bring; an answer or a peer that the link cannot work with; a fault of
+this node."""
 
 
 def class_of(error: Exception | None) -> ErrorClass:
@@ -34,6 +37,10 @@ def class_of(error: Exception | None) -> ErrorClass:
             return "too_many"
         case TooManyRequests():
             return "too_many"
+        case Refused() if error.problem.status == HTTPStatus.UNAUTHORIZED:
+            return "unauthenticated"
+        case Refused() if error.problem.status == HTTPStatus.FORBIDDEN:
+            return "forbidden"
         case Refused():
             return "faulty" if error.problem.status >= 500 else "refused"
         case TooMuchSent():

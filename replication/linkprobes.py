@@ -14,13 +14,19 @@ from replication.walkprobe import choose_mode
 
 
 async def ask_peer(
-    context: Context, definition: LinkDefinition, subject: str, *, is_named: bool
+    context: Context,
+    definition: LinkDefinition,
+    subject: str,
+    *,
+    is_named: bool,
+    token: str | None = None,
 ) -> tuple[LinkDefinition, dict[str, Any] | None]:
     """Find out whether a link can lead to its peer, and describe that.
 
     Args:
         subject: of an error.
         is_named: the operator has named the mode; otherwise it is chosen for the source.
+        token: the one of the link.
 
     Returns:
         the definition with the mode that was chosen, and the description: its `authority` and
@@ -31,12 +37,12 @@ async def ask_peer(
     """
     match definition.mode:
         case "push":
-            return definition, await probe_target(context, definition.peer, subject)
+            return definition, await probe_target(context, definition.peer, subject, token)
         case "publish":
             await probe_topic_to_publish(context, definition, subject)
             return definition, None
         case "kafka":
             return definition, await probe_topic(context, definition, subject)
         case "write":
-            return definition, await probe_server(context, definition, subject)
-    return await choose_mode(context, definition, subject, is_named=is_named)
+            return definition, await probe_server(context, definition, subject, token)
+    return await choose_mode(context, definition, subject, is_named=is_named, token=token)

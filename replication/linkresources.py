@@ -9,6 +9,7 @@ import aiohttp
 from catalog.context import Context
 from catalog.events.supervisor import LoopTiming
 from catalog.store.links import Link
+from catalog.store.linktokens import token_of
 from replication.confirmations import Confirmations
 from replication.handshake import peer_at
 from replication.linkbounds import LinkGate
@@ -31,4 +32,5 @@ class LinkResources:
     def peer_of(self, link: Link) -> PacedClient:
         """A client of the catalog at the other end of a link."""
         timeout, url = self.context.settings.request_timeout_seconds, link.definition.peer
-        return peer_at(url, self.session, timeout, self.hosts.turns_of(url))
+        token = token_of(link, self.context.keys)
+        return peer_at(url, self.session, timeout, self.hosts.turns_of(url), token)

@@ -82,8 +82,16 @@ class PacedClient(Client):
         *,
         timeout_seconds: float,
         largest: int,
+        token: str | None = None,
     ) -> None:
-        super().__init__(url, session, retry=ONCE, timeout_seconds=timeout_seconds, largest=largest)
+        super().__init__(
+            url,
+            session,
+            retry=ONCE,
+            timeout_seconds=timeout_seconds,
+            largest=largest,
+            token=token,
+        )
         self.slowed = 0
         self._turns = turns
 

@@ -297,11 +297,14 @@ async def push_again(flow: PushFlow, *, with_refused: bool) -> int:
     return number
 
 
-async def probe_target(context: Context, target: str, subject: str) -> dict[str, Any]:
+async def probe_target(
+    context: Context, target: str, subject: str, token: str | None = None
+) -> dict[str, Any]:
     """Find out whether a target takes what this node pushes, and describe it.
 
     Args:
         subject: of an error.
+        token: is sent to the target.
 
     Raises:
         TargetUnusable: it does not answer, does not accept pushes of this node, or is this node.
@@ -309,7 +312,7 @@ async def probe_target(context: Context, target: str, subject: str) -> dict[str,
     seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
     node = context.database.node
     async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = peer_at(target, session, seconds)
+        peer = peer_at(target, session, seconds, token=token)
         try:
             found = await shake_hands(peer, count=True)
             if not (fault := why_no_target(context, found)):

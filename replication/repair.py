@@ -13,6 +13,7 @@ from catalog.model.entity import Origin
 from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.links import Link, Mode
+from catalog.store.linktokens import token_of
 from replication.addresses import rules_of
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
@@ -85,7 +86,8 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
                     if (origin.authority != link.authority) is is_relayed and policy.admits(origin)
                 ]
                 if wanted:
-                    peer = peer_at(source, session, context.settings.request_timeout_seconds)
+                    seconds = context.settings.request_timeout_seconds
+                    peer = peer_at(source, session, seconds, token=token_of(link, context.keys))
                     await _repair_from(context, link, peer, wanted, repaired)
     return repaired
 

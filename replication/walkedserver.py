@@ -88,6 +88,7 @@ class WalkedServer:
         timing: LoopTiming,
         *,
         attempts: int = 4,
+        token: str | None = None,
     ) -> None:
         url = URL(source)
         self.url = source
@@ -107,6 +108,7 @@ class WalkedServer:
             retry=ONCE,
             timeout_seconds=settings.request_timeout_seconds,
             largest=settings.max_body_bytes,
+            token=token,
         )
 
     async def read(self, path: str, params: Iterable[tuple[str, str]] = ()) -> WalkedPage:

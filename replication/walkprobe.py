@@ -14,6 +14,7 @@ from catalog.http.outbound import open_session
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.errors import InvalidAttribute
 from catalog.store.links import LinkDefinition
+from replication.accessremedies import access_remedy
 from replication.handshake import (
     FORCE,
     PROBE_SECONDS,
@@ -34,7 +35,12 @@ _OWN = "it is this node itself"
 
 
 async def choose_mode(
-    context: Context, definition: LinkDefinition, subject: str, *, is_named: bool
+    context: Context,
+    definition: LinkDefinition,
+    subject: str,
+    *,
+    is_named: bool,
+    token: str | None = None,
 ) -> tuple[LinkDefinition, dict[str, Any]]:
     """The definition of a link to a source, and what was found there.
 
@@ -44,16 +50,18 @@ async def choose_mode(
         SourceUnusable: it does not answer, cannot be followed, or is this node.
     """
     if definition.mode == "walk":
-        return definition, await _probe_server(context, definition.source, subject)
+        return definition, await _probe_server(context, definition.source, subject, token)
     try:
-        return definition, await probe(context, definition.source, subject)
+        return definition, await probe(context, definition.source, subject, token)
     except SourceUnusable as error:
         cause = error.__cause__
         has_answered = isinstance(cause, BadAnswer | Refused) and not may_pass(cause)
-        if is_named or not has_answered:
+        # One that offers replication to others is not walked for want of a role.
+        is_kept_out = isinstance(cause, Refused) and bool(access_remedy(cause.problem))
+        if is_named or is_kept_out or not has_answered:
             raise
         try:
-            found = await _probe_server(context, definition.source, subject)
+            found = await _probe_server(context, definition.source, subject, token)
         except SourceUnusable as another:
             if isinstance(another.__cause__, NoRegistry):
                 raise error from cause
@@ -77,13 +85,16 @@ def check_walk(definition: LinkDefinition, subject: str) -> None:
         raise InvalidAttribute(subject, name="authorities", error_detail=detail)
 
 
-async def _probe_server(context: Context, source: str, subject: str) -> dict[str, Any]:
+async def _probe_server(
+    context: Context, source: str, subject: str, token: str | None
+) -> dict[str, Any]:
     """Find out whether a server can be walked, and describe it."""
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
-        server = WalkedServer(source, session, context.settings, LoopTiming(), attempts=1)
+        timing = LoopTiming()
+        server = WalkedServer(source, session, context.settings, timing, attempts=1, token=token)
         try:
-            if await _is_own(context, peer_at(source, session, seconds)):
+            if await _is_own(context, peer_at(source, session, seconds, token=token)):
                 raise SourceUnusable(subject, source=source, error_detail=_OWN)
             found = await describe_registry(server, context.configuration.model)
         except ClientError as error:

@@ -12,6 +12,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    SecretStr,
     ValidationError,
     model_validator,
 )
@@ -40,6 +41,8 @@ _MOST_SOURCES = 20
 _MOST_ALLOWED = 2**62
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}")
 _TYPE = re.compile(r"[a-z_][a-z0-9_]{0,62}(/[a-z_][a-z0-9_]{0,62})?")
+# RFC 6750, 2.1
+_TOKEN = re.compile(r"([A-Za-z0-9\-._~+/]{1,8000}={0,2})?", re.ASCII)
 _LABEL = re.compile(r"[a-z_][a-z0-9_.:\-]{0,62}(=[^\x00-\x1f\x7f]{0,256})?")
 _SCOPE = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}){1,6}")
 
@@ -132,6 +135,12 @@ def _check_trust(text: str) -> str:
     return text if text == TRUST_FIRST else _check_key(text)
 
 
+def _check_token(token: SecretStr) -> SecretStr:
+    if not _TOKEN.fullmatch(token.get_secret_value()):
+        raise ValueError("it needs to be a token as HTTP takes it, of at most 8000 characters")
+    return token
+
+
 def _check_authorities(authorities: list[str]) -> list[str]:
     if "*" in authorities and authorities != list(RELAY):
         raise ValueError('"*" means all authorities, so it has to be alone')
@@ -151,7 +160,7 @@ class _ClosedBody(BaseModel):
 
 
 class SelectionBody(_ClosedBody):
-    """`PATCH /replication/links/{id}`: what a link brings, under which names and addresses.
+    """What a link brings, and under which names and addresses.
 
     `LinkDefinition` explains the members; `map` and `addresses` are objects.
     """
@@ -191,7 +200,13 @@ class SelectionBody(_ClosedBody):
         }
 
 
-class LinkBody(SelectionBody):
+class ChangeBody(SelectionBody):
+    """`PATCH /replication/links/{id}`: also the token that a link sends; an empty one is none."""
+
+    token: Annotated[SecretStr, AfterValidator(_check_token)] | None = None
+
+
+class LinkBody(ChangeBody):
     """`POST /replication/links` and `PUT /replication/links/{id}`.
 
     A link of mode `push`, `publish` or `write` has a `target`, the others have a `source`; for

@@ -29,8 +29,10 @@ from catalog.commands.linkselection import (
     Names,
     Prefix,
     Scope,
+    TokenFrom,
     Types,
     selection_of,
+    token_in,
 )
 from catalog.commands.topicoptions import topic_url
 
@@ -144,6 +146,7 @@ def add(
     prefix: Prefix = None,
     names: Names = None,
     addresses: Addresses = None,
+    token_from: TokenFrom = None,
     trust: Annotated[
         list[str] | None,
         typer.Option(
@@ -189,6 +192,7 @@ def add(
         **_ends(source, mode, push, write, topic, publish=publish),
         "authorities": ["*"] if relay else list(authority or []),
         **selection_of(scope, types, label, prefix, names, addresses),
+        **token_in(token_from),
     }
     if dialect is not None:
         definition["dialect"] = dialect

@@ -48,6 +48,12 @@ COLUMNS: Sequence[_Column] = (
         page=_queries.page_authority_keys,
         replace=_queries.replace_authority_key,
     ),
+    _Column(
+        table="links",
+        column="sealed",
+        page=_queries.page_links,
+        replace=_queries.replace_link,
+    ),
 )
 """Every column that holds secrets."""
 

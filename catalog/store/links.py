@@ -98,7 +98,8 @@ class Link:
     attempt after a failure. `brake` tells the deletions that the link waits to be allowed, `errors`
     the numbers of errors by class. `former` is what it selected before it was changed, as long as
     what is here is not reconsidered: what is no longer selected leaves, groups get other names and
-    endpoints other addresses; `None` if there is nothing to do.
+    endpoints other addresses; `None` if there is nothing to do. `sealed` is the token that it
+    sends, encrypted.
 
     Of a link that pushes, the target takes the place of the source: `authority` and `instance` are
     the target's, `cursor` is a position in this node's own log, and `applied` counts there.
@@ -129,6 +130,7 @@ class Link:
     former: tuple[FormerSelection, ...] | None
     errors: Mapping[str, int] = field(default_factory=dict)
     traffic: LinkTraffic = field(default_factory=LinkTraffic)
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 def unsaved(id: str, definition: LinkDefinition, authority: str | None) -> Link:

@@ -286,6 +286,7 @@ CREATE TABLE links (
     copied bigint DEFAULT 0 NOT NULL,
     copyof bigint,
     errors jsonb DEFAULT '{}'::jsonb NOT NULL,
+    sealed bytea,
     CONSTRAINT links_check CHECK (((paused IS NOT NULL) = (state = 'paused'::text))),
     CONSTRAINT links_state_check CHECK ((state = ANY (ARRAY['new'::text, 'copying'::text, 'behind'::text, 'current'::text, 'waiting'::text, 'refused'::text, 'braked'::text, 'paused'::text])))
 );
@@ -322,7 +323,8 @@ CREATE VIEW bringing_links AS
     copyat,
     copied,
     copyof,
-    errors
+    errors,
+    sealed
    FROM links
   WHERE ((definition ->> 'mode'::text) <> ALL (ARRAY['push'::text, 'publish'::text, 'write'::text]));
 

@@ -69,12 +69,14 @@ async def open_target(
     definition: LinkDefinition,
     mark: str,
     timeout_seconds: float,
+    token: str | None = None,
 ) -> Target:
     """Find the API of the server that a link leads to.
 
     Args:
         session: guards against private networks (`open_session`).
         mark: tells the link in what it brings.
+        token: is sent to the server.
 
     Raises:
         ClientError: it does not answer, or has no such API.
@@ -90,6 +92,7 @@ async def open_target(
                 retry=ONCE,
                 timeout_seconds=timeout_seconds,
                 largest=_LARGEST_ANSWER,
+                token=token,
             )
             try:
                 found = await opener(context, client, mark)
@@ -109,12 +112,13 @@ async def open_target(
 
 
 async def probe_server(
-    context: Context, definition: LinkDefinition, subject: str
+    context: Context, definition: LinkDefinition, subject: str, token: str | None = None
 ) -> dict[str, Any]:
     """Find out whether a link can write to a server, and describe it.
 
     Args:
         subject: of an error.
+        token: is sent to the server.
 
     Raises:
         TargetUnusable: it does not answer, or has no API that a link can write to.
@@ -122,7 +126,7 @@ async def probe_server(
     seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
         try:
-            found = await open_target(context, session, definition, "", seconds)
+            found = await open_target(context, session, definition, "", seconds, token)
         except ClientError as error:
             _log.info("a server cannot be written to", cause=cause_of(error))
             detail = describe(error, definition.target).rstrip(".")
