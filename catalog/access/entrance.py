@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 from catalog.config import Settings, is_loopback
 from catalog.store.accesstokens import count_tokens
@@ -33,11 +34,10 @@ async def check_entrance(settings: Settings, database: Database) -> None:
 def told_entrance(settings: Settings) -> list[str]:
     """How to get in, in sentences for the operator."""
     if settings.is_open:
-        if is_loopback(settings.host):
-            return [
-                "It is open to everybody on this machine; CONCORD_OPEN=false asks who they are."
-            ]
-        return ["It is open: whoever reaches it may do everything (CONCORD_OPEN)."]
+        public = urlsplit(settings.public_url or "").hostname
+        is_local = is_loopback(settings.host) and (public is None or is_loopback(public))
+        who = "everybody on this machine" if is_local else "all who reach it, or a proxy before it"
+        return [f"It is open to {who}; CONCORD_OPEN=false asks who they are."]
     ways = ["its own tokens (`concord token create`)"]
     if settings.oidc_issuers:
         ways.append(f"tokens of {', '.join(settings.oidc_issuers)}")

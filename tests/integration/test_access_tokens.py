@@ -175,7 +175,9 @@ async def test_a_node_that_nobody_could_use_does_not_start(node: Node) -> None:
         await make_token(connection, name="", grants=(Grant("admin"),), expiresat=None)
     assert await may_start(host="0.0.0.0")
     assert "CONCORD_OPEN=false" in told_entrance(Settings())[0]
-    assert "whoever reaches it" in told_entrance(Settings(host="0.0.0.0", open=True))[0]
+    assert "on this machine" in told_entrance(Settings(public_url="http://localhost:1"))[0]
+    assert "a proxy before it" in told_entrance(Settings(public_url="https://a.example"))[0]
+    assert "all who reach it" in told_entrance(Settings(host="0.0.0.0", open=True))[0]
     assert "concord token create" in told_entrance(Settings(host="0.0.0.0"))[0]
 
 
