@@ -186,7 +186,9 @@ async def test_every_column_of_secrets_is_rotated(database_url: str) -> None:
     try:
         rows = await connection.fetch(
             "SELECT table_name, column_name FROM information_schema.columns "
-            "WHERE table_schema = 'public' AND column_name LIKE 'sealed%'"
+            "JOIN information_schema.tables USING (table_schema, table_name) "
+            "WHERE table_schema = 'public' AND column_name LIKE 'sealed%' "
+            "AND table_type = 'BASE TABLE'"
         )
     finally:
         await connection.close()
