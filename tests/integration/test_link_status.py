@@ -126,7 +126,7 @@ async def test_a_link_counts_its_errors_by_class(pair: tuple[Node, Node]) -> Non
             await link_is(target, "from", "current")
     assert await carries(target, source)
     link_ = await shown(target)
-    least = {"faulty": 2, "refused": 1, "too_many": 1, "unusable": 1}
+    least = {"faulty": 2, "forbidden": 1, "too_many": 1, "unusable": 1}
     assert {name: min(link_["errors"].get(name, 0), number) for name, number in least.items()} == (
         least
     )
