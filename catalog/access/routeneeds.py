@@ -142,6 +142,12 @@ NEEDS: Mapping[str, PathNeeds] = {
     "/replication/recovery/resume": _ADMINISTER,
     "/replication/recovery/bury": _ADMINISTER,
     "/replication/recovery/findings": _ADMINISTER,
+    "/replication/handovers": _ADMINISTER,
+    "/replication/handovers/{id}": _ADMINISTER,
+    # The other side of a handover, which its operator has named, asks these.
+    "/replication/handovers/consent": _REPLICATE,
+    "/replication/handovers/offers": _REPLICATE,
+    "/replication/handovers/{id}/copies": _REPLICATE,
     "/replication/signing": _REPLICATE_ADMINISTER,
     "/replication/signing/rotate": _ADMINISTER,
     "/replication/trust": _ADMINISTER,
