@@ -16,8 +16,6 @@ from tests.deploy.files import DEPLOY, ROOT, read_yaml
 
 _TEXT = "".join(path.read_text() for path in TEMPLATES)
 _VALUES = read_yaml(CHART / "values.yaml")
-# A setting of a later version of the node.
-_COMING = {"CONCORD_OPEN"}
 
 
 def test_each_value_that_a_template_reads_is_there_and_each_one_there_is_read() -> None:
@@ -40,7 +38,7 @@ def _is_within(path: str, read: str) -> bool:
 
 def test_templates_name_settings_paths_and_commands_that_a_node_has() -> None:
     settings = {f"CONCORD_{name.upper()}" for name in Settings.model_fields}
-    assert {*re.findall(r"name: (CONCORD_\w+)", _TEXT)} - _COMING <= settings
+    assert {*re.findall(r"name: (CONCORD_\w+)", _TEXT)} <= settings
     paths = {route.path for route in routes}
     assert {*re.findall(r"path: (/\w[\w/]*)", _TEXT)} <= paths
     started = {*re.findall(r"args:\s*(?:\[|- )(\w+)", _TEXT)}

@@ -11,8 +11,6 @@ from catalog.config import Settings
 from tests.deploy.composed import COMPOSE, NODES, services
 from tests.deploy.files import DEPLOY, MONITORING, ROOT, read_yaml
 
-# Settings that a later version of the node has.
-_COMING = {"CONCORD_OPEN"}
 _CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
 
 each_service = pytest.mark.parametrize(
@@ -52,7 +50,7 @@ def test_an_image_is_built_from_a_target_or_has_a_tag(service: dict[str, Any]) -
 @each_service
 def test_the_variables_of_a_service_are_settings(service: dict[str, Any]) -> None:
     given = {name for name in service.get("environment", ()) if name.startswith("CONCORD_")}
-    assert given - _COMING <= {f"CONCORD_{name.upper()}" for name in Settings.model_fields}
+    assert given <= {f"CONCORD_{name.upper()}" for name in Settings.model_fields}
 
 
 def test_the_profiles_add_to_three_nodes_that_start_without_any() -> None:
