@@ -125,7 +125,7 @@ async def _run(
         )
         _log.debug("encryption key in use", id=context.keys.current_id)
         await check_entrance(settings, database)
-        listening = await _listen(settings) if member is None else member.listening
+        listening = await start_listening(settings) if member is None else member.listening
         async with context.checker, serve(create_app(context, routes), settings, listening):
             context.public_base = settings.public_url or listening.url
             own = (Watch(database, revive).run(), Statistics(database).run())
@@ -214,12 +214,11 @@ def _sizes(settings: Settings) -> PoolSizes:
     )
 
 
-async def _listen(settings: Settings) -> Listening:
+async def start_listening(settings: Settings) -> Listening:
     """Listen where the settings say.
 
     Raises:
         AddressInUse
-        TlsUnusable
     """
     try:
         return await listen(settings.host, settings.port, is_tls=settings.tls_cert is not None)

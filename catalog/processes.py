@@ -18,9 +18,9 @@ from typing import Any
 import structlog
 
 from catalog.config import Settings
-from catalog.http.listener import Listening, listen
+from catalog.http.listener import Listening
 from catalog.model.backoff import Backoff
-from catalog.node import AddressInUse, ProcessMember
+from catalog.node import ProcessMember, start_listening
 
 _log = structlog.get_logger()
 _BACKOFF = Backoff(initial=0.1, factor=2.0, cap=5.0, jitter=0.5)
@@ -61,10 +61,7 @@ async def run_processes(settings: Settings, run: Run, ready: Callable[[str], Non
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
-    try:
-        listening = await listen(settings.host, settings.port, is_tls=settings.tls_cert is not None)
-    except OSError as error:
-        raise AddressInUse(f"{settings.host}:{settings.port}: {error.strerror}") from error
+    listening = await start_listening(settings)
     with _directory() as directory:
         answering = Listening(sockets=listening.sockets, url=listening.url, is_shared=True)
         working = Listening(sockets=(), url=listening.url)

@@ -11,7 +11,18 @@ from catalog.store.links import Dialect, Mode, State
 from catalog.store.recoveries import ChoiceState, RecoveryState
 from replication import wire
 from replication.openapi_parts import NEXT, PLACE, done, operation, query, read, switch
-from replication.openapi_peerschemas import COUNT, TEXT, about, array_of, body, object_of
+from replication.openapi_peerschemas import (
+    COUNT,
+    NO_COUNT,
+    NO_TEXT,
+    NO_TIME,
+    TEXT,
+    TIME,
+    about,
+    array_of,
+    body,
+    object_of,
+)
 
 _LINK, _CONFLICT = "replication.link", "replication.conflict"
 _DRY_RUN, _SIGNING = "replication.dryrun", "replication.signing"
@@ -19,11 +30,7 @@ _TRUSTED, _AUDIT = "replication.trusted", "replication.signatureaudit"
 _RECOVERY, _FINDING = "replication.recovery", "replication.recoveryfinding"
 _REPAIRED = "replication.repaired"
 
-_NO_TEXT: Json = {"type": ["string", "null"]}
-_NO_COUNT: Json = {"type": ["integer", "null"], "minimum": 0}
 _NO_NUMBER: Json = {"type": ["number", "null"]}
-_TIME: Json = {"type": "string", "format": "date-time"}
-_NO_TIME: Json = {"type": ["string", "null"], "format": "date-time"}
 _YES_NO: Json = {"type": "boolean"}
 
 
@@ -43,13 +50,13 @@ def operator_schemas() -> dict[str, Json]:
 
 
 def _link() -> Json:
-    progress = {**object_of({"copies": COUNT, "of": _NO_COUNT, "seconds": _NO_NUMBER})}
+    progress = {**object_of({"copies": COUNT, "of": NO_COUNT, "seconds": _NO_NUMBER})}
     found = object_of({"authority": TEXT, "software": TEXT, "followedby": array_of(TEXT)})
     return object_of(
         {
             "id": TEXT,
-            "source": _NO_TEXT,
-            "target": _NO_TEXT,
+            "source": NO_TEXT,
+            "target": NO_TEXT,
             "direction": {"enum": ["in", "out"]},
             "mode": {"enum": [*get_args(Mode)]},
             "dialect": {"enum": [*get_args(Dialect), None]},
@@ -59,31 +66,34 @@ def _link() -> Json:
             "labels": array_of(TEXT),
             "prefix": TEXT,
             "map": {"type": "object", "additionalProperties": TEXT},
+            "addresses": {"type": "object", "additionalProperties": TEXT},
             "trust": array_of(TEXT),
-            "authority": about(_NO_TEXT, "The one that the other catalog is pinned to"),
-            "instance": _NO_TEXT,
+            "eventtopic": NO_TEXT,
+            "token": about(NO_TEXT, "Stars, if it sends one"),
+            "authority": about(NO_TEXT, "The one that the other catalog is pinned to"),
+            "instance": NO_TEXT,
             "state": {"enum": [*get_args(State)]},
-            "reason": about(_NO_TEXT, "Why it is paused"),
-            "cursor": _NO_TEXT,
+            "reason": about(NO_TEXT, "Why it is paused"),
+            "cursor": NO_TEXT,
             "lag": about(_NO_NUMBER, "In seconds, the greatest age of a change that is missing"),
-            "behind": about(_NO_COUNT, "The number of changes that are to be read"),
+            "behind": about(NO_COUNT, "The number of changes that are to be read"),
             "confirmed": about(_NO_NUMBER, "The seconds since nothing was missing"),
-            "currentat": _NO_TIME,
+            "currentat": NO_TIME,
             "applied": COUNT,
-            "appliedat": _NO_TIME,
-            "succeededat": _NO_TIME,
+            "appliedat": NO_TIME,
+            "succeededat": NO_TIME,
             "rate": about({"type": "number"}, "In copies per second"),
             "bytes": COUNT,
             "progress": {"anyOf": [progress, {"type": "null"}]},
             "conflicts": COUNT,
             "failures": about(COUNT, "In a row"),
-            "error": _NO_TEXT,
+            "error": NO_TEXT,
             "errors": {"type": "object", "additionalProperties": COUNT},
-            "nextattemptat": _NO_TIME,
+            "nextattemptat": NO_TIME,
             "brake": about(
                 {"type": ["object", "null"]}, "The deletions that it waits to be allowed"
             ),
-            "subscription": _NO_TEXT,
+            "subscription": NO_TEXT,
             "history": about(array_of({"type": "object"}), "Newest first"),
             "found": about(found, "The other catalog, in the answer that made the link"),
             "allowed": about(COUNT, "How many deletions were allowed, in the answer to that"),
@@ -102,7 +112,7 @@ def _conflict() -> Json:
             "verdict": TEXT,
             "detail": TEXT,
             "remedy": TEXT,
-            "at": _TIME,
+            "at": TIME,
         }
     )
 
@@ -129,7 +139,7 @@ def _signing() -> Json:
         {
             "authority": TEXT,
             "on": _YES_NO,
-            "key": _NO_TEXT,
+            "key": NO_TEXT,
             "complete": about(_YES_NO, "Everything is signed, also what was there before"),
             "keys": array_of({"type": "object"}),
         }
@@ -138,7 +148,7 @@ def _signing() -> Json:
 
 def _trusted() -> Json:
     key = object_of(
-        {"key": TEXT, "id": TEXT, "reason": TEXT, "trustedat": _TIME, "revokedat": _NO_TIME}
+        {"key": TEXT, "id": TEXT, "reason": TEXT, "trustedat": TIME, "revokedat": NO_TIME}
     )
     return object_of({"authority": TEXT, "keys": array_of(key)})
 
@@ -153,26 +163,30 @@ def _audit() -> Json:
             ),
             "pinned": array_of(TEXT),
             "faults": array_of(object_of({"authority": TEXT, "xid": TEXT, "detail": TEXT})),
-            "after": about(_NO_TEXT, "Where the next part begins; null after the last one"),
+            "after": about(NO_TEXT, "Where the next part begins; null after the last one"),
         }
     )
 
 
 def _recovery() -> Json:
-    source = object_of({"url": TEXT, "instance": _NO_TEXT, "differing": COUNT, "isread": _YES_NO})
+    source = object_of({"url": TEXT, "instance": NO_TEXT, "differing": COUNT, "isread": _YES_NO})
     return object_of(
         {
             "authority": TEXT,
             "state": {"enum": [*get_args(RecoveryState)]},
             "writes": TEXT,
-            "startedat": _TIME,
-            "endedat": _NO_TIME,
+            "startedat": TIME,
+            "endedat": NO_TIME,
             "sources": array_of(source),
             **dict.fromkeys(get_args(ChoiceState), COUNT),
             "diverged": COUNT,
+            "keys": about(
+                {"type": ["array", "null"], "items": TEXT}, "Those that copies have to be signed by"
+            ),
+            "allowed": about(COUNT, "How many entities it may delete without asking"),
             "failures": COUNT,
-            "error": _NO_TEXT,
-            "nextattemptat": _NO_TIME,
+            "error": NO_TEXT,
+            "nextattemptat": NO_TIME,
         }
     )
 
@@ -230,7 +244,7 @@ OPERATOR_OPERATIONS: Mapping[tuple[str, str], Json] = {
     ),
     ("GET", _ONE): operation(read(reference(_LINK)), (404,)),
     ("PUT", _ONE): operation(_SHOWN, (400, 404), taken=_json(body(wire.LinkBody))),
-    ("PATCH", _ONE): operation(_SHOWN, (400, 404), taken=_json(body(wire.SelectionBody))),
+    ("PATCH", _ONE): operation(_SHOWN, (400, 404), taken=_json(body(wire.ChangeBody))),
     ("DELETE", _ONE): operation(_DELETED, (400, 404), parameters=(_DROP,)),
     ("POST", f"{_ONE}/pin"): operation(_SHOWN, (400, 404), taken=_json(body(wire.PinBody))),
     ("POST", f"{_ONE}/reset"): operation(_SHOWN, (400, 404), taken=_json(body(wire.ResetBody))),
@@ -290,7 +304,12 @@ OPERATOR_OPERATIONS: Mapping[tuple[str, str], Json] = {
         taken=_json(body(wire.RecoveryBody)),
     ),
     ("DELETE", _PATH): operation({200: done(reference(_RECOVERY))}, (404, 409)),
-    ("POST", f"{_PATH}/resume"): operation({200: done(reference(_RECOVERY))}, (404, 409)),
+    ("POST", f"{_PATH}/resume"): operation(
+        {200: done(reference(_RECOVERY))},
+        (400, 404, 409),
+        taken=_json(body(wire.ResumeBody)),
+        is_needed=False,
+    ),
     ("POST", f"{_PATH}/bury"): operation({200: done(reference(_RECOVERY))}, (404, 409)),
     ("GET", f"{_PATH}/findings"): operation(
         read(object_of({"findings": array_of(reference(_FINDING))}), NEXT),

@@ -26,15 +26,18 @@ _HISTORY = f"{_PREFIX}keyhistory"
 
 TEXT: Json = {"type": "string"}
 COUNT: Json = {"type": "integer", "minimum": 0}
+NO_TEXT: Json = {"type": ["string", "null"]}
+NO_COUNT: Json = {"type": ["integer", "null"], "minimum": 0}
+TIME: Json = {"type": "string", "format": "date-time"}
+NO_TIME: Json = {"type": ["string", "null"], "format": "date-time"}
 _URI: Json = {"type": "string", "minLength": 1, "maxLength": 1024}
-_TIME: Json = {"type": "string", "format": "date-time"}
 _DIGEST: Json = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _BASE64: Json = {"type": "string", "contentEncoding": "base64"}
 _KEY_ID: Json = {"type": "string", "pattern": "^[1-9][0-9]{0,8}-[0-9a-f]{16}$"}
 
 _BODIES = (
     wire.LinkBody,
-    wire.SelectionBody,
+    wire.ChangeBody,
     wire.AcceptanceBody,
     wire.PinBody,
     wire.PauseBody,
@@ -45,6 +48,9 @@ _BODIES = (
     wire.RotateBody,
     wire.TrustBody,
     wire.RecoveryBody,
+    wire.ResumeBody,
+    wire.HandoverBody,
+    wire.OfferBody,
 )
 
 
@@ -134,8 +140,8 @@ def _identity() -> dict[str, Json]:
 def _entity() -> Json:
     members = {
         **_identity(),
-        "createdat": _TIME,
-        "modifiedat": _TIME,
+        "createdat": TIME,
+        "modifiedat": TIME,
         "attributes": {"type": "object"},
         "document": about(_BASE64, "The bytes of the document of a version, if it has one"),
     }
@@ -143,7 +149,7 @@ def _entity() -> Json:
 
 
 def _tombstone() -> Json:
-    members = {**_identity(), "deleted": {"const": True}, "deletedat": _TIME}
+    members = {**_identity(), "deleted": {"const": True}, "deletedat": TIME}
     return object_of(members, optional=("signature", "signedby"))
 
 
@@ -207,9 +213,9 @@ def _history() -> Json:
         {
             "key": about({"type": "string", "pattern": "^ed25519:"}, "`ed25519:NUMBER:BASE64URL`"),
             "id": _KEY_ID,
-            "createdat": _TIME,
-            "retiredat": _TIME,
-            "revokedat": about(_TIME, "Nothing is valid any more that it has signed"),
+            "createdat": TIME,
+            "retiredat": TIME,
+            "revokedat": about(TIME, "Nothing is valid any more that it has signed"),
             "endorsement": about(TEXT, "The signature of the key before it, in base64url"),
         },
         optional=("retiredat", "revokedat", "endorsement"),
@@ -217,7 +223,7 @@ def _history() -> Json:
     return object_of(
         {
             "authority": _URI,
-            "at": _TIME,
+            "at": TIME,
             "keys": {"type": "array", "items": entry, "minItems": 1, "maxItems": MOST_KEYS},
             "signature": about(TEXT, "Of the last key over the rest, in base64url"),
         }

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from catalog.api.routedescription import RouteDescription
+from replication.openapi_handovers import HANDOVER_OPERATIONS, handover_schemas
 from replication.openapi_operators import OPERATOR_OPERATIONS, operator_schemas
 from replication.openapi_peers import PEER_OPERATIONS
 from replication.openapi_peerschemas import body_schemas, peer_schemas
 
 DESCRIPTION = RouteDescription(
-    operations={**PEER_OPERATIONS, **OPERATOR_OPERATIONS},
-    schemas={**peer_schemas(), **operator_schemas(), **body_schemas()},
+    operations={**PEER_OPERATIONS, **OPERATOR_OPERATIONS, **HANDOVER_OPERATIONS},
+    schemas={
+        **peer_schemas(),
+        **operator_schemas(),
+        **handover_schemas(),
+        **body_schemas(),
+    },
 )

@@ -15,7 +15,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.brokers.serverprocess import Program, free_port, until_listening
+from tests.brokers.serverprocess import Program, until_listening
+from tests.e2e.nodes import free_port
 
 VERSION = "9.13.3"
 AUDIENCE = "https://catalog.example"

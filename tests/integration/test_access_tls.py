@@ -18,7 +18,7 @@ from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.context import Context, read_configuration
 from catalog.monitoring.routes import routes as monitoring_routes
-from catalog.node import open_database, serve
+from catalog.node import open_database, serve, start_listening
 from catalog.rolerules import RoleRule
 from catalog.roles import Grant
 from tests.brokers.certificates import CertificateAuthority
@@ -35,8 +35,9 @@ async def tls_node(settings: Settings) -> AsyncIterator[tuple[str, Context]]:
             settings=settings,
             public_base="",
         )
-        async with serve(create_app(context, monitoring_routes), settings) as url:
-            yield url, context
+        listening = await start_listening(settings)
+        async with serve(create_app(context, monitoring_routes), settings, listening):
+            yield listening.url, context
 
 
 def client_tls(authority: CertificateAuthority, certificate: Path | None) -> ssl.SSLContext:

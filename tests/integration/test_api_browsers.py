@@ -259,6 +259,6 @@ async def test_every_host_is_one_of_this_node_if_the_operator_says_so(
 
 
 async def test_the_name_that_a_node_listens_at_is_one_of_its_own(shared_database_url: str) -> None:
-    async with start_node(shared_database_url, host="catalog.internal") as node:
+    async with start_node(shared_database_url, host="catalog.internal", open=True) as node:
         assert (await with_host(node, "catalog.internal:8080")).status == 200
         assert (await with_host(node, "other.internal:8080")).status == 421

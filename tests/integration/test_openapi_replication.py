@@ -20,6 +20,7 @@ LINES = "application/x-ndjson"
 LINKS, LINK = "/replication/links", "/replication/links/{id}"
 ENTITIES, KEYS = "/replication/entities", "/replication/keys"
 RECOVERY, ACCEPTANCES = "/replication/recovery", "/replication/acceptances"
+HANDOVERS = "/replication/handovers"
 TRUST, SIGNING = "/replication/trust", "/replication/signing"
 
 
@@ -94,6 +95,7 @@ async def test_every_answer_fits_and_every_described_success_comes(
     await keys(theirs, ours)
     await pushes(ours, source, lines)
     await links(ours, source)
+    await handovers(theirs, ours)
     await recoveries(ours)
     expected = {
         (method, path, status)
@@ -205,6 +207,23 @@ async def links(api: DescribedPeer, source: Node) -> None:
     await api.done("DELETE", LINK, **named)
     await api.refused(404, "GET", LINK, **named)
     await api.send("DELETE", TRUST, query=f"?authority={authority}")
+
+
+async def handovers(giver: DescribedPeer, taker: DescribedPeer) -> None:
+    """A group is offered and fetched; the taker's node is told by hand."""
+    group, authority = "/messagegroups/given", giver.node.database.node.authority
+    await giver.node.put(group, {})
+    began = await taker.done("POST", HANDOVERS, {"group": group, "from": giver.node.url})
+    asked = f"?group={group}&authority={quote(authority, safe='')}"
+    await taker.done("GET", f"{HANDOVERS}/consent", query=asked)
+    offered = await giver.done("POST", HANDOVERS, {"group": group, "to": taker.node.url})
+    told = {"id": offered["id"], "group": group, "authority": authority}
+    await taker.done("POST", f"{HANDOVERS}/offers", told)
+    await giver.send("GET", f"{HANDOVERS}/{{id}}/copies", id=offered["id"])
+    await giver.done("GET", HANDOVERS)
+    await taker.done("GET", f"{HANDOVERS}/{{id}}", id=began["id"])
+    for api, id in ((giver, offered["id"]), (taker, began["id"])):
+        await api.done("DELETE", f"{HANDOVERS}/{{id}}", id=id)
 
 
 async def recoveries(api: DescribedPeer) -> None:

@@ -15,7 +15,7 @@ MB = 1024 * 1024
 
 
 def cache_of(most_bytes: int) -> AnswerCache:
-    database: Any = SimpleNamespace(signal=SimpleNamespace(listeners=[]))
+    database: Any = SimpleNamespace(signal=SimpleNamespace(listeners=[], shared=None))
     return AnswerCache(database, most_bytes=most_bytes, staleness_seconds=0.1)
 
 

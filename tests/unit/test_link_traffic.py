@@ -54,6 +54,8 @@ def test_errors_are_told_apart_by_whose_fault_they_are() -> None:
         for error in (
             Unreachable("", is_doubtful=True),
             refused(429),
+            refused(400),
+            refused(401),
             refused(403),
             refused(502),
             CursorExpired(Problem.read(410, b"", "")),
@@ -64,8 +66,8 @@ def test_errors_are_told_apart_by_whose_fault_they_are() -> None:
         )
     ]
     assert found == [
-        *("unreachable", "too_many", "refused", "faulty", "expired", "too_much"),
-        *("unusable", "unusable", "internal"),
+        *("unreachable", "too_many", "refused", "unauthenticated", "forbidden", "faulty"),
+        *("expired", "too_much", "unusable", "unusable", "internal"),
     ]
 
 
