@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from catalog.writing.writer import Writer
 
 # The most capabilities that this server can have.
 OFFERED_HERE = offered_with(FORMATS, COMPATIBILITIES)
+
+_CATCH_UP_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +109,13 @@ class Context:
         shared = self.database.signal.shared
         if shared is None or (others := shared.others()) == self._others:
             return
-        # Without its database, the node answers what it can with the configuration that it has.
-        with contextlib.suppress(ServerBusy):
-            async with self.database.pool.acquire() as connection:
+        # Without its database, the node answers what it can with the configuration that it has:
+        # to probes, for example. No write is planned by an older one.
+        with contextlib.suppress(ServerBusy, TimeoutError):
+            async with (
+                asyncio.timeout(_CATCH_UP_SECONDS),
+                self.database.pool.acquire() as connection,
+            ):
                 revision = await read_revision(connection)
             if revision != self.configuration.revision:
                 await self.reload()
