@@ -130,7 +130,8 @@ class _Supervised:
             status = await self._run_once()
             if self._stop.is_set():
                 return
-            if not self._is_ready.is_set():
+            # One that was killed has not failed by itself.
+            if not self._is_ready.is_set() and (status is None or status > 0):
                 self.has_failed = True
                 self._stop.set()
                 return

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ CONNECTIONS = 8
 async def node(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NodeProcess]:
     node = node_at(tmp_path_factory.mktemp("node"), CONCORD_PROCESSES=str(PROCESSES))
     async with running(node):
+        await until(lambda: "Concord serves" in node.log.read_text(), seconds=90)
         yield node
 
 
@@ -40,8 +42,17 @@ async def clients(node: NodeProcess) -> AsyncIterator[list[aiohttp.ClientSession
             await stack.enter_async_context(aiohttp.ClientSession(node.url))
             for _ in range(CONNECTIONS)
         ]
-        await asyncio.gather(*(read(client, "/") for client in opened))
+        # One of the processes may have been killed by the test before.
+        await asyncio.gather(*(until(partial(_is_served, client)) for client in opened))
         yield opened
+
+
+async def _is_served(client: aiohttp.ClientSession) -> bool:
+    try:
+        async with client.get("/") as answer:
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False
 
 
 async def read(client: aiohttp.ClientSession, path: str) -> Any:
@@ -59,7 +70,8 @@ def members_of(node: NodeProcess) -> list[psutil.Process]:
     """The processes of a node that answer or do its work: children of the one that is forked."""
     assert node.process is not None
     below = psutil.Process(node.process.pid).children()
-    return [member for each in below for member in each.children()]
+    found = [member for each in below for member in each.children()]
+    return [member for member in found if is_alive(member)]
 
 
 async def test_a_write_is_seen_by_every_process_once_it_is_answered(
