@@ -185,7 +185,7 @@ def serve(
 def _serve(settings: Settings) -> None:
     import uvloop
 
-    from catalog.access.entrance import told_entrance
+    from catalog.access.callercheck import ways_in
     from catalog.logs import configure_logs
     from catalog.processes import run_processes
 
@@ -198,7 +198,7 @@ def _serve(settings: Settings) -> None:
                 "It has no public URL: before other catalogs follow it, set one with --public-url, "
                 "or they may not reach the URLs that it gives them."
             )
-        for line in told_entrance(settings):
+        for line in ways_in(settings):
             err.print(cell(line))
 
     configure_logs(settings.log_level)
@@ -266,8 +266,8 @@ def _node(
 
 def _explain(error: Exception, settings: Settings) -> None:
     """End the command with one sentence for an expected failure, else raise `error`."""
+    from catalog.access.callercheck import NoCallerKnown
     from catalog.access.certificates import TlsUnusable
-    from catalog.access.entrance import NobodyCanEnter
     from catalog.configuring.initialmodel import InitialModelUnusable
     from catalog.keyfile import KeysUnusable
     from catalog.node import AddressInUse
@@ -289,7 +289,7 @@ def _explain(error: Exception, settings: Settings) -> None:
             f"The model of a fresh node cannot be used: {cause}",
             "CONCORD_INITIAL_MODEL is `default`, `none`, or a file with a valid model.",
         )
-    if isinstance(cause, NobodyCanEnter):
+    if isinstance(cause, NoCallerKnown):
         fail(
             f"Nobody could use this node: {cause}, so it asks who sends a request, and it knows "
             "nobody yet.",

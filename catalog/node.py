@@ -17,8 +17,8 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from catalog.access.callercheck import check_callers
 from catalog.access.certificates import server_tls
-from catalog.access.entrance import check_entrance
 from catalog.api.app import create_app
 from catalog.config import Settings
 from catalog.configuring.initialmodel import ensure_registry, initial_model
@@ -51,7 +51,7 @@ class AddressInUse(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessMember:
-    """What a process is given that is one of several of a node.
+    """One of several processes of a node, as the supervisor starts it.
 
     `supervisor` can be read from when the supervisor has ended. `shared_writes` is the file by
     which the processes tell each other of their writes.
@@ -84,7 +84,7 @@ async def run_node(
         AddressInUse: see `Settings.host` and `Settings.port`.
         InitialModelUnusable: see `Settings.initial_model`.
         KeysUnusable: see `Settings.encryption_key`.
-        NobodyCanEnter: see `Settings.open`.
+        NoCallerKnown: see `Settings.open`.
         TlsUnusable: see `Settings.tls_cert`.
     """
     raise_descriptor_limit()
@@ -124,7 +124,7 @@ async def _run(
             event_dialects=event_dialects,
         )
         _log.debug("encryption key in use", id=context.keys.current_id)
-        await check_entrance(settings, database)
+        await check_callers(settings, database)
         listening = await start_listening(settings) if member is None else member.listening
         async with context.checker, serve(create_app(context, routes), settings, listening):
             context.public_base = settings.public_url or listening.url

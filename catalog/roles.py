@@ -13,7 +13,7 @@ WHOLE_CATALOG = "/"
 
 
 class Permission(Enum):
-    """What a request does; the value says it in a sentence."""
+    """A kind of action; the value names it in words."""
 
     READ = "read the catalog"
     WRITE = "write to the catalog"
@@ -40,7 +40,7 @@ class Grant:
 
 
 def permitted_by(grants: Iterable[Grant]) -> frozenset[Permission]:
-    """What several grants permit together."""
+    """The permissions of several grants together."""
     return frozenset[Permission]().union(*(PERMISSIONS[each.role] for each in grants))
 
 

@@ -1,4 +1,4 @@
-"""What an operator does about a peer that does not let a link in. Pure."""
+"""Remedies for a peer that does not let a link in. Pure."""
 
 from __future__ import annotations
 

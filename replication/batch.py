@@ -175,14 +175,14 @@ def changes_of(
         registry: the registry's new state, if groups were created or deleted.
         model: names the attributes of documents.
     """
-    heirs = {entity.xid: entity for entity in decision.written}
+    successors = {entity.xid: entity for entity in decision.written}
     # What another entity replaces is gone, and the other one is new; both are told.
-    replaced = [end for end in decision.deleted if _is_replaced(end, before, heirs)]
+    replaced = [end for end in decision.deleted if _is_replaced(end, before, successors)]
     now_new = {end.xid for end in replaced}
-    handed = [end for end in decision.deleted if end.xid in heirs.keys() - now_new]
-    handed += [end for end in decision.remembered if end.xid in heirs]
-    gone = [end for end in decision.remembered if end.xid not in heirs]
-    after: dict[str, Entity | Tombstone] = {t.xid: t for t in decision.deleted} | heirs
+    handed = [end for end in decision.deleted if end.xid in successors.keys() - now_new]
+    handed += [end for end in decision.remembered if end.xid in successors]
+    gone = [end for end in decision.remembered if end.xid not in successors]
+    after: dict[str, Entity | Tombstone] = {t.xid: t for t in decision.deleted} | successors
     if registry is not None:
         after["/"] = registry
     changes = changes_between({x: e for x, e in before.items() if x not in now_new}, after, model)
@@ -192,15 +192,17 @@ def changes_of(
     return sorted(changes, key=order_of_change)
 
 
-def _is_replaced(end: Tombstone, before: Mapping[str, Entity], heirs: Mapping[str, Entity]) -> bool:
+def _is_replaced(
+    end: Tombstone, before: Mapping[str, Entity], successors: Mapping[str, Entity]
+) -> bool:
     """Whether another entity takes the place of a deleted one, which was not handed over to it.
 
-    One that was handed over has the same birth, and its epochs go on.
+    One that was handed over has the same time of creation, and its epochs go on.
     """
-    heir, held = heirs.get(end.xid), before.get(end.xid)
-    if heir is None:
+    successor, held = successors.get(end.xid), before.get(end.xid)
+    if successor is None:
         return False
-    return held is None or heir.createdat != held.createdat or heir.epoch <= end.epoch
+    return held is None or successor.createdat != held.createdat or successor.epoch <= end.epoch
 
 
 def order_of_change(change: Change) -> tuple[int, str, bool]:

@@ -34,12 +34,12 @@ class Unfit(ValueError):
 class Succession:
     """The end of a giver's entities, and the taker's that take their places, in the same order.
 
-    `graves` are the taker's for what was deleted before.
+    `remembered` are the taker's for what was deleted before.
     """
 
     ends: Sequence[Tombstone]
-    heirs: Sequence[Entity]
-    graves: Sequence[Tombstone]
+    successors: Sequence[Entity]
+    remembered: Sequence[Tombstone]
 
 
 def succeed(
@@ -73,7 +73,7 @@ def succeed(
         )
         for entity in entities
     ]
-    heirs = [
+    successors = [
         _digested(
             replace(
                 entity,
@@ -85,13 +85,13 @@ def succeed(
         )
         for entity, end in zip(entities, ends, strict=True)
     ]
-    graves = [
+    remembered = [
         replace(
             each, authority=taker, epoch=max(each.epoch, floor) + 1, signature=None, signedby=""
         )
         for each in deleted
     ]
-    return Succession(ends=ends, heirs=heirs, graves=graves)
+    return Succession(ends=ends, successors=successors, remembered=remembered)
 
 
 def taking_told(changes: Iterable[Change], own: str) -> list[Change]:
@@ -142,19 +142,19 @@ class Expectation:
                 raise Unfit(f"{copy.origin or 'a line'}: {copy.reason}")
             checked.append(copy)
         ends = {c.origin: c for c in checked if self._is_end(c)}
-        heirs = {c.origin: c for c in checked if isinstance(c, Entity)}
-        living = ends.keys() | heirs.keys()
-        graves = {c.origin: c for c in checked if c.origin not in living}
-        if self.xid not in heirs or ends.keys() != heirs.keys():
+        successors = {c.origin: c for c in checked if isinstance(c, Entity)}
+        living = ends.keys() | successors.keys()
+        remembered = {c.origin: c for c in checked if c.origin not in living}
+        if self.xid not in successors or ends.keys() != successors.keys():
             raise Unfit("it did not come whole")
-        if len(ends) + len(heirs) + len(graves) != len(checked):
+        if len(ends) + len(successors) + len(remembered) != len(checked):
             raise Unfit("something came twice")
         for copy in checked:
             self._check_one(copy)
-        for origin, heir in heirs.items():
+        for origin, successor in successors.items():
             least = max(ends[origin].epoch, self.floor)
-            if not least < heir.epoch <= least + MOST_LEAP:
-                raise Unfit(f"{origin} came with the epoch {heir.epoch}")
+            if not least < successor.epoch <= least + MOST_LEAP:
+                raise Unfit(f"{origin} came with the epoch {successor.epoch}")
         return [self._unsigned(copy) for copy in checked]
 
     def _fault_of(self, copy: Copy) -> str:
@@ -166,7 +166,7 @@ class Expectation:
         return isinstance(copy, Tombstone) and copy.authority == self.giver
 
     def _unsigned(self, copy: Copy) -> Copy:
-        """What becomes the taker's is signed by the taker, or not at all."""
+        """The taker's entities are signed by the taker, or not at all."""
         return copy if self._is_end(copy) else replace(copy, signature=None, signedby="")
 
     def _check_one(self, copy: Copy) -> None:

@@ -17,7 +17,7 @@ from catalog.model.concorderrors import HandoverRefused
 from catalog.model.errors import BadRequest, NotFound
 from catalog.store import handovers
 from replication.feedlines import MEDIA_TYPE
-from replication.handovergift import given_lines, preview_lines
+from replication.handovergiving import given_lines, preview_lines
 from replication.provenance import is_authority
 from replication.wire import OfferBody, is_scope, read_request
 

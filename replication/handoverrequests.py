@@ -23,7 +23,7 @@ from catalog.store.database import Connection
 from catalog.store.handovers import ENDED, Handover
 from catalog.store.locks import Touched, lock_and_load
 from replication.handovercopies import Unfit
-from replication.handovergift import load_given
+from replication.handovergiving import load_given
 from replication.handovertaking import find_obstacle
 from replication.handshake import PROBE_SECONDS, describe, peer_at, shake_hands, why_own
 from replication.links import next_page

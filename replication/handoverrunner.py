@@ -21,7 +21,7 @@ from catalog.store import handovers
 from catalog.store.database import wait_for
 from catalog.store.handovers import Handover, HandoverState
 from replication.handovercopies import Unfit
-from replication.handovergift import give, load_given
+from replication.handovergiving import give, load_given
 from replication.handovertaking import fetch_given, take
 from replication.handshake import cause_of, describe, peer_at
 from replication.linkresources import LinkResources

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from catalog.api.openapi_operations import JSON_BODY, content, refusals
+from catalog.api.openapi_operations import JSON_BODY, content, described_operation
 from catalog.api.openapi_schemas import Json, reference
 from replication.feedlines import MEDIA_TYPE as LINES
 from replication.openapi_peerschemas import TEXT
@@ -37,28 +37,14 @@ def operation(
     taken: Json | None = None,
     is_needed: bool = True,
 ) -> Json:
-    """Describe an operation.
-
-    Args:
-        done: the answers when it is done, by status.
-        refused: the statuses of its own refusals; others are those of any request.
-        taken: the content of the body.
-        is_needed: whether the body has to be there.
-    """
-    own = {
-        str(status): {
-            "description": _REFUSED[status],
-            "content": content(JSON_BODY, reference("Problem")),
-        }
-        for status in refused
-    }
-    answered = {str(status): answer for status, answer in done.items()}
-    described: Json = {"responses": {**answered, **own, **refusals()}}
-    if parameters:
-        described["parameters"] = [*parameters]
-    if taken is not None:
-        described["requestBody"] = {"required": is_needed, "content": taken}
-    return described
+    """Describe an operation, as `described_operation`, with the content of the body in `taken`."""
+    return described_operation(
+        done,
+        {status: _REFUSED[status] for status in refused},
+        parameters=parameters,
+        taken=taken,
+        is_needed=is_needed,
+    )
 
 
 def done(schema: Json, description: str = "Done.", *, headers: Json | None = None) -> Json:

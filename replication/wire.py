@@ -160,7 +160,7 @@ class _ClosedBody(BaseModel):
 
 
 class SelectionBody(_ClosedBody):
-    """What a link brings, and under which names and addresses.
+    """The selection of a link, with the names and addresses of what it brings.
 
     `LinkDefinition` explains the members; `map` and `addresses` are objects.
     """

@@ -80,7 +80,7 @@ def _shares_its_loop(item: pytest.Item) -> bool:
 
 
 def _place(item: pytest.Item) -> tuple[int, float, bool]:
-    """Where a test stands among the others: what may take longest begins first.
+    """The place of a test among the others: one that may take longest begins first.
 
     All workers end at the same time if short tests are left for the end.
     """

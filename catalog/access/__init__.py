@@ -1,4 +1,4 @@
-"""Who sends a request, and whether that caller may: tokens, certificates, roles.
+"""Access: the callers of a node, their tokens and certificates, and the roles that permit requests.
 
 `accesscontrol.py` has the one middleware that decides, by `routeneeds.py`.
 """

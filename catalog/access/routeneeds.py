@@ -16,7 +16,7 @@ from catalog.roles import Permission
 
 
 class Anyone(Enum):
-    """What is asked of callers that need no role."""
+    """The demand on callers that need no role."""
 
     UNASKED = "its answer is for everybody, or the request has a secret of its own"
     TOLD = "whoever it is, a credential that is shown has to be valid"
@@ -26,7 +26,7 @@ Need = Permission | Anyone
 
 
 class PathNeeds(NamedTuple):
-    """What the reading methods of a path need (GET, HEAD), and what all others do.
+    """The need of the reading methods of a path (GET, HEAD), and that of all others.
 
     A path without others has the same need for them, so that its refusal of a method tells no more.
     """
@@ -165,7 +165,7 @@ NEEDS: Mapping[str, PathNeeds] = {
 
 
 def need_of(request: web.Request) -> Need:
-    """What a request needs of its caller.
+    """The need of a request.
 
     OPTIONS tells methods only, and browsers send it without a credential (Fetch, 4.8).
     """

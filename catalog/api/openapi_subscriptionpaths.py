@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from catalog.api import openapi_subscriptionanswers as answers
-from catalog.api.openapi_operations import JSON_BODY, LIMIT, content, refusals
+from catalog.api.openapi_operations import JSON_BODY, LIMIT, content, described_operation
 from catalog.api.openapi_schemas import Json, reference
 from catalog.api.openapi_subscriptions import SUBSCRIPTION
 from catalog.subscriptions.commandbody import LONGEST_TEXT
@@ -48,28 +48,14 @@ def _operation(
     taken: Json | None = None,
     is_needed: bool = False,
 ) -> Json:
-    """Describe an operation.
-
-    Args:
-        done: the answers when it is done, by status.
-        refused: the statuses of its own refusals; others are those of any request.
-        taken: the schema of the body.
-        is_needed: whether the body has to be there.
-    """
-    own = {
-        str(status): {
-            "description": _REFUSED[status],
-            "content": content(JSON_BODY, reference("Problem")),
-        }
-        for status in refused
-    }
-    answered = {str(status): answer for status, answer in done.items()}
-    operation: Json = {"responses": {**answered, **own, **refusals()}}
-    if parameters:
-        operation["parameters"] = [*parameters]
-    if taken is not None:
-        operation["requestBody"] = {"required": is_needed, "content": content(JSON_BODY, taken)}
-    return operation
+    """Describe an operation, as `described_operation`, with the schema of the body in `taken`."""
+    return described_operation(
+        done,
+        {status: _REFUSED[status] for status in refused},
+        parameters=parameters,
+        taken=None if taken is None else content(JSON_BODY, taken),
+        is_needed=is_needed,
+    )
 
 
 def _done(schema: Json, description: str = "Done.", *, headers: Json | None = None) -> Json:

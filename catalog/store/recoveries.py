@@ -73,7 +73,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryTerms:
-    """What an operator grants a recovery: keys, copies without signatures, deletions."""
+    """The terms of an operator for a recovery: keys, copies without signatures, deletions."""
 
     named: Sequence[str] = ()
     is_unsigned_taken: bool = False

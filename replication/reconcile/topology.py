@@ -163,7 +163,7 @@ def _published(
 def _admitted(
     link: ReportedLink, source: SurveyedCatalog, held: Mapping[str, Coverage]
 ) -> dict[str, Coverage]:
-    """What a link brings of all that its source holds."""
+    """The part of its source that a link brings."""
     admitted = link.authorities or (source.authority,)
     return {
         authority: offered

@@ -1,4 +1,4 @@
-"""What a comparison leaves out: copies of authorities that were not given, links that lead away.
+"""The copies that a comparison leaves out: those of other authorities, or behind other links.
 
 Copies of an authority that was not given are compared with each other, where several catalogs
 have them, and with nothing if only one has.

@@ -53,7 +53,7 @@ class OidcProvider:
             pass
 
     async def reads(self) -> int:
-        """How often the keys were read."""
+        """The number of times that the keys were read."""
         async with self.session.get(f"{self.issuer}/test/reads") as response:
             return int(await response.text())
 

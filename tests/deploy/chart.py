@@ -25,7 +25,7 @@ Object = Mapping[str, Any]
 
 
 def helm(*arguments: str) -> str:
-    """What helm prints; the test is skipped without it."""
+    """The output of helm; the test is skipped without it."""
     path = shutil.which("helm")
     if path is None:
         pytest.skip(f"helm is missing: install it, for example with {INSTALL}")

@@ -1,4 +1,4 @@
-"""What a node shows of its groups by the standard API, without what belongs to each server."""
+"""The groups of a node as its standard API shows them, without the parts of each server's own."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Federation:
         return found
 
     async def contents(self) -> dict[int, Contents]:
-        """What those nodes show that are compared by it."""
+        """The contents of the nodes that are compared by them."""
         found = {}
         for number in sorted({number for pair in self.shown for number in pair}):
             async with self.nodes[number].client() as client:
@@ -84,7 +84,7 @@ class Federation:
         )
 
     async def differences(self, *, but: frozenset[str] = frozenset()) -> dict[str, str]:
-        """What differs between nodes that show the same, by the nodes and the group."""
+        """The differences between nodes that should show the same, by nodes and group."""
         contents = await self.contents()
         found = {}
         for target, author in sorted(self.shown):

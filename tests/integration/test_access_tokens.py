@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from catalog.access.authentication import AUTHENTICATION
-from catalog.access.entrance import NobodyCanEnter, check_entrance, told_entrance
+from catalog.access.callercheck import NoCallerKnown, check_callers, ways_in
 from catalog.access.owntokens import make_token
 from catalog.cli import app
 from catalog.commands.console import CommandError
@@ -158,8 +158,8 @@ async def test_tokens_are_bounded_in_number(node: Node) -> None:
 async def test_a_node_that_nobody_could_use_does_not_start(node: Node) -> None:
     async def may_start(**settings: object) -> bool:
         try:
-            await check_entrance(Settings(**settings), node.database)
-        except NobodyCanEnter:
+            await check_callers(Settings(**settings), node.database)
+        except NoCallerKnown:
             return False
         return True
 
@@ -174,11 +174,11 @@ async def test_a_node_that_nobody_could_use_does_not_start(node: Node) -> None:
         assert not await may_start(host="0.0.0.0")
         await make_token(connection, name="", grants=(Grant("admin"),), expiresat=None)
     assert await may_start(host="0.0.0.0")
-    assert "CONCORD_OPEN=false" in told_entrance(Settings())[0]
-    assert "on this machine" in told_entrance(Settings(public_url="http://localhost:1"))[0]
-    assert "a proxy before it" in told_entrance(Settings(public_url="https://a.example"))[0]
-    assert "all who reach it" in told_entrance(Settings(host="0.0.0.0", open=True))[0]
-    assert "concord token create" in told_entrance(Settings(host="0.0.0.0"))[0]
+    assert "CONCORD_OPEN=false" in ways_in(Settings())[0]
+    assert "on this machine" in ways_in(Settings(public_url="http://localhost:1"))[0]
+    assert "a proxy before it" in ways_in(Settings(public_url="https://a.example"))[0]
+    assert "all who reach it" in ways_in(Settings(host="0.0.0.0", open=True))[0]
+    assert "concord token create" in ways_in(Settings(host="0.0.0.0"))[0]
 
 
 async def test_an_open_node_asks_nobody_and_believes_nobody(node: Node) -> None:

@@ -111,7 +111,7 @@ async def addresses(node: Node, prefix: str = "") -> dict[str, list[str]]:
 
 
 async def sent(node: Node, authority: str) -> dict[str, Any]:
-    """What a node sends to followers of the entities of an authority, by origin."""
+    """The copies of an authority that a node sends to followers, by origin."""
     told = await lines(node, "/replication/snapshot")
     return {
         line["origin"]: {name: line.get(name) for name in ("attributes", "digest", "signature")}

@@ -1,4 +1,4 @@
-"""What a client does about connections that a server closes at a chosen point, on real sockets."""
+"""A client whose server closes connections at chosen points, on real sockets."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ async def test_every_answer_fits_and_every_described_success_comes(
 
 
 async def reads(api: DescribedPeer) -> bytes:
-    """What a catalog that follows this one reads; the lines of the snapshot."""
+    """The reads of a catalog that follows this one; returns the lines of the snapshot."""
     await api.done("GET", "/replication", query="?count")
     snapshot = (await api.send("GET", "/replication/snapshot")).body
     copies = [orjson.loads(line) for line in snapshot.splitlines()]

@@ -1,4 +1,4 @@
-"""What is not compared is told with its number, and what cannot be fetched comes by resets."""
+"""Copies that are not compared are counted; those that cannot be fetched come by resets."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def test_relays_bring_nothing_of_an_authority_whose_own_source_is_followed() -> 
 
 
 class Store:
-    """What a node holds, in memory, written as a decision says."""
+    """The entities of a node, in memory, written as a decision says."""
 
     def __init__(self) -> None:
         self.entities: dict[str, Entity] = {}

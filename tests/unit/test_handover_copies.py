@@ -54,7 +54,7 @@ GONE = Tombstone(
 
 def copies(floor: int = 0) -> list[Copy]:
     made = succeed(GIVEN, [GONE], TAKER, floor, NOW)
-    return [*made.ends, *made.heirs, *made.graves]
+    return [*made.ends, *made.successors, *made.remembered]
 
 
 def expectation(floor: int = 0, trust: Trust | None = None) -> Expectation:
@@ -78,10 +78,12 @@ def test_all_that_is_the_takers_is_above_the_givers_ends_and_above_all_it_ever_d
 ) -> None:
     made = succeed(GIVEN, [GONE], TAKER, floor, NOW)
     assert [end.epoch for end in made.ends] == [4, 3, 8]
-    assert [heir.epoch for heir in made.heirs] == [max(e, floor) + 1 for e in (4, 3, 8)]
-    assert [grave.epoch for grave in made.graves] == [max(4, floor) + 1]
-    assert all(heir.is_intact() for heir in made.heirs)
-    assert [h.published for h in made.heirs] == [e.published for e in GIVEN]
+    assert [successor.epoch for successor in made.successors] == [
+        max(e, floor) + 1 for e in (4, 3, 8)
+    ]
+    assert [tombstone.epoch for tombstone in made.remembered] == [max(4, floor) + 1]
+    assert all(successor.is_intact() for successor in made.successors)
+    assert [h.published for h in made.successors] == [e.published for e in GIVEN]
     assert expectation(floor).check(copies(floor)) == copies(floor)
 
 
@@ -112,9 +114,11 @@ _SPOILT: list[tuple[str, Callable[[list[Copy]], list[Incoming]]]] = [
 
 
 def _with_epoch(made: list[Copy], epoch: int) -> list[Incoming]:
-    heir = made[3]
-    assert isinstance(heir, Entity)
-    return [replace(heir, epoch=epoch).sealed() if copy is heir else copy for copy in made]
+    successor = made[3]
+    assert isinstance(successor, Entity)
+    return [
+        replace(successor, epoch=epoch).sealed() if copy is successor else copy for copy in made
+    ]
 
 
 def _malformed(reason: str) -> MalformedCopy:
@@ -123,7 +127,7 @@ def _malformed(reason: str) -> MalformedCopy:
 
 def _elsewhere() -> list[Copy]:
     made = succeed([entity("/messagegroups/other")], [], TAKER, 0, NOW)
-    return [*made.ends, *made.heirs]
+    return [*made.ends, *made.successors]
 
 
 @pytest.mark.parametrize(("told", "spoil"), _SPOILT)

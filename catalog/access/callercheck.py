@@ -1,4 +1,4 @@
-"""Whether anybody can get into a node, and how: checked before it serves, told when it does."""
+"""The check that a node knows a caller before it serves, and the ways in that it tells."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from catalog.store.accesstokens import count_tokens
 from catalog.store.database import Database
 
 
-class NobodyCanEnter(Exception):
+class NoCallerKnown(Exception):
     """A node would refuse every request: it knows no caller, and is not open."""
 
 
-async def check_entrance(settings: Settings, database: Database) -> None:
+async def check_callers(settings: Settings, database: Database) -> None:
     """Refuse to serve what nobody could use.
 
     Raises:
-        NobodyCanEnter
+        NoCallerKnown
     """
     is_known = settings.oidc_issuers or settings.tls_client_ca or settings.anonymous_role
     if settings.is_open or is_known:
@@ -28,11 +28,11 @@ async def check_entrance(settings: Settings, database: Database) -> None:
     if not valid:
         is_chosen = is_loopback(settings.host)
         reason = "CONCORD_OPEN is off" if is_chosen else f"{settings.host} is no loopback address"
-        raise NobodyCanEnter(reason)
+        raise NoCallerKnown(reason)
 
 
-def told_entrance(settings: Settings) -> list[str]:
-    """How to get in, in sentences for the operator."""
+def ways_in(settings: Settings) -> list[str]:
+    """The ways in, as sentences for the operator."""
     if settings.is_open:
         public = urlsplit(settings.public_url or "").hostname
         is_local = is_loopback(settings.host) and (public is None or is_loopback(public))

@@ -70,22 +70,24 @@ async def give(context: Context, handover: Handover, floor: int) -> Handover:
         origins = [Origin(handover.authority, copy.origin) for copy in copies]
         if await store.load_by_origin(connection, origins):
             raise Unfit(f"here are other entities of {handover.authority} with these names")
-        buried = await store.load_tombstones(connection, origins)
-        floor = max([floor, *(each.epoch for each in buried.values())])
+        dead = await store.load_tombstones(connection, origins)
+        floor = max([floor, *(each.epoch for each in dead.values())])
         signer = await context.signers.get(connection, locked.signing_key)
         arguments = entities, deleted, handover.authority, floor, now
         made = await aside(len(entities), succeed, *arguments)
         changes = await aside(len(entities), _changes, entities, made, context.configuration.model)
         # The taker's come first: they take the rows of the giver's, with their documents.
         interaction = uuid.uuid4().hex
-        lives = {heir.origin for heir in made.heirs}
-        revived = [origin for origin in buried if origin.xid in lives]
-        heirs = Write(interaction=interaction, at=now, entities=made.heirs, revived=revived)
-        await write(connection, heirs)
+        lives = {successor.origin for successor in made.successors}
+        revived = [origin for origin in dead if origin.xid in lives]
+        successors = Write(
+            interaction=interaction, at=now, entities=made.successors, revived=revived
+        )
+        await write(connection, successors)
         ends = Write(
             interaction=interaction,
             at=now,
-            tombstones=[*made.ends, *made.graves],
+            tombstones=[*made.ends, *made.remembered],
             changes=changes,
         )
         await write(connection, ends, signer=signer)
@@ -161,14 +163,18 @@ async def _lines(
     connection: Connection, made: Succession, signer: EntitySigner | None
 ) -> AsyncGenerator[bytes]:
     """The lines of both sides, signed by the giver, whom the taker may hold to its keys."""
-    for end in (*made.ends, *made.graves):
+    for end in (*made.ends, *made.remembered):
         yield write_copy(_signed(end, signer))
-    for start in range(0, len(made.heirs), _DOCUMENTS_AT_ONCE):
-        heirs = made.heirs[start : start + _DOCUMENTS_AT_ONCE]
-        wanted = [heir.xid for heir in heirs if heir.document_sha256 is not None]
+    for start in range(0, len(made.successors), _DOCUMENTS_AT_ONCE):
+        successors = made.successors[start : start + _DOCUMENTS_AT_ONCE]
+        wanted = [
+            successor.xid for successor in successors if successor.document_sha256 is not None
+        ]
         documents = await store.load_documents(connection, wanted) if wanted else {}
-        for heir in heirs:
-            yield write_copy(replace(_signed(heir, signer), document=documents.get(heir.xid)))
+        for successor in successors:
+            yield write_copy(
+                replace(_signed(successor, signer), document=documents.get(successor.xid))
+            )
 
 
 def _signed(copy: Handed, signer: EntitySigner | None) -> Handed:
@@ -180,6 +186,6 @@ def _signed(copy: Handed, signer: EntitySigner | None) -> Handed:
 def _changes(entities: Sequence[Entity], made: Succession, model: Model) -> list[Change]:
     """The changes of a node that gives: its entities are updated, and followers get their ends."""
     before = {entity.xid: entity for entity in entities}
-    after = {heir.xid: heir for heir in made.heirs}
+    after = {successor.xid: successor for successor in made.successors}
     changes = provenance_told(changes_between(before, after, model))
-    return sorted([*changes, *succeeded((*made.ends, *made.graves))], key=order_of_change)
+    return sorted([*changes, *succeeded((*made.ends, *made.remembered))], key=order_of_change)
