@@ -18,8 +18,8 @@ from replication.provenance import Copy, CopyFilter
 
 MOST_CHANGES = 1000
 # A committed change stays hidden while an older transaction is open, and there is no signal when
-# that one ends: so read again soon after a signal, then less often.
-_FIRST_PAUSE, _LAST_PAUSE = 0.02, 5.0
+# that one ends: so while one is hidden, read again soon, then less often.
+_FIRST_PAUSE, _LAST_PAUSE = 0.002, 5.0
 # After so many readers, other tasks of the event loop have their time.
 _WOKEN_AT_ONCE = 2
 # Readers that wait share their pages, so those that ask for fewer changes get one of these.
@@ -42,7 +42,8 @@ class Page:
 
     `copies` has the entities and tombstones of all authorities, with the ancestors of the
     entities, parents first; `changed` are the xids of those that changed themselves. The next
-    page begins after `end`. There are no further changes up to `seen`, and about `behind` after it.
+    page begins after `end`. There are no further changes up to `seen`, and about `behind` after it,
+    of which it `hides` some: they are committed, and a transaction before them is not.
     """
 
     copies: Sequence[Copy]
@@ -50,6 +51,7 @@ class Page:
     end: Position
     seen: Position
     behind: int = 0
+    hides: bool = False
 
     def select(self, wanted: CopyFilter) -> Sequence[Copy]:
         """The copies that a filter admits, with the ancestors of the entities."""
@@ -100,7 +102,8 @@ class FeedPages:
     """The pages of a node's feed.
 
     While there are readers that wait, one task follows the log for all of them, and readers at
-    the same position share one page. When the log has grown, they are woken few at a time.
+    the same position share one page. When the log has grown, they are woken few at a time, and the
+    page that the task has read is theirs.
     """
 
     def __init__(self, database: Database) -> None:
@@ -110,7 +113,7 @@ class FeedPages:
         self._waiting: dict[asyncio.Future[Position], Position] = {}
         # The follower has seen no change between these.
         self._end = self._seen = Position(0, 0)
-        self._shared: dict[tuple[Position, int], asyncio.Task[Page]] = {}
+        self._shared: dict[tuple[Position, int], asyncio.Future[Page]] = {}
 
     @property
     def waiting(self) -> int:
@@ -142,7 +145,7 @@ class FeedPages:
             }
             copies, changed = await _read_changed(connection, origins)
             is_last = len(logged) < limit
-            newest = None if is_last else await read_newest(connection)
+            newest = await read_newest(connection)
         end = logged[-1].position if logged else after
         return Page(
             copies=copies,
@@ -150,7 +153,8 @@ class FeedPages:
             end=end,
             seen=head.now if is_last else end,
             # Numbers of the log are counted, not rows: a follower may be millions behind.
-            behind=0 if newest is None else max(0, newest.seq - end.seq),
+            behind=0 if is_last else max(0, newest.seq - end.seq),
+            hides=is_last and newest > end,
         )
 
     async def read_first(self, path: str, after: Position, limit: int) -> Page:
@@ -183,7 +187,7 @@ class FeedPages:
         # One of the readers may leave while the others wait.
         return await asyncio.shield(reading)
 
-    def _forget(self, key: tuple[Position, int], reading: asyncio.Task[Page]) -> None:
+    def _forget(self, key: tuple[Position, int], reading: asyncio.Future[Page]) -> None:
         """Forget a page that was not read, or that nobody would replace when the log grows."""
         is_read = not reading.cancelled() and reading.exception() is None
         if not (is_read and self._follower) and self._shared.get(key) is reading:
@@ -202,37 +206,43 @@ class FeedPages:
             return await woken
         finally:
             del self._waiting[woken]
-            if not self._waiting and self._follower is not None:
-                self._follower.cancel()
-                self._follower = None
-                self._shared.clear()
 
     async def _follow(self) -> None:
-        """Follow the log while there are readers that wait."""
-        pause = _LAST_PAUSE
-        while True:
-            ticket, seen = self._database.signal.ticket(), self._seen
-            try:
-                has_grown = await self._look()
-            except ServerBusy:
-                await self._database.recovered()
-                continue
-            if has_grown:
-                await self._wake(seen)
-            else:
-                was_woken = await wait_for(ticket, pause)
-                pause = _FIRST_PAUSE if was_woken else min(_LAST_PAUSE, pause * 2)
+        """Follow the log while there are readers that wait.
 
-    async def _look(self) -> bool:
-        """Look how far the log has grown."""
-        async with self._database.snapshot(self._database.pools.tasks) as connection:
-            head = await read_head(connection)
-            logged = await read_changes(connection, self._seen, MOST_CHANGES)
-        if logged:
-            self._end = logged[-1].position
+        It ends between two looks, since a connection is lost whose query is cancelled.
+        """
+        pause = _FIRST_PAUSE
+        try:
+            while self._waiting:
+                ticket, seen = self._database.signal.ticket(), self._seen
+                try:
+                    page = await self._look()
+                except ServerBusy:
+                    await self._database.recovered()
+                    continue
+                if page.end > seen:
+                    await self._wake(seen)
+                if page.end > seen and page.seen == page.end:
+                    continue
+                was_woken = await wait_for(ticket, pause if page.hides else _LAST_PAUSE)
+                is_still_hidden = page.hides and not was_woken
+                pause = min(2 * pause, _LAST_PAUSE) if is_still_hidden else _FIRST_PAUSE
+        finally:
+            self._follower = None
             self._shared.clear()
-        self._seen = head.now if len(logged) < MOST_CHANGES else self._end
-        return bool(logged)
+
+    async def _look(self) -> Page:
+        """Read the page after what was seen; readers that wait share it."""
+        page = await self.read("/replication/changes", self._seen, MOST_CHANGES)
+        if page.end > self._seen:
+            self._shared.clear()
+            read: asyncio.Future[Page] = asyncio.get_running_loop().create_future()
+            read.set_result(page)
+            self._shared[self._seen, MOST_CHANGES] = read
+            self._end = page.end
+        self._seen = page.seen
+        return page
 
     async def _wake(self, seen: Position) -> None:
         """Wake the readers that wait: there may be thousands, so they get half of the time.
@@ -248,3 +258,4 @@ class FeedPages:
                 begun = loop.time()
                 await asyncio.sleep(0)  # Those that were woken answer.
                 await asyncio.sleep(loop.time() - begun)
+        await asyncio.sleep(0)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from catalog.model.entity import Origin
+from catalog.store import connections
 from catalog.store.database import Connection
 from replication import feedpages
 from replication.feed import pages_of
@@ -138,6 +139,20 @@ async def test_readers_that_wait_share_one_page_whatever_they_filter(
     expected = ["/messagegroups/g", message, f"{message}/versions/1"]
     assert found == [["/messagegroups/h"], expected] * 5
     assert len(reads) <= 4, "far fewer than readers"
+
+
+async def test_a_reader_that_was_woken_costs_no_connection(
+    member: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[Connection] = []
+    monkeypatch.setattr(connections, "cut", lost.append)
+    for number in range(3):
+        async with asyncio.timeout(20):
+            waiting = asyncio.create_task(changes(member, await cursor_now(member), wait=15))
+            await until(lambda: pages_of(member.database).waiting == 1)
+            await member.put(f"/messagegroups/g{number}")
+            await waiting
+    assert not lost
 
 
 async def test_a_client_waits_with_so_many_requests_and_is_told_the_limit(
