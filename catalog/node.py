@@ -208,6 +208,7 @@ def _sizes(settings: Settings) -> PoolSizes:
     """The share of one process in the connections that the settings allow."""
     return PoolSizes(
         requests=math.ceil(settings.database_pool_size / settings.processes),
+        restricted=math.ceil((settings.database_pool_size + settings.streams) / settings.processes),
         streams=math.ceil(settings.streams / settings.processes),
         feed=math.ceil(settings.database_feed_connections / settings.processes),
         tasks=settings.database_task_connections,

@@ -1,14 +1,22 @@
-"""The rules that give roles to the claims of a token, or of a certificate. Pure."""
+"""The conditions by which callers get roles: the claims of a token, or of a certificate. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from catalog.roles import ROLES, Grant, Role
 
+IdentityKind = Literal["anonymous", "token", "jwt", "certificate"]
+
 ANY = "*"
+ANONYMOUS = "anonymous"
+TOKEN = "token"
+ISSUER = "iss"
+CERTIFICATE_NAMES = frozenset({"cn", "o", "ou", "dns", "uri", "email"})
+_LONGEST_WHO = 1024
+_MOST_CONDITIONS = 16
 # Their value is a list with spaces between (RFC 8693, 4.2; "scp" is Microsoft's). Of no other claim
 # is that so: who may choose a display name must not choose a role by it.
 _SPACED = frozenset({"scope", "scp"})
@@ -47,6 +55,59 @@ class RoleRule:
         return {value for name, value in self.conditions if name == claim}
 
 
+@dataclass(frozen=True, slots=True)
+class Who:
+    """A condition on callers, in one of these forms.
+
+    - `anonymous`: who shows no credential;
+    - `token=ID`: the holder of a token of the node's own;
+    - `iss=ISSUER&CLAIM=VALUE`: a JWT of this issuer with such claims;
+    - `cn=NAME&o=NAME`: a certificate with such names.
+    """
+
+    kind: IdentityKind
+    conditions: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Who:
+        """Read a condition.
+
+        Raises:
+            ValueError
+        """
+        if text == ANONYMOUS:
+            return cls("anonymous")
+        conditions = tuple(_condition(each) for each in text[:_LONGEST_WHO].split("&"))
+        names = {name for name, _ in conditions}
+        is_whole = all(name and value for name, value in conditions)
+        if len(text) > _LONGEST_WHO or len(conditions) > _MOST_CONDITIONS or not is_whole:
+            raise ValueError(_FORMS)
+        if TOKEN in names and (len(conditions) > 1 or conditions[0][1] == ANY):
+            raise ValueError("token=ID needs the id of one token, and no other condition beside it")
+        if TOKEN in names:
+            return cls("token", conditions)
+        if ISSUER in names:
+            # What one issuer calls somebody says nothing about what another one does.
+            if (ISSUER, ANY) in conditions or len(names) < 2:
+                raise ValueError("iss=ISSUER needs one issuer, and a claim of its tokens beside it")
+            return cls("jwt", conditions)
+        if not names <= CERTIFICATE_NAMES:
+            raise ValueError(_FORMS)
+        return cls("certificate", conditions)
+
+    def __str__(self) -> str:
+        return "&".join(f"{name}={value}" for name, value in self.conditions) or self.kind
+
+    def is_met_by(self, kind: IdentityKind, claims: Mapping[str, Any]) -> bool:
+        return kind == self.kind and all(_has(claims, *each) for each in self.conditions)
+
+
+_FORMS = (
+    "must be anonymous, token=ID, iss=ISSUER&CLAIM=VALUE for the claims of a JWT, or names of a "
+    f"certificate ({', '.join(sorted(CERTIFICATE_NAMES))}) as cn=NAME&o=NAME"
+)
+
+
 def grants_from(rules: Iterable[RoleRule], claims: Mapping[str, Any]) -> tuple[Grant, ...]:
     """The grants that rules give to whoever has these claims."""
     roles = dict.fromkeys(rule.role for rule in rules if rule.is_met_by(claims))
@@ -58,8 +119,13 @@ def _condition(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
+def values_of(claims: Mapping[str, Any], name: str) -> Iterator[str]:
+    """The values of a claim that conditions compare."""
+    return _values(name, _claim(claims, name))
+
+
 def _has(claims: Mapping[str, Any], name: str, wanted: str) -> bool:
-    values = [*_values(name, _claim(claims, name))]
+    values = [*values_of(claims, name)]
     return bool(values) if wanted == ANY else wanted in values
 
 

@@ -1,7 +1,9 @@
-"""Roles of callers, and what each of them permits. Pure."""
+"""Roles of callers, what each of them permits, and the paths that they are given for. Pure."""
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -10,6 +12,10 @@ from typing import Literal, get_args
 Role = Literal["reader", "writer", "replicator", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
 WHOLE_CATALOG = "/"
+_WILDCARD = "*"
+# As types and ids of groups, with wildcards; few, as each costs time when paths are compared.
+_PATH = re.compile(r"/([a-z_*][a-z0-9_*]{0,62})/([a-z0-9_*][a-z0-9\-._~:@*]{0,127})", re.ASCII)
+_MOST_WILDCARDS = 8
 
 
 class Permission(Enum):
@@ -18,32 +24,96 @@ class Permission(Enum):
     READ = "read the catalog"
     WRITE = "write to the catalog"
     SUBSCRIBE = "manage subscriptions"
+    FOLLOW = "read the feed of the catalog"
     REPLICATE = "replicate the catalog"
+    GRANT = "grant roles in a group"
     ADMINISTER = "administer the node"
 
 
-# A subscription belongs to nobody yet, so readers, who may be everybody, must not end others'.
+_READER = frozenset({Permission.READ})
+_WRITER = _READER | {Permission.WRITE, Permission.SUBSCRIBE}
+_FOLLOWER = _READER | {Permission.SUBSCRIBE, Permission.FOLLOW}
+# Readers, who may be everybody, have no subscriptions: each costs deliveries.
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
-    "reader": frozenset({Permission.READ}),
-    "writer": frozenset({Permission.READ, Permission.WRITE, Permission.SUBSCRIBE}),
-    "replicator": frozenset({Permission.READ, Permission.SUBSCRIBE, Permission.REPLICATE}),
+    "reader": _READER,
+    "writer": _WRITER,
+    "replicator": _FOLLOWER | {Permission.REPLICATE},
     "admin": frozenset(Permission),
 }
+PATH_PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
+    "reader": _READER,
+    "writer": _WRITER,
+    "replicator": _FOLLOWER,
+    "admin": _WRITER | {Permission.GRANT},
+}
+"""What roles permit at the paths of groups: nothing that concerns the node as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role, for what is at or below a path: for now, the path is that of the whole catalog."""
+    """A role, for what is at or below a path: the whole catalog, or groups (see `parse_path`)."""
 
     role: Role
     path: str = WHOLE_CATALOG
 
 
+@dataclass(frozen=True, slots=True)
+class RuleGrant:
+    """A role at the paths of a rule that is kept in the database."""
+
+    rule: str
+    role: Role
+
+    @property
+    def permissions(self) -> frozenset[Permission]:
+        return PATH_PERMISSIONS[self.role]
+
+
 def permitted_by(grants: Iterable[Grant]) -> frozenset[Permission]:
-    """The permissions of several grants together."""
-    return frozenset[Permission]().union(*(PERMISSIONS[each.role] for each in grants))
+    """The permissions in the whole catalog that several grants give together."""
+    return frozenset[Permission]().union(
+        *(PERMISSIONS[each.role] for each in grants if each.path == WHOLE_CATALOG)
+    )
 
 
 def roles_with(permission: Permission) -> tuple[Role, ...]:
     """The roles that permit something, the least one first."""
     return tuple(role for role in ROLES if permission in PERMISSIONS[role])
+
+
+def parse_path(text: str) -> str:
+    """The path of a grant, in the form in which it is kept.
+
+    It is `/`, or `/GROUPTYPE/GROUPID`, where `*` stands for any characters of one part, or none.
+    Ids are the same without regard to case, so it is in lower case.
+
+    Raises:
+        ValueError
+    """
+    path = text.lower() if text.isascii() else ""
+    is_valid = _PATH.fullmatch(path) and path.count(_WILDCARD) <= _MOST_WILDCARDS
+    if path != WHOLE_CATALOG and not is_valid:
+        raise ValueError(
+            f'must be "/" or /GROUPTYPE/GROUPID, such as /schemagroups/contoso.*, with at most '
+            f"{_MOST_WILDCARDS} wildcards"
+        )
+    return path
+
+
+def is_wild(path: str) -> bool:
+    """Whether a path may name several groups."""
+    return _WILDCARD in path
+
+
+def covers(path: str, xid: str) -> bool:
+    """Whether the path of a grant names the group that an entity is or is in."""
+    if path == WHOLE_CATALOG:
+        return True
+    _, plural, id, *_ = [*xid.lower().split("/", 3), "", ""]
+    # Neither part has a character that means anything here but the wildcard.
+    _, wanted_plural, wanted_id = path.split("/")
+    return (
+        id != ""
+        and fnmatch.fnmatchcase(plural, wanted_plural)
+        and fnmatch.fnmatchcase(id, wanted_id)
+    )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextvars import Context
+from dataclasses import dataclass, replace
 from functools import partial
 
 from catalog.model.concorderrors import CONCORD
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy, XRegistryError
+from catalog.model.visibility import visibility
 from catalog.model.xid import Xid, depth
 from catalog.store import entities as store
+from catalog.store.accessrules import covered_groups
 from catalog.store.changes import Position, read_changes, read_head, read_newest
 from catalog.store.database import Connection, Database, wait_for
 from replication.provenance import Copy, CopyFilter
@@ -103,7 +106,7 @@ class FeedPages:
 
     While there are readers that wait, one task follows the log for all of them, and readers at
     the same position share one page. When the log has grown, they are woken few at a time, and the
-    page that the task has read is theirs.
+    page that the task has read is theirs. Such tasks have contexts of their own, and see everything.
     """
 
     def __init__(self, database: Database) -> None:
@@ -181,11 +184,22 @@ class FeedPages:
         if reading is None:
             if len(self._shared) >= _MOST_SHARED:
                 return await self.read(path, *key)
-            reading = asyncio.create_task(self.read(path, *key))
+            reading = asyncio.create_task(self.read(path, *key), context=Context())
             self._shared[key] = reading
             reading.add_done_callback(partial(self._forget, key))
         # One of the readers may leave while the others wait.
-        return await asyncio.shield(reading)
+        return await self._as_seen(await asyncio.shield(reading))
+
+    async def _as_seen(self, page: Page) -> Page:
+        """A page without what the current task's client may not see now."""
+        shown = visibility.get()
+        if shown is None or not page.copies:
+            return page
+        groups = {str(Xid.parse(copy.xid).group) for copy in page.copies}
+        async with self._database.pool.acquire() as connection:
+            seen = await covered_groups(connection, shown.rules, groups)
+        copies = [copy for copy in page.copies if str(Xid.parse(copy.xid).group) in seen]
+        return replace(page, copies=copies)
 
     def _forget(self, key: tuple[Position, int], reading: asyncio.Future[Page]) -> None:
         """Forget a page that was not read, or that nobody would replace when the log grows."""
@@ -197,7 +211,7 @@ class FeedPages:
         """Wait until there are changes after `seen`; return a position that they all come after."""
         if self._follower is None:
             self._end = self._seen = seen
-            self._follower = asyncio.create_task(self._follow())
+            self._follower = asyncio.create_task(self._follow(), context=Context())
         elif self._end > seen:
             return seen
         woken: asyncio.Future[Position] = asyncio.get_running_loop().create_future()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiohttp import hdrs, web
 
@@ -13,6 +13,7 @@ from catalog.access.certificates import caller_of
 from catalog.access.identity import Identity, unauthenticated
 from catalog.access.issuerkeys import Begin
 from catalog.access.jwttokens import JwtVerifier, TokenInvalid
+from catalog.access.knownrules import KnownRules
 from catalog.access.owntokens import caller_with, is_own
 from catalog.config import Settings
 from catalog.rolerules import RoleRule
@@ -84,6 +85,7 @@ class Authentication:
     def __init__(self, settings: Settings, database: Database, begin: Begin) -> None:
         self.is_open = settings.is_open
         self.remembered = RememberedCallers()
+        self.rules = KnownRules(database)
         self._database = database
         self._knows_certificates = settings.tls_client_ca is not None
         self._certificate_rules = tuple(map(RoleRule.parse, settings.certificate_roles))
@@ -113,6 +115,10 @@ class Authentication:
         caller, seconds = await self._verify(request, token)
         self.remembered.keep(shown[0], caller, seconds)
         return caller
+
+    async def with_rules(self, identity: Identity) -> Identity:
+        """The caller, with the roles that it has in groups now."""
+        return replace(identity, rules=await self.rules.of(identity.kind, identity.claims))
 
     def _without_token(self, request: web.Request) -> Identity:
         if self._knows_certificates and request.transport is not None:

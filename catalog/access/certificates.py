@@ -55,7 +55,7 @@ def caller_of(certificate: Mapping[str, Any], rules: Sequence[RoleRule]) -> Iden
     grants = grants_from(rules, claims)
     name = ", ".join(f"{kind}={value}" for kind, values in claims.items() for value in values)
     issuer = ", ".join(f"{kind}={value}" for kind, value in _named(certificate.get("issuer", ())))
-    return Identity("certificate", name, issuer, grants)
+    return Identity("certificate", name, issuer, grants, claims)
 
 
 def _claims(certificate: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any
 
 from aiohttp import web
 
 from catalog.model.concorderrors import Forbidden, Unauthenticated
-from catalog.roles import Grant, Permission, Role, permitted_by, roles_with
-
-IdentityKind = Literal["anonymous", "token", "jwt", "certificate"]
+from catalog.model.visibility import Visibility
+from catalog.rolerules import IdentityKind
+from catalog.roles import Grant, Permission, Role, RuleGrant, permitted_by, roles_with
 
 CHALLENGE = 'Bearer realm="concord"'
 _HOW = (
@@ -26,20 +27,41 @@ class Identity:
     Args:
         name: the id of a token of the node's own, the subject of a JWT or of a certificate.
         issuer: who vouches for the name; empty for the node itself.
+        claims: what the conditions of rules compare.
+        rules: the rules that give it roles in groups. They are looked up only for those who need
+            more than what they may do in the whole catalog.
     """
 
     kind: IdentityKind
     name: str = ""
     issuer: str = ""
     grants: tuple[Grant, ...] = ()
+    claims: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    rules: tuple[RuleGrant, ...] = ()
     permissions: frozenset[Permission] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "permissions", permitted_by(self.grants))
 
+    def may(self, permission: Permission) -> bool:
+        """Whether it may do something in the whole catalog, or in some groups."""
+        return permission in self.permissions or bool(self.rules_with(permission))
+
+    def rules_with(self, permission: Permission) -> tuple[str, ...]:
+        """The rules that permit something in their groups."""
+        return tuple(each.rule for each in self.rules if permission in each.permissions)
+
+    @property
+    def visibility(self) -> Visibility | None:
+        """What it may see."""
+        if Permission.READ in self.permissions:
+            return None
+        return Visibility(self.rules_with(Permission.READ))
+
     @property
     def roles(self) -> tuple[Role, ...]:
-        return tuple(dict.fromkeys(grant.role for grant in self.grants))
+        roles = [each.role for each in self.grants] + [each.role for each in self.rules]
+        return tuple(dict.fromkeys(roles))
 
 
 EVERYBODY = Identity("anonymous", grants=(Grant("admin"),))
@@ -54,14 +76,16 @@ def identity_of(request: web.Request) -> Identity:
 
 
 def demand(request: web.Request, permission: Permission) -> None:
-    """Refuse a request whose caller may not do this; for what its path and method do not tell.
+    """Refuse a request whose caller may do this nowhere.
+
+    Where it may do it in some groups only, those who do it ask for which.
 
     Raises:
         Unauthenticated: the caller has shown no credential.
         Forbidden: it has, and is not permitted.
     """
     identity = identity_of(request)
-    if permission in identity.permissions:
+    if identity.may(permission):
         return
     if identity.kind == "anonymous":
         raise unauthenticated(request, "it came without a credential")

@@ -110,7 +110,8 @@ class JwtVerifier:
         subject = str(claims["sub"])
         if not 0 < len(subject) <= _LONGEST_NAME:
             raise TokenInvalid("the subject of the token is too long")
-        identity = Identity("jwt", subject, str(claims["iss"]), grants_from(self._rules, claims))
+        grants = grants_from(self._rules, claims)
+        identity = Identity("jwt", subject, str(claims["iss"]), grants, claims)
         return VerifiedToken(identity, float(min(claims["exp"], time.time() + _A_DAY)))
 
 

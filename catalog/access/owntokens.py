@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from catalog.access.identity import Identity
 from catalog.model.concorderrors import LimitReached
+from catalog.rolerules import TOKEN
 from catalog.roles import Grant
 from catalog.store.accesstokens import (
     MOST_TOKENS,
@@ -66,7 +67,7 @@ async def caller_with(database: Database, credential: str) -> Identity | None:
         if token is None or not token.is_valid(now):
             return None
         await note_use(connection, token, now)
-    return Identity("token", token.id, grants=token.grants)
+    return Identity("token", token.id, grants=token.grants, claims={TOKEN: token.id})
 
 
 def _digest(text: str) -> bytes:

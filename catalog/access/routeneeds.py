@@ -43,6 +43,7 @@ _READ = _same(Permission.READ)
 _READ_WRITE = PathNeeds(Permission.READ, Permission.WRITE)
 _CONFIGURE = PathNeeds(Permission.READ, Permission.ADMINISTER)
 _SUBSCRIBE = _same(Permission.SUBSCRIBE)
+_FOLLOW = _same(Permission.FOLLOW)
 _REPLICATE = _same(Permission.REPLICATE)
 _ADMINISTER = _same(Permission.ADMINISTER)
 _REPLICATE_ADMINISTER = PathNeeds(Permission.REPLICATE, Permission.ADMINISTER)
@@ -116,16 +117,17 @@ NEEDS: Mapping[str, PathNeeds] = {
     f"{_SUBSCRIPTION}/deadletters/redeliver": _SUBSCRIBE,
     f"{_SUBSCRIPTION}/deadletters/{{number}}": _SUBSCRIBE,
     f"{_SUBSCRIPTION}/deadletters/{{number}}/redeliver": _SUBSCRIBE,
-    # Replication. A repair has the node fetch again what its links bring anyway.
-    "/replication": _REPLICATE,
-    "/replication/changes": _REPLICATE,
-    "/replication/snapshot": _REPLICATE,
-    "/replication/digests": _REPLICATE,
-    "/replication/fetch": _REPLICATE,
+    # Replication. Who follows in some groups only reads the copies of these, and writes none. A
+    # repair has the node fetch again what its links bring anyway.
+    "/replication": _FOLLOW,
+    "/replication/changes": _FOLLOW,
+    "/replication/snapshot": _FOLLOW,
+    "/replication/digests": _FOLLOW,
+    "/replication/fetch": _FOLLOW,
     "/replication/repair": _REPLICATE,
     "/replication/entities": _REPLICATE,
-    "/replication/keys": _REPLICATE,
-    "/replication/signatures": _REPLICATE,
+    "/replication/keys": _FOLLOW,
+    "/replication/signatures": _FOLLOW,
     # A comparison of catalogs reads which links they have.
     "/replication/links": _REPLICATE_ADMINISTER,
     "/replication/links/{id}": _REPLICATE_ADMINISTER,

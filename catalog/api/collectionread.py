@@ -15,6 +15,7 @@ from catalog.api.subtreejson import SubtreeWriter
 from catalog.http.deadline import in_search_time
 from catalog.http.responses import JSON_TYPE, to_json
 from catalog.model.errors import CannotDocXref, NotFound
+from catalog.model.visibility import visibility
 from catalog.model.xid import Xid
 from catalog.reading import entities
 from catalog.reading.find import Count, FoundPage, find_page
@@ -188,6 +189,8 @@ async def cached_count(plan: ReadPlan, connection: Connection, collection: str) 
     Args:
         connection: not in a transaction.
     """
+    if visibility.get() is not None:
+        return await count_all(connection, collection)
     answers = plan.request.app[ANSWERS]
     key: Key = ("", collection, plan.configuration.revision)
     loaded = await answers.get_confirmed(key, connection)

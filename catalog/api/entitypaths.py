@@ -14,6 +14,7 @@ from catalog.http.deadline import bounded
 from catalog.http.positionwait import WAIT_FOR
 from catalog.model.errors import NotFound, XRegistryError
 from catalog.model.shortpath import key_in
+from catalog.model.visibility import visibility
 from catalog.store.entities import find_by_key
 
 
@@ -48,11 +49,12 @@ async def _handle(request: web.Request) -> web.StreamResponse:
 async def _cached(request: web.Request) -> web.Response | None:
     """A cached answer, unless the client wants a new one.
 
-    One that waited for a position may be newer than those that this process has cached.
+    Answers are cached as those see them who may see everything. One that waited for a position
+    may be newer than those that this process has cached.
     """
     if hdrs.CACHE_CONTROL in request.headers and _wants_anew(request):
         return None
-    if WAIT_FOR in request.headers:
+    if WAIT_FOR in request.headers or visibility.get() is not None:
         return None
     context = request.app[CONTEXT]
     key = (context.base_url(request), request.raw_path, context.configuration.revision)

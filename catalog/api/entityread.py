@@ -21,6 +21,7 @@ from catalog.http.headers import encode_url
 from catalog.http.responses import JSON_TYPE, UNTYPED, json_response
 from catalog.model.entity import Entity
 from catalog.model.errors import CannotDocXref, NotFound
+from catalog.model.visibility import visibility
 from catalog.model.xid import Xid
 from catalog.reading import entities
 from catalog.reading.loaded import Loaded
@@ -35,7 +36,8 @@ async def answer_read(
     """Answer a GET or HEAD; an answer to GET is cached."""
     configuration = context.configuration
     flags = read_flags(request, target, configuration)
-    ticket = request.app[ANSWERS].ticket() if request.method == hdrs.METH_GET else None
+    is_cached = request.method == hdrs.METH_GET and visibility.get() is None
+    ticket = request.app[ANSWERS].ticket() if is_cached else None
     return await answer_plan(
         ReadPlan(request, context, configuration, target, flags, ticket=ticket)
     )

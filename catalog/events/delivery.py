@@ -10,6 +10,7 @@ from typing import assert_never
 
 import structlog
 
+from catalog.events.audience import may_know
 from catalog.events.batches import BatchSizes, DueEvent
 from catalog.events.deliveryrecord import DeliveryRecord
 from catalog.events.deliveryslots import DeliverySlots
@@ -23,7 +24,6 @@ from catalog.events.sinkcalls import SinkCalls
 from catalog.events.subscriptionevents import subscription_subject
 from catalog.events.supervisor import LoopTiming
 from catalog.events.undelivered import UndeliveredEvents
-from catalog.events.visibility import may_know
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
 from catalog.sinks.outgoing import OutgoingEvent

@@ -24,8 +24,11 @@ from asyncpg.exceptions import (
 
 from catalog.model.concorderrors import DatabaseUnavailable
 from catalog.model.errors import ServerBusy
+from catalog.model.visibility import visibility
+from catalog.store.queries import Queries
 
 _log = structlog.get_logger(__name__)
+_queries = Queries("connections")
 
 Connection: TypeAlias = asyncpg.Connection
 
@@ -173,6 +176,21 @@ class Connections:
             self._pool.terminate()
 
 
+class RestrictedConnections(Connections):
+    """A pool whose connections show what the current task's `visibility` shows, and no more.
+
+    Their `search_path` begins with the schema `visible`, whose views fail without settings.
+    """
+
+    @contextlib.asynccontextmanager
+    async def acquire(self, *, timeout: float = _ACQUIRE_SECONDS) -> AsyncIterator[Connection]:
+        shown = visibility.get()
+        assert shown is not None, "only restricted clients are lent these"
+        async with super().acquire(timeout=timeout) as connection:
+            await connection.execute(_queries.restrict, [*shown.rules])
+            yield connection
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSizes:
     """The most connections of one process for each purpose; see `Pools`.
@@ -181,6 +199,7 @@ class PoolSizes:
     """
 
     requests: int = 10
+    restricted: int = 20
     streams: int = 10
     feed: int = 3
     tasks: int = 8
@@ -190,19 +209,20 @@ class PoolSizes:
 class Pools:
     """The connections of one process. One purpose cannot use up those of another.
 
-    `requests` are for what ends soon, `streams` for snapshots that last as long as their readers
-    take, `feed` for reading pages of the feed, and `tasks` for the node's own tasks, some of
-    which keep a connection for ever.
+    `requests` are for what ends soon, `restricted` for all that restricted clients read, `streams`
+    for snapshots that last as long as their readers take, `feed` for reading pages of the feed, and
+    `tasks` for the node's own tasks, some of which keep a connection for ever.
     """
 
     requests: Connections
+    restricted: RestrictedConnections
     streams: Connections
     feed: Connections
     tasks: Connections
 
     async def close(self) -> None:
         """Close all connections."""
-        for pool in (self.streams, self.feed, self.tasks, self.requests):
+        for pool in (self.streams, self.feed, self.tasks, self.restricted, self.requests):
             await pool.close()
 
 

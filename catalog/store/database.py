@@ -21,6 +21,7 @@ from catalog.model.caller import caller
 from catalog.model.change import Change
 from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.model.errors import BadRequest, ServerBusy
+from catalog.model.visibility import visibility
 from catalog.store.connections import (
     Availability,
     Connections,
@@ -28,6 +29,7 @@ from catalog.store.connections import (
     DatabaseUnusable,
     Pools,
     PoolSizes,
+    RestrictedConnections,
     cut,
     give_up,
     is_closed,
@@ -197,12 +199,17 @@ class Database:
 
     @property
     def pool(self) -> Connections:
-        """The pool of the current task: that of requests if it works for a client."""
+        """The pool of the current task, which shows what its client may see."""
+        return self._own if visibility.get() is None else self.pools.restricted
+
+    @property
+    def _own(self) -> Connections:
+        """The pool that shows everything: that of requests if the task works for a client."""
         return self.pools.requests if caller.get() else self.pools.tasks
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """Open the transaction of one interaction.
+        """Open the transaction of one interaction; it reads and writes everything.
 
         Raises:
             ServerBusy: the database did not answer in time, or is away; nothing was written.
@@ -211,7 +218,7 @@ class Database:
         """
         is_committing = False
         try:
-            async with self.pool.acquire() as connection, _in_transaction(connection):
+            async with self._own.acquire() as connection, _in_transaction(connection):
                 yield connection
                 is_committing = not is_closed(connection)
             has_committed.set(True)
@@ -231,16 +238,22 @@ class Database:
         """Open a read-only transaction in which every statement sees the same state.
 
         Args:
-            pool: lends the connection; by default the pool of the current task.
+            pool: lends the connection; by default the pool of the current task, which is always
+                the one for a restricted client.
 
         Raises:
             ServerBusy: the database did not answer in time, or is away.
         """
         async with (
-            (pool or self.pool).acquire() as connection,
+            self._pool_for(pool).acquire() as connection,
             _in_transaction(connection, isolation="repeatable_read", readonly=True),
         ):
             yield connection
+
+    def _pool_for(self, wanted: Connections | None) -> Connections:
+        if wanted is None or visibility.get() is not None:
+            return self.pool
+        return wanted
 
     async def recovered(self) -> None:
         """Wait until the database may be used again, in a loop that met `ServerBusy`."""
@@ -285,6 +298,9 @@ async def _connect(dsn: str, sizes: PoolSizes, availability: Availability) -> Po
     try:
         return Pools(
             requests=Connections(await _pool(dsn, sizes.requests, 0), availability),
+            restricted=RestrictedConnections(
+                await _pool(dsn, sizes.restricted, 0, search_path="visible, public"), availability
+            ),
             streams=Connections(await _pool(dsn, sizes.streams, 0), availability),
             feed=Connections(await _pool(dsn, sizes.feed, 0), availability),
             tasks=Connections(await _pool(dsn, sizes.tasks, 1), availability),
@@ -293,14 +309,14 @@ async def _connect(dsn: str, sizes: PoolSizes, availability: Availability) -> Po
         raise DatabaseUnusable(str(error) or "it does not answer") from error
 
 
-async def _pool(dsn: str, size: int, at_once: int) -> asyncpg.Pool:
+async def _pool(dsn: str, size: int, at_once: int, **settings: str) -> asyncpg.Pool:
     pool: asyncpg.Pool = await asyncpg.create_pool(
         dsn,
         init_size=at_once,
         # With more, asyncpg would reconnect by itself, and log each failure.
         min_size=0,
         max_size=size,
-        server_settings=SETTINGS,
+        server_settings={**SETTINGS, **settings},
         timeout=_CONNECT_SECONDS,
         command_timeout=60,
         reset=_leave_transaction,

@@ -1,5 +1,11 @@
 -- The schema after all migrations. Generated with `make schema`; do not edit.
 
+CREATE SCHEMA visible;
+
+CREATE FUNCTION access_group(xid text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (lower(((('/'::text || split_part(xid, '/'::text, 2)) || '/'::text) || split_part(xid, '/'::text, 3))) COLLATE "C");
+
 CREATE FUNCTION counted_error(errors jsonb, class text, more integer) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN ((class IS NULL) OR (more = 0)) THEN errors ELSE (errors || jsonb_build_object(class, (COALESCE(((errors ->> class))::bigint, (0)::bigint) + more))) END;
@@ -215,6 +221,20 @@ CREATE FUNCTION search_text(value jsonb, suffix text) RETURNS text
 CREATE FUNCTION short_key(xid text) RETURNS bytea
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN SUBSTRING(sha256(decode(xid, 'escape'::text)) FROM 1 FOR 12);
+
+CREATE TABLE access_paths (
+    rule text NOT NULL COLLATE "C",
+    path text NOT NULL COLLATE "C",
+    pattern text COLLATE "C"
+);
+
+CREATE TABLE access_rules (
+    id text NOT NULL COLLATE "C",
+    who text NOT NULL,
+    role text NOT NULL,
+    createdat timestamp with time zone NOT NULL,
+    createdby text NOT NULL
+);
 
 CREATE TABLE access_tokens (
     id text NOT NULL COLLATE "C",
@@ -559,6 +579,7 @@ CREATE TABLE node (
     gate text DEFAULT 'open'::text NOT NULL,
     signingkey integer,
     signsafter text COLLATE "C",
+    access_revision bigint DEFAULT 0 NOT NULL,
     CONSTRAINT node_gate_check CHECK ((gate = ANY (ARRAY['open'::text, 'model'::text, 'closed'::text]))),
     CONSTRAINT node_singleton_check CHECK (singleton)
 );
@@ -918,6 +939,245 @@ CREATE TABLE written_entities (
     is_adopted boolean NOT NULL
 );
 
+CREATE VIEW visible.entities AS
+ SELECT xid,
+    collection,
+    id,
+    kind,
+    authority,
+    origin,
+    epoch,
+    attributes,
+    createdat,
+    modifiedat,
+    document_sha256,
+    digest,
+    fingerprint,
+    bucket,
+    listing,
+    listing_id,
+    signature,
+    signedby,
+    replaced
+   FROM entities e
+  WHERE ((split_part(xid, '/'::text, 3) = ''::text) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])) OR (EXISTS ( SELECT
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.path = access_group(e.xid))))));
+
+CREATE VIEW visible.borrowed AS
+ SELECT x.collection AS listing,
+    (lower(x.id) COLLATE "C") AS listing_id,
+    x.xid,
+    (search_name(v.attributes) COLLATE "C") AS name,
+    COALESCE(v.modifiedat, '-infinity'::timestamp with time zone) AS modifiedat,
+    search_document(x.xid, v.id, COALESCE(v.attributes, '{}'::jsonb)) AS document,
+    x.id AS entity_id,
+    v.id AS version_id,
+    COALESCE(v.attributes, '{}'::jsonb) AS attributes,
+    search_facts(x.xid, x.authority, v.epoch, v.createdat, v.modifiedat, ((v.id IS NOT NULL) OR NULL::boolean)) AS facts,
+    jsonb_build_object('$meta', ((COALESCE(r.attributes, '{}'::jsonb) || x.attributes) || search_facts((x.xid || '/meta'::text), x.authority, r.epoch, r.createdat, r.modifiedat, NULL::boolean))) AS meta
+   FROM ((visible.entities x
+     LEFT JOIN visible.entities r ON (((r.xid = (x.attributes ->> 'xref'::text)) AND (NOT (r.attributes ? 'xref'::text)))))
+     LEFT JOIN visible.entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text)))))
+  WHERE ((x.kind = 'resource'::text) AND (x.attributes ? 'xref'::text));
+
+CREATE VIEW visible.changes AS
+ SELECT txid,
+    seq,
+    interaction,
+    at,
+    xid,
+    kind,
+    action,
+    authority,
+    origin,
+    epoch,
+    digest,
+    changed,
+    deprecation
+   FROM changes e
+  WHERE ((split_part(xid, '/'::text, 3) = ''::text) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])) OR (EXISTS ( SELECT
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.path = access_group(e.xid))))));
+
+CREATE VIEW visible.documents AS
+ SELECT xid,
+    body
+   FROM documents e
+  WHERE ((split_part(xid, '/'::text, 3) = ''::text) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])) OR (EXISTS ( SELECT
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.path = access_group(e.xid))))));
+
+CREATE VIEW visible.kept AS
+ SELECT collection AS listing,
+    (lower(id) COLLATE "C") AS listing_id,
+    xid,
+    (search_name(attributes) COLLATE "C") AS name,
+    modifiedat,
+    search_document(xid, id, attributes) AS document,
+    split_part(xid, '/'::text, 5) AS entity_id,
+    id AS version_id,
+    attributes,
+    search_facts(xid, authority, epoch, createdat, modifiedat,
+        CASE kind
+            WHEN 'version'::text THEN (listing IS NOT NULL)
+            ELSE NULL::boolean
+        END) AS facts,
+    '{}'::jsonb AS meta
+   FROM visible.entities e
+  WHERE ((kind <> 'resource'::text) AND (kind <> 'group'::text));
+
+CREATE VIEW visible.lent AS
+ SELECT (x.xid || '/versions'::text) AS listing,
+    (lower(v.id) COLLATE "C") AS listing_id,
+    ((x.xid || '/versions/'::text) || v.id) AS xid,
+    (search_name(v.attributes) COLLATE "C") AS name,
+    v.modifiedat,
+    search_document(x.xid, v.id, v.attributes) AS document,
+    x.id AS entity_id,
+    v.id AS version_id,
+    v.attributes,
+    search_facts(((x.xid || '/versions/'::text) || v.id), x.authority, v.epoch, v.createdat, v.modifiedat, (v.listing IS NOT NULL)) AS facts,
+    '{}'::jsonb AS meta
+   FROM (visible.entities x
+     JOIN visible.entities v ON (((v.kind = 'version'::text) AND (v.collection = ((x.attributes ->> 'xref'::text) || '/versions'::text)))))
+  WHERE ((x.kind = 'resource'::text) AND (x.attributes ? 'xref'::text));
+
+CREATE VIEW visible.listed AS
+ SELECT listing,
+    listing_id,
+        CASE kind
+            WHEN 'group'::text THEN xid
+            ELSE "left"(collection, '-9'::integer)
+        END AS xid,
+    (search_name(attributes) COLLATE "C") AS name,
+    modifiedat,
+    search_document(xid, id, attributes) AS document,
+    listing_id AS entity_id,
+    id AS version_id,
+    attributes,
+    search_facts(
+        CASE kind
+            WHEN 'group'::text THEN xid
+            ELSE "left"(collection, '-9'::integer)
+        END, authority, epoch, createdat, modifiedat, ((kind = 'version'::text) OR NULL::boolean)) AS facts,
+    ( SELECT jsonb_build_object('$meta', (r.attributes || search_facts((r.xid || '/meta'::text), r.authority, r.epoch, r.createdat, r.modifiedat, NULL::boolean))) AS jsonb_build_object
+           FROM visible.entities r
+          WHERE (r.xid = "left"(e.collection, '-9'::integer))) AS meta
+   FROM visible.entities e
+  WHERE (kind <> 'resource'::text);
+
+CREATE VIEW visible.resources_shown AS
+ SELECT r.xid,
+    r.id,
+    r.kind,
+    r.authority,
+    r.origin,
+    r.epoch,
+    r.attributes,
+    r.createdat,
+    r.modifiedat,
+    r.digest,
+    r.document_sha256,
+    v.xid AS v_xid,
+    v.epoch AS v_epoch,
+    v.attributes AS v_attributes,
+    v.createdat AS v_createdat,
+    v.modifiedat AS v_modifiedat,
+    v.digest AS v_digest,
+    v.document_sha256 AS v_document_sha256,
+    v.authority AS v_authority,
+    v.origin AS v_origin,
+    ( SELECT count(*) AS count
+           FROM visible.entities c
+          WHERE (c.collection = (r.xid || '/versions'::text))) AS versionscount
+   FROM (visible.entities r
+     LEFT JOIN visible.entities v ON ((v.xid = ((r.xid || '/versions/'::text) || (r.attributes ->> 'defaultversionid'::text)))));
+
+CREATE VIEW visible.shown AS
+ SELECT listed.listing,
+    listed.listing_id,
+    listed.xid,
+    listed.name,
+    listed.modifiedat,
+    listed.document,
+    listed.entity_id,
+    listed.version_id,
+    listed.attributes,
+    listed.facts,
+    listed.meta
+   FROM visible.listed
+UNION ALL
+ SELECT borrowed.listing,
+    borrowed.listing_id,
+    borrowed.xid,
+    borrowed.name,
+    borrowed.modifiedat,
+    borrowed.document,
+    borrowed.entity_id,
+    borrowed.version_id,
+    borrowed.attributes,
+    borrowed.facts,
+    borrowed.meta
+   FROM visible.borrowed
+UNION ALL
+ SELECT kept.listing,
+    kept.listing_id,
+    kept.xid,
+    kept.name,
+    kept.modifiedat,
+    kept.document,
+    kept.entity_id,
+    kept.version_id,
+    kept.attributes,
+    kept.facts,
+    kept.meta
+   FROM visible.kept
+UNION ALL
+ SELECT lent.listing,
+    lent.listing_id,
+    lent.xid,
+    lent.name,
+    lent.modifiedat,
+    lent.document,
+    lent.entity_id,
+    lent.version_id,
+    lent.attributes,
+    lent.facts,
+    lent.meta
+   FROM visible.lent;
+
+CREATE VIEW visible.tombstones AS
+ SELECT authority,
+    origin,
+    xid,
+    kind,
+    epoch,
+    digest,
+    bucket,
+    deletedat,
+    is_past,
+    signature,
+    signedby
+   FROM tombstones e
+  WHERE ((split_part(xid, '/'::text, 3) = ''::text) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])) OR (EXISTS ( SELECT
+           FROM access_paths
+          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.path = access_group(e.xid))))));
+
+ALTER TABLE ONLY access_paths
+    ADD CONSTRAINT access_paths_pkey PRIMARY KEY (rule, path);
+
+ALTER TABLE ONLY access_rules
+    ADD CONSTRAINT access_rules_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY access_tokens
     ADD CONSTRAINT access_tokens_digest_key UNIQUE (digest);
 
@@ -1023,6 +1283,10 @@ ALTER TABLE ONLY trusted_keys
 ALTER TABLE ONLY written_entities
     ADD CONSTRAINT written_entities_pkey PRIMARY KEY (link, authority, origin);
 
+CREATE INDEX access_paths_path ON access_paths USING btree (path);
+
+CREATE INDEX access_paths_pattern ON access_paths USING btree (rule) INCLUDE (pattern) WHERE (pattern IS NOT NULL);
+
 CREATE INDEX dead_letters_at ON dead_letters USING btree (at);
 
 CREATE INDEX dead_letters_state ON dead_letters USING btree (subscription, state, number);
@@ -1086,6 +1350,9 @@ CREATE INDEX written_entities_place ON written_entities USING btree (link, place
 CREATE TRIGGER subscriptions_logged AFTER INSERT OR DELETE ON subscriptions FOR EACH ROW EXECUTE FUNCTION log_subscription();
 
 CREATE TRIGGER subscriptions_update_logged AFTER UPDATE ON subscriptions FOR EACH ROW WHEN (((old.revision <> new.revision) OR (old.state <> new.state) OR ((old.failures = 0) <> (new.failures = 0)))) EXECUTE FUNCTION log_subscription();
+
+ALTER TABLE ONLY access_paths
+    ADD CONSTRAINT access_paths_rule_fkey FOREIGN KEY (rule) REFERENCES access_rules(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY conflicts
     ADD CONSTRAINT conflicts_link_fkey FOREIGN KEY (link) REFERENCES links(id) ON DELETE CASCADE;

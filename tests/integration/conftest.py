@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.typedefs import Middleware
 
 from catalog import dialects
 from catalog.api.app import create_app
@@ -147,12 +148,14 @@ async def start_node(
     *,
     modelsource: dict[str, Any] | None = None,
     routes: Iterable[web.AbstractRouteDef] = (),
+    middlewares: Iterable[Middleware] = (),
     **settings: Any,
 ) -> AsyncIterator[Node]:
     """A node on a database of its own, listening on a free port of the loopback address.
 
     Args:
         routes: what it offers beside the native API and the other dialects.
+        middlewares: what is between the node's own and its handlers.
     """
     model = default_model() if modelsource is None else load_model(modelsource)
     async with Database.open(dsn, modelsource=model.source) as database:
@@ -165,6 +168,7 @@ async def start_node(
             event_dialects=dialects.event_dialects,
         )
         app = create_app(context, [*dialects.routes, *routes])
+        app.middlewares.extend(middlewares)
         async with context.checker, TestClient(TestServer(app)) as client:
             context.public_base = str(client.make_url("")).rstrip("/")
             yield Node(client, context)

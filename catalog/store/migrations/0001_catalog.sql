@@ -28,7 +28,9 @@ CREATE TABLE node (
     -- The number of the key that signs what this authority writes; null if it signs nothing.
     signingkey integer,
     -- What was written before is signed, too, or anew: all up to here has been; null if all has.
-    signsafter text COLLATE "C"
+    signsafter text COLLATE "C",
+    -- Raised by every change of the rules of access.
+    access_revision bigint NOT NULL DEFAULT 0
 );
 
 
@@ -159,6 +161,33 @@ CREATE TABLE access_tokens (
     expiresat timestamptz,
     usedat timestamptz
 );
+
+-- Roles for parts of the catalog: each rule gives `role` at its paths to all callers that meet the
+-- condition `who` (catalog/rolerules.py). Every change of them raises `access_revision`.
+CREATE TABLE access_rules (
+    id text COLLATE "C" PRIMARY KEY,
+    who text NOT NULL,
+    role text NOT NULL,
+    createdat timestamptz NOT NULL,
+    createdby text NOT NULL
+);
+
+-- The group of an entity, as rules of access name it.
+CREATE FUNCTION access_group(xid text)
+RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN lower('/' || split_part(xid, '/', 2) || '/' || split_part(xid, '/', 3)) COLLATE "C";
+
+-- A path names a group, `/GROUPTYPE/GROUPID` in lower case, which is looked up by the key. Where it
+-- has wildcards, `pattern` is the same for LIKE.
+CREATE TABLE access_paths (
+    rule text COLLATE "C" NOT NULL REFERENCES access_rules (id) ON DELETE CASCADE,
+    path text COLLATE "C" NOT NULL,
+    pattern text COLLATE "C",
+    PRIMARY KEY (rule, path)
+);
+CREATE INDEX access_paths_pattern ON access_paths (rule) INCLUDE (pattern)
+    WHERE pattern IS NOT NULL;
+CREATE INDEX access_paths_path ON access_paths (path);
 
 
 -- What authorities sign
@@ -1172,3 +1201,48 @@ $migration$;
 CREATE INDEX entities_service_names
     ON entities (left(fold_case(attributes ->> 'name'), 256) COLLATE "C")
     WHERE collection = '/endpoints' AND attributes -> 'usage' ? 'subscriber';
+
+
+-- What restricted clients see
+
+-- The relations that clients read, by the same names and without what they may not see. The
+-- connections of restricted clients have this schema first in their search_path, so that every
+-- statement reads these. Their setting `concord.rules` is an array of the rules that let them see
+-- groups. A connection without it sees nothing: it fails.
+CREATE SCHEMA visible;
+
+DO $migration$
+DECLARE
+    path CONSTANT text := current_setting('search_path');
+    relation text;
+    definition text;
+BEGIN
+    FOREACH relation IN ARRAY ARRAY['entities', 'documents', 'tombstones', 'changes'] LOOP
+        EXECUTE format($definition$
+            CREATE VIEW visible.%1$I AS
+            SELECT * FROM public.%1$I e
+            WHERE split_part(xid, '/', 3) = ''
+                OR access_group(xid) LIKE ANY ((
+                    SELECT array_agg(pattern) FROM access_paths
+                    WHERE rule = ANY (current_setting('concord.rules')::text[])
+                        AND pattern IS NOT NULL
+                )::text[])
+                OR EXISTS (
+                    SELECT FROM access_paths
+                    WHERE rule = ANY (current_setting('concord.rules')::text[])
+                        AND path = access_group(e.xid)
+                )
+        $definition$, relation);
+    END LOOP;
+    FOREACH relation IN ARRAY
+        ARRAY['resources_shown', 'listed', 'borrowed', 'kept', 'lent', 'shown']
+    LOOP
+        PERFORM set_config('search_path', 'public', true);
+        definition := pg_get_viewdef(relation::regclass);
+        -- The definition names no schemas, so its relations are now the ones above.
+        PERFORM set_config('search_path', 'visible, public', true);
+        EXECUTE format('CREATE VIEW visible.%I AS %s', relation, definition);
+    END LOOP;
+    PERFORM set_config('search_path', path, true);
+END
+$migration$;

@@ -1,0 +1,81 @@
+"""The rules of access as this process knows them, and those that a caller meets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from catalog.rolerules import ANY, ISSUER, IdentityKind, Who, values_of
+from catalog.roles import RuleGrant
+from catalog.store.accessrules import read_access_revision, read_known_rules
+from catalog.store.database import Database
+
+# So late a process may learn of a rule that another one has changed.
+_SECONDS = 2.0
+
+
+class RuleTable:
+    """Rules, found by one of their conditions: there may be thousands, of which a caller meets few.
+
+    Args:
+        rules: their conditions as texts, with what they give.
+    """
+
+    def __init__(self, rules: Iterable[tuple[str, RuleGrant]] = ()) -> None:
+        self._found: dict[IdentityKind, dict[str, dict[str, list[tuple[Who, RuleGrant]]]]] = {}
+        for text, grant in rules:
+            who = Who.parse(text)
+            name, value = _most_telling(who)
+            by_name = self._found.setdefault(who.kind, {})
+            by_name.setdefault(name, {}).setdefault(value, []).append((who, grant))
+
+    def met_by(self, kind: IdentityKind, claims: Mapping[str, Any]) -> tuple[RuleGrant, ...]:
+        """What the rules give to a caller with these claims."""
+        return tuple(
+            grant
+            for name, by_value in self._found.get(kind, {}).items()
+            for value in {ANY, *values_of(claims, name)}
+            for who, grant in by_value.get(value, ())
+            if who.is_met_by(kind, claims)
+        )
+
+
+def _most_telling(who: Who) -> tuple[str, str]:
+    """The condition of a rule that the fewest callers may meet."""
+    ranked = sorted(who.conditions, key=lambda each: (each[1] == ANY, each[0] == ISSUER))
+    return ranked[0] if ranked else ("", ANY)
+
+
+class KnownRules:
+    """The rules of a node, which are read anew once they have changed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._table = RuleTable()
+        self._revision = -1
+        self._until = 0.0
+        self._reading = asyncio.Lock()
+
+    async def of(self, kind: IdentityKind, claims: Mapping[str, Any]) -> tuple[RuleGrant, ...]:
+        """What the rules give to a caller now."""
+        if time.monotonic() >= self._until:
+            await self._refresh()
+        return self._table.met_by(kind, claims)
+
+    def forget(self) -> None:
+        """Read the rules anew: this process has changed them, and has committed that."""
+        self._until = 0.0
+
+    async def _refresh(self) -> None:
+        async with self._reading:
+            begun = time.monotonic()
+            if begun < self._until:
+                return  # Another request has read them meanwhile.
+            async with self._database.pools.requests.acquire() as connection:
+                revision = await read_access_revision(connection)
+                if revision != self._revision:
+                    self._table = RuleTable(await read_known_rules(connection))
+                    self._revision = revision
+            self._until = begun + _SECONDS

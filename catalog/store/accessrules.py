@@ -1,0 +1,129 @@
+"""Stores the rules that give callers roles in groups, and finds the groups that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catalog.roles import Role, RuleGrant, is_wild
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+MOST_RULES = 10_000
+MOST_PATHS = 10_000
+MOST_WILD_PATHS = 100
+"""Paths of one rule with wildcards: no index finds them."""
+_queries = Queries("accessrules")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessRule:
+    """A role for all callers that meet the condition `who`, at a number of paths.
+
+    The paths are read by `read_paths`.
+    """
+
+    id: str
+    who: str
+    role: Role
+    createdat: datetime
+    createdby: str
+    pathscount: int = 0
+
+
+async def add_rule(connection: Connection, rule: AccessRule, paths: Iterable[str]) -> bool:
+    """Keep a new rule with its paths, as `parse_path` gives them; false if there is its id."""
+    added = await connection.fetchval(
+        _queries.add, rule.id, rule.who, rule.role, rule.createdat, rule.createdby
+    )
+    if added is not None:
+        await add_paths(connection, rule.id, paths)
+    return added is not None
+
+
+async def change_rule(connection: Connection, id: str, *, who: str, role: Role) -> bool:
+    """Replace the condition and the role of a rule; false if there is none of this id."""
+    found = await connection.fetchval(_queries.change, id, who, role)
+    await connection.execute(_queries.raise_revision)
+    return found is not None
+
+
+async def remove_rule(connection: Connection, id: str) -> bool:
+    """Forget a rule; false if there is none of this id."""
+    found = await connection.fetchval(_queries.remove, id)
+    await connection.execute(_queries.raise_revision)
+    return found is not None
+
+
+async def add_paths(connection: Connection, id: str, paths: Iterable[str]) -> None:
+    """Give a rule more paths, as `parse_path` gives them."""
+    paths = list(dict.fromkeys(paths))
+    patterns = [_pattern(path) if is_wild(path) else None for path in paths]
+    await connection.execute(_queries.add_paths, id, paths, patterns)
+    await connection.execute(_queries.raise_revision)
+
+
+async def remove_paths(connection: Connection, id: str, paths: Iterable[str]) -> None:
+    """Take paths from a rule."""
+    await connection.execute(_queries.remove_paths, id, list(paths))
+    await connection.execute(_queries.raise_revision)
+
+
+async def replace_paths(connection: Connection, id: str, paths: Iterable[str]) -> None:
+    """Give a rule these paths in place of those that it has."""
+    paths = list(paths)
+    await connection.execute(_queries.clear_paths, id, paths)
+    await add_paths(connection, id, paths)
+
+
+async def find_rule(connection: Connection, id: str) -> AccessRule | None:
+    row = await connection.fetchrow(_queries.find, id)
+    return None if row is None else _rule_from(row)
+
+
+async def list_rules(connection: Connection, *, after: str = "", limit: int) -> list[AccessRule]:
+    """Read a page of the rules, by their ids."""
+    return [_rule_from(row) for row in await connection.fetch(_queries.page, after, limit)]
+
+
+async def read_paths(
+    connection: Connection, id: str, *, after: str = "", limit: int = MOST_PATHS
+) -> list[str]:
+    """Read a page of the paths of a rule, in their order."""
+    return [row["path"] for row in await connection.fetch(_queries.paths, id, after, limit)]
+
+
+async def count_rules(connection: Connection) -> int:
+    return int(await connection.fetchval(_queries.count))
+
+
+async def read_access_revision(connection: Connection) -> int:
+    """Read the number that every change of the rules raises."""
+    return int(await connection.fetchval(_queries.revision))
+
+
+async def read_known_rules(connection: Connection) -> list[tuple[str, RuleGrant]]:
+    """Read the condition of every rule, with what it gives."""
+    rows = await connection.fetch(_queries.known)
+    return [(row["who"], RuleGrant(row["id"], row["role"])) for row in rows]
+
+
+async def covered_groups(
+    connection: Connection, rules: Collection[str], groups: Collection[str]
+) -> frozenset[str]:
+    """Find those of some groups, given by xids, that at least one of these rules names now."""
+    if not rules or not groups:
+        return frozenset()
+    rows = await connection.fetch(_queries.covered, list(rules), list(groups))
+    return frozenset(row["g"] for row in rows)
+
+
+def _pattern(path: str) -> str:
+    """A path for LIKE; no character of one but these means anything there."""
+    return path.replace("_", r"\_").replace("*", "%")
+
+
+def _rule_from(row: Mapping[str, Any]) -> AccessRule:
+    return AccessRule(**row)

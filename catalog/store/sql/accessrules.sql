@@ -1,0 +1,64 @@
+-- name: revision
+-- A number that every change of the rules raises.
+SELECT access_revision FROM node
+
+-- name: raise_revision
+-- Tell all processes that the rules have changed.
+UPDATE node SET access_revision = access_revision + 1
+
+-- name: known
+-- What all rules are for, but for their paths.
+SELECT id, who, role FROM access_rules ORDER BY id
+
+-- name: count
+-- How many rules there are.
+SELECT count(*) FROM access_rules
+
+-- name: add
+-- Keep a rule without paths.
+INSERT INTO access_rules (id, who, role, createdat, createdby) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (id) DO NOTHING RETURNING id
+
+-- name: change
+-- Replace what a rule is for.
+UPDATE access_rules SET who = $2, role = $3 WHERE id = $1 RETURNING id
+
+-- name: remove
+-- Forget a rule, and its paths.
+DELETE FROM access_rules WHERE id = $1 RETURNING id
+
+-- name: find
+-- A rule, with the number of its paths.
+SELECT r.*, (SELECT count(*) FROM access_paths p WHERE p.rule = r.id) AS pathscount
+FROM access_rules r WHERE r.id = $1
+
+-- name: page
+-- The rules after an id.
+SELECT r.*, (SELECT count(*) FROM access_paths p WHERE p.rule = r.id) AS pathscount
+FROM access_rules r WHERE r.id > $1 ORDER BY r.id LIMIT $2
+
+-- name: paths
+-- The paths of a rule after one of them.
+SELECT path FROM access_paths WHERE rule = $1 AND path > $2 ORDER BY path LIMIT $3
+
+-- name: add_paths
+-- Give a rule more paths.
+INSERT INTO access_paths (rule, path, pattern) SELECT $1, * FROM unnest($2::text[], $3::text[])
+ON CONFLICT (rule, path) DO NOTHING
+
+-- name: remove_paths
+-- Take paths from a rule.
+DELETE FROM access_paths WHERE rule = $1 AND path = ANY ($2)
+
+-- name: clear_paths
+-- Take all paths from a rule but these.
+DELETE FROM access_paths WHERE rule = $1 AND path <> ALL ($2)
+
+-- name: covered
+-- Those of some groups that at least one of these rules names.
+SELECT g FROM unnest($2::text[]) g
+WHERE access_group(g) LIKE ANY ((
+        SELECT array_agg(pattern) FROM access_paths
+        WHERE rule = ANY ($1) AND pattern IS NOT NULL
+    )::text[])
+    OR EXISTS (SELECT FROM access_paths WHERE rule = ANY ($1) AND path = access_group(g))
