@@ -182,13 +182,24 @@ class RestrictedConnections(Connections):
     Their `search_path` begins with the schema `visible`, whose views fail without settings.
     """
 
+    def __init__(self, pool: asyncpg.Pool, availability: Availability) -> None:
+        super().__init__(pool, availability)
+        # By the id of each connection that skips the pool, the rules that it was given.
+        self._given: dict[int, tuple[str, ...]] = {}
+
     @contextlib.asynccontextmanager
     async def acquire(self, *, timeout: float = _ACQUIRE_SECONDS) -> AsyncIterator[Connection]:
         shown = visibility.get()
         assert shown is not None, "only restricted clients are lent these"
         async with super().acquire(timeout=timeout) as connection:
-            await connection.execute(_queries.restrict, [*shown.rules])
+            if self._given.pop(id(connection), None) != shown.rules:
+                await connection.execute(_queries.restrict, [*shown.rules])
+            self._given[id(connection)] = shown.rules
             yield connection
+
+    async def _release(self, connection: Connection) -> None:
+        self._given.pop(id(connection), None)
+        await super()._release(connection)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -960,11 +960,11 @@ CREATE VIEW visible.entities AS
     signedby,
     replaced
    FROM entities e
-  WHERE ((split_part(xid, '/'::text, 3) = ''::text) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
+  WHERE ((xid = '/'::text) OR (EXISTS ( SELECT
            FROM access_paths
-          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])) OR (EXISTS ( SELECT
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.path = access_group(e.xid))))) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
            FROM access_paths
-          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.path = access_group(e.xid))))));
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])));
 
 CREATE VIEW visible.borrowed AS
  SELECT x.collection AS listing,
@@ -998,21 +998,21 @@ CREATE VIEW visible.changes AS
     changed,
     deprecation
    FROM changes e
-  WHERE ((split_part(xid, '/'::text, 3) = ''::text) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
+  WHERE ((xid = '/'::text) OR (EXISTS ( SELECT
            FROM access_paths
-          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])) OR (EXISTS ( SELECT
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.path = access_group(e.xid))))) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
            FROM access_paths
-          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.path = access_group(e.xid))))));
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])));
 
 CREATE VIEW visible.documents AS
  SELECT xid,
     body
    FROM documents e
-  WHERE ((split_part(xid, '/'::text, 3) = ''::text) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
+  WHERE ((xid = '/'::text) OR (EXISTS ( SELECT
            FROM access_paths
-          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])) OR (EXISTS ( SELECT
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.path = access_group(e.xid))))) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
            FROM access_paths
-          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.path = access_group(e.xid))))));
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])));
 
 CREATE VIEW visible.kept AS
  SELECT collection AS listing,
@@ -1166,11 +1166,11 @@ CREATE VIEW visible.tombstones AS
     signature,
     signedby
    FROM tombstones e
-  WHERE ((split_part(xid, '/'::text, 3) = ''::text) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
+  WHERE ((xid = '/'::text) OR (EXISTS ( SELECT
            FROM access_paths
-          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])) OR (EXISTS ( SELECT
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.path = access_group(e.xid))))) OR (access_group(xid) ~~ ANY (( SELECT array_agg(access_paths.pattern) AS array_agg
            FROM access_paths
-          WHERE ((access_paths.rule = ANY ((current_setting('concord.rules'::text))::text[])) AND (access_paths.path = access_group(e.xid))))));
+          WHERE ((access_paths.rule = ANY (( SELECT (current_setting('concord.rules'::text))::text[] AS current_setting)::text[])) AND (access_paths.pattern IS NOT NULL)))::text[])));
 
 ALTER TABLE ONLY access_paths
     ADD CONSTRAINT access_paths_pkey PRIMARY KEY (rule, path);
@@ -1283,7 +1283,7 @@ ALTER TABLE ONLY trusted_keys
 ALTER TABLE ONLY written_entities
     ADD CONSTRAINT written_entities_pkey PRIMARY KEY (link, authority, origin);
 
-CREATE INDEX access_paths_path ON access_paths USING btree (path);
+CREATE INDEX access_paths_path ON access_paths USING btree (path, rule);
 
 CREATE INDEX access_paths_pattern ON access_paths USING btree (rule) INCLUDE (pattern) WHERE (pattern IS NOT NULL);
 

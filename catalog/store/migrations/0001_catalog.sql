@@ -187,7 +187,7 @@ CREATE TABLE access_paths (
 );
 CREATE INDEX access_paths_pattern ON access_paths (rule) INCLUDE (pattern)
     WHERE pattern IS NOT NULL;
-CREATE INDEX access_paths_path ON access_paths (path);
+CREATE INDEX access_paths_path ON access_paths (path, rule);
 
 
 -- What authorities sign
@@ -1221,17 +1221,17 @@ BEGIN
         EXECUTE format($definition$
             CREATE VIEW visible.%1$I AS
             SELECT * FROM public.%1$I e
-            WHERE split_part(xid, '/', 3) = ''
-                OR access_group(xid) LIKE ANY ((
-                    SELECT array_agg(pattern) FROM access_paths
-                    WHERE rule = ANY (current_setting('concord.rules')::text[])
-                        AND pattern IS NOT NULL
-                )::text[])
+            WHERE xid = '/'
                 OR EXISTS (
                     SELECT FROM access_paths
-                    WHERE rule = ANY (current_setting('concord.rules')::text[])
+                    WHERE rule = ANY ((SELECT current_setting('concord.rules')::text[])::text[])
                         AND path = access_group(e.xid)
                 )
+                OR access_group(xid) LIKE ANY ((
+                    SELECT array_agg(pattern) FROM access_paths
+                    WHERE rule = ANY ((SELECT current_setting('concord.rules')::text[])::text[])
+                        AND pattern IS NOT NULL
+                )::text[])
         $definition$, relation);
     END LOOP;
     FOREACH relation IN ARRAY
