@@ -14,7 +14,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 WHOLE_CATALOG = "/"
 _WILDCARD = "*"
 # As types and ids of groups, with wildcards; few, as each costs time when paths are compared.
-_PATH = re.compile(r"/([a-z_*][a-z0-9_*]{0,62})/([a-z0-9_*][a-z0-9\-._~:@*]{0,127})", re.ASCII)
+PATH = re.compile(r"/([a-z_*][a-z0-9_*]{0,62})/([a-z0-9_*][a-z0-9\-._~:@*]{0,127})", re.ASCII)
 _MOST_WILDCARDS = 8
 
 
@@ -25,6 +25,7 @@ class Permission(Enum):
     WRITE = "write to the catalog"
     SUBSCRIBE = "manage subscriptions"
     FOLLOW = "read the feed of the catalog"
+    PUSH = "push copies to the catalog"
     REPLICATE = "replicate the catalog"
     GRANT = "grant roles in a group"
     ADMINISTER = "administer the node"
@@ -32,18 +33,18 @@ class Permission(Enum):
 
 _READER = frozenset({Permission.READ})
 _WRITER = _READER | {Permission.WRITE, Permission.SUBSCRIBE}
-_FOLLOWER = _READER | {Permission.SUBSCRIBE, Permission.FOLLOW}
+_REPLICATOR = _READER | {Permission.SUBSCRIBE, Permission.FOLLOW, Permission.PUSH}
 # Readers, who may be everybody, have no subscriptions: each costs deliveries.
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     "reader": _READER,
     "writer": _WRITER,
-    "replicator": _FOLLOWER | {Permission.REPLICATE},
+    "replicator": _REPLICATOR | {Permission.REPLICATE},
     "admin": frozenset(Permission),
 }
 PATH_PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     "reader": _READER,
     "writer": _WRITER,
-    "replicator": _FOLLOWER,
+    "replicator": _REPLICATOR,
     "admin": _WRITER | {Permission.GRANT},
 }
 """What roles permit at the paths of groups: nothing that concerns the node as a whole."""
@@ -91,7 +92,7 @@ def parse_path(text: str) -> str:
         ValueError
     """
     path = text.lower() if text.isascii() else ""
-    is_valid = _PATH.fullmatch(path) and path.count(_WILDCARD) <= _MOST_WILDCARDS
+    is_valid = PATH.fullmatch(path) and path.count(_WILDCARD) <= _MOST_WILDCARDS
     if path != WHOLE_CATALOG and not is_valid:
         raise ValueError(
             f'must be "/" or /GROUPTYPE/GROUPID, such as /schemagroups/contoso.*, with at most '

@@ -14,6 +14,7 @@ from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
+from catalog.model.writescope import WriteScope
 from catalog.model.xid import Xid
 from catalog.store import copies as stored_copies
 from catalog.store import doubtedcopies, linkconflicts, links
@@ -31,6 +32,7 @@ from catalog.store.locks import (
     lock_and_load,
 )
 from catalog.store.writes import Write, write
+from catalog.writing.permission import check_writes
 from replication.addresses import NO_RULES, AddressRules, rewrite_copies
 from replication.batch import (
     BatchDecision,
@@ -69,6 +71,7 @@ class Batch:
         is_repair: compute the digests of the entities here anew.
         mapping: the names that groups get here.
         addresses: the rules for addresses of endpoints.
+        writable: where their sender may write; `None` stands for everywhere.
     """
 
     copies: Sequence[Incoming]
@@ -81,6 +84,7 @@ class Batch:
     is_repair: bool = False
     mapping: GroupMapping = UNMAPPED
     addresses: AddressRules = NO_RULES
+    writable: WriteScope | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,7 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
         ServerBusy: nothing was written; the database did not answer in time, or the
             configuration keeps changing.
         CatalogRecovering: nothing was written; the batch is of a recovery that has ended.
+        Forbidden, Unauthenticated: nothing was written; the sender may not write all of it.
     """
     for _ in range(_MOST_ATTEMPTS):
         try:
@@ -160,6 +165,8 @@ async def _apply_once(
         entities, tombstones = await load_local(connection, valid, groups)
         live = {origin_of(e): e.xid for e in entities.values() if e.kind == "group"}
         check_places(batch.mapping, held, {o: live[o] for o in groups if o in live})
+        if batch.writable is not None:
+            await check_writes(connection, batch.writable, [copy.xid for copy in valid])
         if batch.is_repair:
             entities = await _blank_damaged(connection, entities)
         policy = await _policy_under_locks(database, connection, batch, valid)

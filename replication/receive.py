@@ -21,6 +21,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from catalog.access.identity import identity_of
 from catalog.client import ClientError
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_body
@@ -32,6 +33,8 @@ from catalog.model.concorderrors import (
 )
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
+from catalog.model.writescope import WriteScope
+from catalog.roles import Permission
 from catalog.store import linkconflicts, linkdeletions, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import Database
@@ -49,6 +52,7 @@ from replication.linkbounds import LinkGate, too_many_copies
 from replication.mapping import mapping_of
 from replication.pinning import policy_of
 from replication.provenance import Policy, is_authority
+from replication.pushscope import check_acceptance
 
 DIFFERING = "differing"
 """The value of `begin` if only what differs follows."""
@@ -130,10 +134,15 @@ async def post_entities(request: web.Request) -> web.Response:
         PushNotAccepted: the operator of this node does not accept the pushes of the sender.
         PushOutOfStep: the copies do not follow what came before; the sender asks for the cursor.
         PushStopped: an operator has to decide.
+        Forbidden, Unauthenticated: the sender may not write wherever that could come.
     """
     context = request.app[CONTEXT]
     pusher = _read_pusher(request)
     link = await _accepted(context, pusher, request.path)
+    writable = identity_of(request).scope_of(Permission.PUSH)
+    if writable is not None:
+        async with context.database.pool.acquire(timeout=30) as connection:
+            await check_acceptance(connection, writable, link.definition)
     if link.brake is not None:
         raise _stopped(pusher, link.error or "", request.path)
     pushed = await _read_pushed(request)
@@ -148,7 +157,7 @@ async def post_entities(request: web.Request) -> web.Response:
             return _answer(link, (), None)
         if not pushed.is_question:
             _check_step(link, pushed, request.path)
-        applied = await _apply(context, link, policy, pushed)
+        applied = await _apply(context, link, policy, pushed, writable)
         findings = await _conflicts(request, link) if pushed.is_question else applied.findings
         # The sender asks before it goes on, so what stopped it once stops it until that is decided.
         is_complete = pushed.is_question and link.cursor is not None
@@ -302,7 +311,9 @@ async def _begin(context: Context, link: Link, policy: Policy, expected: int | N
     await _report(context, link, "copying", copies=expected)
 
 
-async def _apply(context: Context, link: Link, policy: Policy, pushed: _Pushed) -> AppliedBatch:
+async def _apply(
+    context: Context, link: Link, policy: Policy, pushed: _Pushed, writable: WriteScope | None
+) -> AppliedBatch:
     """Apply a batch of a link when the gate lets it pass."""
     if not pushed.copies and pushed.cursor is None:
         return AppliedBatch(findings=(), changes=0)
@@ -317,6 +328,7 @@ async def _apply(context: Context, link: Link, policy: Policy, pushed: _Pushed) 
         is_bulk=is_bulk,
         mapping=mapping_of(link.definition),
         addresses=rules_of(link.definition),
+        writable=writable,
     )
     async with _intake_of(context).gate.turn(is_bulk=is_bulk) as turn:
         applied = await apply_batch(context, batch)

@@ -9,6 +9,7 @@ from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import IDENTITY, demand
 from catalog.access.routeneeds import Anyone, need_of
 from catalog.model.visibility import visibility
+from catalog.model.writescope import writescope
 
 
 @web.middleware
@@ -16,7 +17,8 @@ async def access_middleware(request: web.Request, handler: Handler) -> web.Strea
     """Let a request pass whose caller has the permission that its path and method need.
 
     A credential that is shown has to be valid even where none is needed, but for paths that do not
-    ask: those of probes and of others' events. What the handler reads is what the caller may see.
+    ask: those of probes and of others' events. What the handler reads is what the caller may see,
+    and what it writes has to be what the caller may write.
     """
     authentication = request.app[AUTHENTICATION]
     if authentication.is_open:
@@ -31,8 +33,9 @@ async def access_middleware(request: web.Request, handler: Handler) -> web.Strea
     if not isinstance(need, Anyone):
         demand(request, need)
     # The requests of one connection share a task, and so its context.
-    restricted = visibility.set(identity.visibility)
+    seen, written = visibility.set(identity.visibility), writescope.set(identity.writescope)
     try:
         return await handler(request)
     finally:
-        visibility.reset(restricted)
+        visibility.reset(seen)
+        writescope.reset(written)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 
 from catalog.model.concorderrors import Forbidden, Unauthenticated
+from catalog.model.errors import XRegistryError
 from catalog.model.visibility import Visibility
+from catalog.model.writescope import WriteScope
 from catalog.rolerules import IdentityKind
 from catalog.roles import Grant, Permission, Role, RuleGrant, permitted_by, roles_with
 
@@ -43,6 +46,9 @@ class Identity:
     def __post_init__(self) -> None:
         object.__setattr__(self, "permissions", permitted_by(self.grants))
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}".strip()
+
     def may(self, permission: Permission) -> bool:
         """Whether it may do something in the whole catalog, or in some groups."""
         return permission in self.permissions or bool(self.rules_with(permission))
@@ -57,6 +63,18 @@ class Identity:
         if Permission.READ in self.permissions:
             return None
         return Visibility(self.rules_with(Permission.READ))
+
+    @property
+    def writescope(self) -> WriteScope | None:
+        """Where it may write entities."""
+        return self.scope_of(Permission.WRITE)
+
+    def scope_of(self, permission: Permission) -> WriteScope | None:
+        """Where it may do something that writes."""
+        if permission in self.permissions:
+            return None
+        refusal_of = partial(refusal_at, self, permission)
+        return WriteScope(self.rules_with(permission), refusal_of)
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -95,6 +113,20 @@ def demand(request: web.Request, permission: Permission) -> None:
         roles=" or ".join(roles_with(permission)),
         identity=identity.name,
         detail=f"It has the roles: {', '.join(identity.roles) or 'none'}.",
+    )
+
+
+def refusal_at(identity: Identity, permission: Permission, path: str) -> XRegistryError:
+    """The refusal of what a caller may do in some groups, but not at this path."""
+    if identity.kind == "anonymous":
+        fault = f"it came without a credential, and concerns {path}"
+        return Unauthenticated(path, fault=fault, detail=_HOW, challenge=CHALLENGE)
+    return Forbidden(
+        path,
+        action=f"{permission.value} at {path}",
+        roles=" or ".join(roles_with(permission)),
+        identity=identity.name,
+        detail="Its roles are for other groups; `concord whoami` lists them.",
     )
 
 

@@ -23,6 +23,8 @@ from catalog.model.errors import (
     XRegistryError,
 )
 from catalog.model.schema import Model, ResourceType
+from catalog.model.visibility import Visibility, visibility
+from catalog.model.writescope import WriteScope, writescope
 from catalog.model.xid import RESERVED_VERSION_IDS, Xid, is_valid_id
 
 Body = Mapping[str, Any]
@@ -118,6 +120,8 @@ class Interaction:
     updated, its epoch is not checked, and it may be a replica.
     `violations` are errors in single entities of a larger request; they refuse it after the
     rest was checked as well. More entities than `most_entities` refuse it at once.
+    `writable` and `visible` are what the client may write and see whose task makes it: the task
+    that applies it may be another one.
     """
 
     at: Xid = field(default_factory=Xid)
@@ -132,6 +136,8 @@ class Interaction:
     deletes: list[Delete] = field(default_factory=list)
     violations: FirstViolations = field(default_factory=FirstViolations)
     most_entities: int = 100_000
+    writable: WriteScope | None = field(default_factory=writescope.get)
+    visible: Visibility | None = field(default_factory=visibility.get)
     _entities: int = field(default=0, init=False)
 
     def _count(self, entities: int) -> None:

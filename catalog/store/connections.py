@@ -24,7 +24,7 @@ from asyncpg.exceptions import (
 
 from catalog.model.concorderrors import DatabaseUnavailable
 from catalog.model.errors import ServerBusy
-from catalog.model.visibility import visibility
+from catalog.model.visibility import Visibility, visibility
 from catalog.store.queries import Queries
 
 _log = structlog.get_logger(__name__)
@@ -200,6 +200,21 @@ class RestrictedConnections(Connections):
     async def _release(self, connection: Connection) -> None:
         self._given.pop(id(connection), None)
         await super()._release(connection)
+
+
+@contextlib.asynccontextmanager
+async def seen_by(connection: Connection, visible: Visibility | None) -> AsyncIterator[None]:
+    """Have a transaction read what a client may see until the block ends, and then all again."""
+    if visible is None:
+        yield
+        return
+    before = await connection.fetchval(_queries.restrict_within, [*visible.rules])
+    try:
+        yield
+    finally:
+        # An error of the database has ended the transaction, and with it the restriction.
+        with contextlib.suppress(PostgresError, InterfaceError):
+            await connection.execute(_queries.end_restriction, before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,7 +79,10 @@ class Apply:
         if not name:
             return
         if self.ownership.prunes:
-            await applysets.keep_members(connection, name, self._wanted.xids)
+            members = await applysets.members_of(connection, name)
+            seen = await store.load(connection, members)
+            unseen = {xid for xid in members if xid not in seen}
+            await applysets.keep_members(connection, name, self._wanted.xids | unseen)
         states = {**outcome.before, **outcome.after}
         brought = [
             xid
@@ -99,6 +102,7 @@ class Apply:
         )
 
     async def _prune(self, connection: Connection) -> Pruned:
+        """Find what to delete; what its client does not see is left, and stays in its set."""
         name = self.ownership.set
         if name:
             due = {*await applysets.members_of(connection, name)} - self._wanted.xids

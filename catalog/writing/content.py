@@ -8,7 +8,9 @@ from typing import Protocol
 
 from catalog.formats import CheckedDocument
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.visibility import Visibility
 from catalog.store import crossreferences, entities
+from catalog.store.connections import seen_by
 from catalog.store.crossreferences import CrossReference
 from catalog.store.database import Connection
 from catalog.writing.drafts import Draft
@@ -40,21 +42,27 @@ class CatalogContent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """The content of a database, read in one transaction."""
+    """The content of a database as a client sees it, read in one transaction."""
 
     connection: Connection
+    visible: Visibility | None = None
 
     async def load(self, xids: Iterable[str]) -> dict[str, Entity]:
-        return await entities.load(self.connection, xids)
+        async with seen_by(self.connection, self.visible):
+            return await entities.load(self.connection, xids)
 
     async def load_subtrees(self, xids: Iterable[str]) -> list[Entity]:
-        return await entities.load_subtrees(self.connection, xids)
+        async with seen_by(self.connection, self.visible):
+            return await entities.load_subtrees(self.connection, xids)
 
     async def load_documents(self, xids: Iterable[str]) -> dict[str, bytes]:
         return await entities.load_documents(self.connection, xids)
 
     async def load_sources(self, targets: Iterable[str]) -> list[CrossReference]:
-        return await crossreferences.load_sources(self.connection, targets)
+        # A group can have rules for what it shows of others. They do not bind who writes that and
+        # does not see the group: a refusal would tell of it.
+        async with seen_by(self.connection, self.visible):
+            return await crossreferences.load_sources(self.connection, targets)
 
     async def load_tombstones(self, origins: Iterable[Origin]) -> dict[Origin, Tombstone]:
         return await entities.load_tombstones(self.connection, origins)

@@ -14,8 +14,10 @@ from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
+from catalog.model.visibility import visibility
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import read_newest
+from catalog.store.connections import seen_by
 from catalog.store.database import Connection, Node
 from catalog.store.locks import Locked, MustBeginAgain, Refusal, Touched, lock_and_load
 from catalog.store.logcursor import LogCursor
@@ -25,6 +27,7 @@ from catalog.writing.crossreferences import target_in
 from catalog.writing.decider import Decider
 from catalog.writing.documentchecks import KnownResults
 from catalog.writing.outcome import Outcome
+from catalog.writing.permission import check_interaction, seen_among
 
 # Beyond so many locks it is cheaper, for everybody, to lock the whole catalog.
 _MOST_LOCKS = 200
@@ -34,7 +37,10 @@ Condition: TypeAlias = Callable[[Connection], Awaitable[None]]
 
 
 class Composer(Protocol):
-    """Composes an interaction that depends on more of the catalog than it writes."""
+    """Composes an interaction that depends on more of the catalog than it writes.
+
+    It works in its client's task, and reads what the client may see.
+    """
 
     def locks(self) -> Touched:
         """The locks that `compose` and the interaction need, as far as that is known.
@@ -194,8 +200,14 @@ class WriteTransaction:
         ]
         for composer, each in zip(batch, results, strict=True):
             if isinstance(each, Outcome):
-                await composer.conclude(self.connection, each)
+                await self._conclude(composer, each)
         return results
+
+    async def _conclude(self, composer: Composer, outcome: Outcome) -> None:
+        if isinstance(composer, Composed):
+            return
+        async with seen_by(self.connection, visibility.get()):
+            await composer.conclude(self.connection, outcome)
 
     async def _load(self, locks: Touched, patience_seconds: float = 0) -> None:
         self._locks = locks
@@ -223,7 +235,8 @@ class WriteTransaction:
         return stored
 
     async def _decide(self, composer: Composer, condition: Condition | None) -> Outcome:
-        interaction = await composer.compose(self.connection)
+        interaction = await self._compose(composer)
+        await check_interaction(self.connection, interaction)
         if isinstance(composer, Composed):
             touched = composer.touched
         else:
@@ -232,7 +245,8 @@ class WriteTransaction:
         if not self._locks.suffice_for(touched):
             raise MustBeginAgain
         if condition is not None:
-            await condition(self.connection)
+            async with seen_by(self.connection, interaction.visible):
+                await condition(self.connection)
         if not (
             touched.groups <= self._locks.groups and touched.resources <= self._locks.resources
         ):
@@ -246,15 +260,24 @@ class WriteTransaction:
             )
         count = len(self._locked.entities) + len(touched.groups) + len(touched.resources)
         stored = await aside(count, self._held, touched)
-        outcome = await self._decider().decide(interaction, stored, datetime.now(UTC))
+        if interaction.visible is not None:
+            # A cross reference to what its client does not see is one to what does not exist.
+            stored = await seen_among(self.connection, interaction.visible, stored)
+        outcome = await self._decider(interaction).decide(interaction, stored, datetime.now(UTC))
         if self.reconfiguration is None:
             return outcome
         changes = self.reconfiguration.noted_in(outcome.changes)
         return replace(outcome, changes=changes)
 
-    def _decider(self) -> Decider:
+    async def _compose(self, composer: Composer) -> Interaction:
+        if isinstance(composer, Composed):
+            return composer.interaction
+        async with seen_by(self.connection, visibility.get()):
+            return await composer.compose(self.connection)
+
+    def _decider(self, interaction: Interaction) -> Decider:
         return Decider(
-            content=StoredContent(self.connection),
+            content=StoredContent(self.connection, interaction.visible),
             configuration=(self.reconfiguration or self).configuration,
             authority=self.node.authority,
             checker=self.results,

@@ -6,14 +6,17 @@ from dataclasses import replace
 from functools import partial
 
 from catalog.longwork import aside, is_long
+from catalog.model.concorderrors import HandoverUnderWay
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
+from catalog.model.writescope import writescope
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database
 from catalog.store.locks import MustBeginAgain, Touched
 from catalog.writing.documentchecks import CheckedRequests, KnownResults, RequestChecks
 from catalog.writing.groupcommit import GroupCommit, is_small
 from catalog.writing.outcome import Outcome
+from catalog.writing.permission import check_writes
 from catalog.writing.predictedchecks import predicted_checks
 from catalog.writing.transaction import (
     Composed,
@@ -138,10 +141,23 @@ class Writer:
                 result = await checks.complete(transact)
             except MustBeginAgain:
                 continue
+            except HandoverUnderWay as error:
+                await self._keep_unseen(error.arguments["group"])
+                raise
             if not is_dry:
                 self._database.signal.set(result.changes)
             return result
         raise AssertionError("nothing changes under a lock on the whole catalog")
+
+    async def _keep_unseen(self, group: str) -> None:
+        """Refuse to write to a group, instead of telling that another authority hands it over.
+
+        Raises:
+            Forbidden, Unauthenticated: the client may not write there.
+        """
+        if (scope := writescope.get()) is not None:
+            async with self._database.transaction() as connection:
+                await check_writes(connection, scope, [group])
 
     async def _transact(
         self,

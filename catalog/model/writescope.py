@@ -1,0 +1,25 @@
+"""Where the client may write on whose behalf the current task works: some groups, or everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from catalog.model.errors import XRegistryError
+
+
+@dataclass(frozen=True, slots=True)
+class WriteScope:
+    """The rules that let a client write to groups; it sees these groups, too.
+
+    Args:
+        refusal_of: makes the error that refuses to write at a path elsewhere.
+    """
+
+    rules: tuple[str, ...]
+    refusal_of: Callable[[str], XRegistryError]
+
+
+writescope: ContextVar[WriteScope | None] = ContextVar("writescope", default=None)
+"""That of the current task; `None` stands for everywhere."""

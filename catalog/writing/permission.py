@@ -1,0 +1,63 @@
+"""Refuses what a client may not write: the one place that every write of an entity passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from catalog.model.entity import Entity
+from catalog.model.interaction import Interaction
+from catalog.model.visibility import Visibility
+from catalog.model.writescope import WriteScope
+from catalog.store.accessrules import covered_groups
+from catalog.store.database import Connection
+
+_REGISTRY = "/"
+
+
+async def check_interaction(connection: Connection, interaction: Interaction) -> None:
+    """Refuse an interaction whose client may not write all that it names.
+
+    It comes before all else that could tell of what the client does not see.
+
+    Raises:
+        Forbidden, Unauthenticated: as `check_writes`.
+    """
+    if interaction.writable is None:
+        return
+    if interaction.registry is not None:
+        raise interaction.writable.refusal_of(_REGISTRY)
+    named = (interaction.groups, interaction.resources, interaction.deletes)
+    await check_writes(
+        connection, interaction.writable, [str(each.xid) for part in named for each in part]
+    )
+
+
+async def check_writes(connection: Connection, scope: WriteScope, xids: Iterable[str]) -> None:
+    """Refuse to write entities outside of a scope.
+
+    Raises:
+        Forbidden, Unauthenticated: about the first such entity, the same whether it exists or not.
+    """
+    groups = {xid: group_of(xid) for xid in xids}
+    covered = await covered_groups(connection, scope.rules, {*groups.values()})
+    for xid, group in groups.items():
+        if group not in covered:
+            raise scope.refusal_of(xid)
+
+
+async def seen_among(
+    connection: Connection, visible: Visibility, entities: Mapping[str, Entity]
+) -> dict[str, Entity]:
+    """Those of some entities that a client may see, by xid."""
+    groups = {xid: group_of(xid) for xid in entities}
+    covered = await covered_groups(connection, visible.rules, {*groups.values()})
+    return {
+        xid: entity
+        for xid, entity in entities.items()
+        if xid == _REGISTRY or groups[xid] in covered
+    }
+
+
+def group_of(xid: str) -> str:
+    """The xid of the group that an entity is or is in."""
+    return "/".join(xid.split("/", 3)[:3])
