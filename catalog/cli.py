@@ -21,6 +21,7 @@ import typer
 
 from catalog.commands import (
     accept,
+    access,
     delete,
     export,
     get,
@@ -91,6 +92,7 @@ for name, group, short_help in (
     ("capabilities", model.capabilities_app, "Show and change what a node can do."),
     ("subscription", subscriptions.app, "Send changes as events."),
     ("token", tokens.app, "Let machines and people into a node."),
+    ("access", access.app, "Give roles in groups."),
     ("key", keys.app, "Encrypt the secrets in a database."),
 ):
     app.add_typer(group, name=name, short_help=short_help)

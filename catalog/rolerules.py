@@ -15,7 +15,7 @@ ANONYMOUS = "anonymous"
 TOKEN = "token"
 ISSUER = "iss"
 CERTIFICATE_NAMES = frozenset({"cn", "o", "ou", "dns", "uri", "email"})
-_LONGEST_WHO = 1024
+LONGEST_WHO = 1024
 _MOST_CONDITIONS = 16
 # Their value is a list with spaces between (RFC 8693, 4.2; "scp" is Microsoft's). Of no other claim
 # is that so: who may choose a display name must not choose a role by it.
@@ -77,10 +77,10 @@ class Who:
         """
         if text == ANONYMOUS:
             return cls("anonymous")
-        conditions = tuple(_condition(each) for each in text[:_LONGEST_WHO].split("&"))
+        conditions = tuple(_condition(each) for each in text[:LONGEST_WHO].split("&"))
         names = {name for name, _ in conditions}
         is_whole = all(name and value for name, value in conditions)
-        if len(text) > _LONGEST_WHO or len(conditions) > _MOST_CONDITIONS or not is_whole:
+        if len(text) > LONGEST_WHO or len(conditions) > _MOST_CONDITIONS or not is_whole:
             raise ValueError(_FORMS)
         if TOKEN in names and (len(conditions) > 1 or conditions[0][1] == ANY):
             raise ValueError("token=ID needs the id of one token, and no other condition beside it")

@@ -7,10 +7,12 @@ import re
 import secrets
 from datetime import UTC, datetime
 
+from catalog.access.delegation import grant_to_token, who_of
 from catalog.access.identity import Identity
 from catalog.model.concorderrors import LimitReached
 from catalog.rolerules import TOKEN
-from catalog.roles import Grant
+from catalog.roles import WHOLE_CATALOG, Grant
+from catalog.store.accessrules import remove_rules_for
 from catalog.store.accesstokens import (
     MOST_TOKENS,
     AccessToken,
@@ -18,6 +20,7 @@ from catalog.store.accesstokens import (
     count_tokens,
     find_token,
     note_use,
+    remove_token,
 )
 from catalog.store.database import Connection, Database
 
@@ -33,9 +36,18 @@ def is_own(credential: str) -> bool:
 
 
 async def make_token(
-    connection: Connection, *, name: str, grants: tuple[Grant, ...], expiresat: datetime | None
+    connection: Connection,
+    *,
+    name: str,
+    grants: tuple[Grant, ...],
+    expiresat: datetime | None,
+    by: str = "",
 ) -> tuple[AccessToken, str]:
     """Make a token; nobody can read its text again.
+
+    Args:
+        grants: those for groups are kept as rules for this token.
+        by: who makes it.
 
     Raises:
         LimitReached
@@ -48,12 +60,22 @@ async def make_token(
     token = AccessToken(
         id=secrets.token_hex(_ID_BYTES),
         name=name,
-        grants=grants,
+        grants=tuple(each for each in grants if each.path == WHOLE_CATALOG),
         createdat=now,
         expiresat=expiresat,
     )
     await add_token(connection, token, _digest(text))
+    in_groups = [(each.role, each.path) for each in grants if each.path != WHOLE_CATALOG]
+    await grant_to_token(connection, token.id, in_groups, by=by)
     return token, text
+
+
+async def end_token(connection: Connection, id: str) -> AccessToken | None:
+    """Forget a token with the rules for it; `None` if there is none of this id."""
+    token = await remove_token(connection, id)
+    if token is not None:
+        await remove_rules_for(connection, who_of(id))
+    return token
 
 
 async def caller_with(database: Database, credential: str) -> Identity | None:

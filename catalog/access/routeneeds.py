@@ -44,7 +44,9 @@ _READ_WRITE = PathNeeds(Permission.READ, Permission.WRITE)
 _CONFIGURE = PathNeeds(Permission.READ, Permission.ADMINISTER)
 _SUBSCRIBE = _same(Permission.SUBSCRIBE)
 _FOLLOW = _same(Permission.FOLLOW)
+_PUSH = _same(Permission.PUSH)
 _REPLICATE = _same(Permission.REPLICATE)
+_GRANT = _same(Permission.GRANT)
 _ADMINISTER = _same(Permission.ADMINISTER)
 _REPLICATE_ADMINISTER = PathNeeds(Permission.REPLICATE, Permission.ADMINISTER)
 _UNASKED = _same(Anyone.UNASKED)
@@ -117,15 +119,15 @@ NEEDS: Mapping[str, PathNeeds] = {
     f"{_SUBSCRIPTION}/deadletters/redeliver": _SUBSCRIBE,
     f"{_SUBSCRIPTION}/deadletters/{{number}}": _SUBSCRIBE,
     f"{_SUBSCRIPTION}/deadletters/{{number}}/redeliver": _SUBSCRIBE,
-    # Replication. Who follows in some groups only reads the copies of these, and writes none. A
-    # repair has the node fetch again what its links bring anyway.
+    # Replication. Who may do so in some groups only reads the copies of these, and pushes only to
+    # these. A repair has the node fetch again what its links bring anyway.
     "/replication": _FOLLOW,
     "/replication/changes": _FOLLOW,
     "/replication/snapshot": _FOLLOW,
     "/replication/digests": _FOLLOW,
     "/replication/fetch": _FOLLOW,
     "/replication/repair": _REPLICATE,
-    "/replication/entities": _REPLICATE,
+    "/replication/entities": _PUSH,
     "/replication/keys": _FOLLOW,
     "/replication/signatures": _FOLLOW,
     # A comparison of catalogs reads which links they have.
@@ -163,6 +165,8 @@ NEEDS: Mapping[str, PathNeeds] = {
     "/access/whoami": _same(Anyone.TOLD),
     "/access/tokens": _ADMINISTER,
     "/access/tokens/{id}": _ADMINISTER,
+    "/access/rules": _GRANT,
+    "/access/rules/{id}": _GRANT,
 }
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from catalog.access.tokenrequests import routes as access
+from catalog.access.rulerequests import routes as rules
+from catalog.access.tokenrequests import routes as tokens
 from catalog.api import selfdescription
 from catalog.api.apply import get_apply, post_apply
 from catalog.api.entitypaths import redirect
 from catalog.api.openapi import get_openapi
+from catalog.api.openapi_access import DESCRIPTION
 from catalog.api.validate import post_message
 from catalog.subscriptions.routes import routes as subscriptions
 
@@ -17,7 +19,7 @@ _MESSAGES = (
     "/validate/endpoints/{endpointid}/messages/{messageid}",
 )
 
-routes: list[web.RouteDef] = [
+routes: list[web.AbstractRouteDef] = [
     web.get("/model", selfdescription.get_model),
     web.get("/modelsource", selfdescription.get_modelsource),
     web.put("/modelsource", selfdescription.put_modelsource),
@@ -34,6 +36,8 @@ routes: list[web.RouteDef] = [
     web.get("/apply", get_apply),
     web.post("/apply", post_apply),
     *subscriptions,
-    *access,
+    DESCRIPTION,
+    *tokens,
+    *rules,
 ]
 short_path = web.route("*", "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}", redirect)

@@ -1,14 +1,18 @@
-"""The part of the client that is about access: who one is, and the node's own tokens."""
+"""The part of the client that is about access: who one is, the node's own tokens, and its rules."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from catalog.client.connection import Connection, JsonObject
 
+_RULES = "/access/rules"
+
 
 class AccessCalls(Connection):
-    """Calls of `/access`; all but `whoami` are for admins."""
+    """Calls of `/access`: those on tokens are for admins, those on rules for admins of groups, too."""
 
     async def whoami(self) -> JsonObject:
         """As whom the node knows this client, and its roles."""
@@ -25,3 +29,32 @@ class AccessCalls(Connection):
 
     async def revoke_token(self, id: str) -> None:
         await self.request("DELETE", f"/access/tokens/{id}")
+
+    async def rules(self) -> list[JsonObject]:
+        """The rules that this client may manage, each with its first paths."""
+        return [
+            rule
+            async for page in self.pages(_RULES)
+            for rule in page.get("rules", ())
+            if isinstance(rule, dict)
+        ]
+
+    async def rule(self, id: str) -> JsonObject:
+        """A rule with all of its paths."""
+        return await self.get(_rule_at(id))
+
+    async def grant(self, definition: Mapping[str, Any]) -> JsonObject:
+        """Give a role in groups to whoever meets a condition."""
+        return await self.post(_RULES, definition)
+
+    async def change_rule(self, id: str, changes: Mapping[str, Any]) -> JsonObject:
+        """Replace the members of a rule that `changes` names."""
+        return await self.patch(_rule_at(id), changes)
+
+    async def remove_rule(self, id: str) -> None:
+        """Take back what a rule gives."""
+        await self.request("DELETE", _rule_at(id))
+
+
+def _rule_at(id: str) -> str:
+    return f"{_RULES}/{quote(id, safe='')}"

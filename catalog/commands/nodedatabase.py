@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from catalog.store.database import Connection
 
 T = TypeVar("T")
+BY_COMMAND = "a command on the machine of the node"
+"""Who has done what is done in the database itself."""
 
 DataDir = Annotated[
     Path | None,
@@ -23,6 +25,16 @@ DataDir = Annotated[
 ]
 DatabaseUrl = Annotated[
     str | None, typer.Option(help="The node's PostgreSQL; CONCORD_DATABASE_URL names it, too.")
+]
+
+NodeUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        envvar="CONCORD_URL",
+        help="Ask the node at this URL, instead of using its database.",
+        metavar="URL",
+    ),
 ]
 
 

@@ -25,12 +25,20 @@ from catalog.commands.console import (
     run,
     table,
 )
-from catalog.commands.nodedatabase import DatabaseUrl, DataDir, in_database, settings_of
+from catalog.commands.nodedatabase import (
+    BY_COMMAND,
+    DatabaseUrl,
+    DataDir,
+    NodeUrl,
+    in_database,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from catalog.store.database import Connection
 
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_MOST_SHOWN = 10
 _SPAN = re.compile(r"([1-9][0-9]{0,4})([hdw])", re.ASCII)
 
 app = typer.Typer(
@@ -42,16 +50,6 @@ app = typer.Typer(
     ),
 )
 single = typer.Typer()
-
-NodeUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--url",
-        envvar="CONCORD_URL",
-        help="Ask the node at this URL, instead of using its database.",
-        metavar="URL",
-    ),
-]
 
 
 @app.command()
@@ -65,6 +63,14 @@ def create(
         ),
     ],
     name: Annotated[str, typer.Option(help="What the token is for.")] = "",
+    group: Annotated[
+        list[str],
+        typer.Option(
+            help="Give the role in this group only, as /schemagroups/contoso, with * for any "
+            "characters: /*/contoso.*. Repeatable; `concord access` changes it later.",
+            metavar="PATH",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     expires: Annotated[
         str | None,
         typer.Option(
@@ -80,8 +86,12 @@ def create(
     """Make a token, and print it this once: the node keeps only its digest.
 
     Example: export CONCORD_TOKEN=$(concord token create --role admin --name me --expires 90d)
+
+    Example: concord token create --role writer --group '/schemagroups/contoso.*' --name contoso
     """
-    wanted: dict[str, Any] = {"name": name, "grants": [{"role": each} for each in role]}
+    paths = group or ["/"]
+    grants = [{"role": each, "path": path} for each in role for path in paths]
+    wanted: dict[str, Any] = {"name": name, "grants": grants}
     if expires is not None:
         wanted["expiresat"] = _end(expires)
     if url is not None:
@@ -92,7 +102,7 @@ def create(
     if as_json:
         print_json(made)
         return
-    roles = ", ".join(role)
+    roles = _roles(made["grants"])
     end = made.get("expiresat", "no end; --expires gives it one")
     err.print(f"Token [bold]{cell(made['id'])}[/] ({cell(roles)}, {cell(end)}), not shown again:")
     # Alone on the standard output, neither folded nor coloured.
@@ -121,7 +131,7 @@ def list_(
     columns = ("id", "name", "roles", "created", "expires", "last used")
     shown = table(*columns)
     for token in tokens:
-        roles = [grant["role"] for grant in token["grants"]]
+        roles = _roles(token["grants"])
         times = map(token.get, ("createdat", "expiresat", "usedat"))
         shown.add_row(*map(cell, (token["id"], token["name"], roles, *times)))
     out.print(shown if tokens else "There are no tokens; make one with `concord token create`.")
@@ -163,8 +173,25 @@ def whoami(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     name = found.get("name", "nobody in particular")
     vouched = f", vouched for by {found['issuer']}" if "issuer" in found else ""
     out.print(cell(f"You are {name} ({found['kind']}{vouched})."))
-    roles = ", ".join(grant["role"] for grant in found["grants"])
-    out.print(f"Roles: {cell(roles or 'none')}")
+    out.print(f"Roles: {cell(_roles(found['grants']) or 'none')}")
+    if found.get("more"):
+        out.print("There are more; `concord whoami --json` has the first thousand.")
+
+
+def _roles(grants: list[dict[str, Any]]) -> str:
+    """Roles as text, each with the groups that it is for: writer in /schemagroups/a, reader."""
+    groups: dict[str, list[str]] = {}
+    for grant in grants:
+        groups.setdefault(grant["role"], []).append(grant["path"])
+    return "; ".join(
+        role if "/" in paths else f"{role} in {', '.join(paths[:_MOST_SHOWN])}{_rest(paths)}"
+        for role, paths in groups.items()
+    )
+
+
+def _rest(paths: list[str]) -> str:
+    more = len(paths) - _MOST_SHOWN
+    return f" and {more} more" if more > 0 else ""
 
 
 def _end(text: str) -> str:
@@ -190,20 +217,23 @@ async def _create(connection: Connection, wanted: dict[str, Any]) -> dict[str, A
 
     try:
         name, grants, expiresat = read_token("/access/tokens", wanted)
-        made, text = await make_token(connection, name=name, grants=grants, expiresat=expiresat)
+        async with connection.transaction():
+            made, text = await make_token(
+                connection, name=name, grants=grants, expiresat=expiresat, by=BY_COMMAND
+            )
     except XRegistryError as error:
         raise CommandError(error.title, error.detail) from error
-    return {**show_token(made), "token": text}
+    return {**show_token(made, grants), "token": text}
 
 
 async def _list(connection: Connection) -> list[dict[str, Any]]:
-    from catalog.access.tokenrequests import show_token
-    from catalog.store.accesstokens import list_tokens
+    from catalog.access.tokenrequests import show_tokens
 
-    return [show_token(each) for each in await list_tokens(connection)]
+    return await show_tokens(connection)
 
 
 async def _revoke(connection: Connection, id: str) -> bool:
-    from catalog.store.accesstokens import remove_token
+    from catalog.access.owntokens import end_token
 
-    return await remove_token(connection, id) is not None
+    async with connection.transaction():
+        return await end_token(connection, id) is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from catalog.roles import Role, RuleGrant, is_wild
+from catalog.roles import Grant, Role, RuleGrant, is_wild
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
@@ -83,9 +83,50 @@ async def find_rule(connection: Connection, id: str) -> AccessRule | None:
     return None if row is None else _rule_from(row)
 
 
-async def list_rules(connection: Connection, *, after: str = "", limit: int) -> list[AccessRule]:
-    """Read a page of the rules, by their ids."""
-    return [_rule_from(row) for row in await connection.fetch(_queries.page, after, limit)]
+async def remove_rules_for(connection: Connection, who: str) -> None:
+    """Forget all rules that have exactly this condition."""
+    await connection.execute(_queries.remove_for, who)
+    await connection.execute(_queries.raise_revision)
+
+
+async def list_rules(
+    connection: Connection, *, after: str = "", limit: int, within: Collection[str] | None = None
+) -> list[AccessRule]:
+    """Read a page of the rules, by their ids.
+
+    Args:
+        within: rules; only those are read of which these name all paths.
+    """
+    if within is None:
+        rows = await connection.fetch(_queries.page, after, limit)
+    else:
+        rows = await connection.fetch(_queries.page_within, after, limit, list(within))
+    return [_rule_from(row) for row in rows]
+
+
+async def is_within(connection: Connection, id: str, rules: Collection[str]) -> bool:
+    """Whether these rules name all paths of a rule."""
+    return bool(await connection.fetchval(_queries.is_within, id, list(rules)))
+
+
+async def first_paths(
+    connection: Connection, ids: Collection[str], most: int
+) -> dict[str, list[str]]:
+    """Read the first paths of each of some rules."""
+    found: dict[str, list[str]] = {}
+    for row in await connection.fetch(_queries.first_paths, list(ids), most):
+        found.setdefault(row["rule"], []).append(row["path"])
+    return found
+
+
+async def read_grants_for(
+    connection: Connection, whos: Collection[str], most: int
+) -> dict[str, list[Grant]]:
+    """Read what rules give that have exactly these conditions; of each rule, the first paths."""
+    found: dict[str, list[Grant]] = {}
+    for row in await connection.fetch(_queries.grants_for, list(whos), most):
+        found.setdefault(row["who"], []).append(Grant(row["role"], row["path"]))
+    return found
 
 
 async def read_paths(

@@ -55,6 +55,11 @@ async def find_token(connection: Connection, digest: bytes) -> AccessToken | Non
     return None if row is None else _token_from(row)
 
 
+async def has_token(connection: Connection, id: str) -> bool:
+    """Whether there is a token of this id, valid or not."""
+    return bool(await connection.fetchval(_queries.exists, id))
+
+
 async def note_use(connection: Connection, token: AccessToken, now: datetime) -> None:
     """Note that a token is used; within a minute, only once."""
     before = now - _USE_NOTED
@@ -74,9 +79,9 @@ async def remove_token(connection: Connection, id: str) -> AccessToken | None:
 
 
 async def count_tokens(connection: Connection, now: datetime) -> tuple[int, int]:
-    """Count the tokens that are kept, and those of them that are valid."""
+    """Count the tokens that are kept, and those of them that are valid and give any role."""
     row = await connection.fetchrow(_queries.count, now)
-    return int(row["kept"]), int(row["valid"])
+    return int(row["kept"]), int(row["usable"])
 
 
 def _token_from(row: Mapping[str, Any]) -> AccessToken:

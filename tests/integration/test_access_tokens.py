@@ -110,7 +110,10 @@ async def test_an_admin_makes_and_ends_tokens_over_the_api(database_url: str) ->
         ({"grants": [{"role": ["admin"]}]}, "invalid_attribute"),
         ({"grants": ["admin"]}, "invalid_attribute"),
         # It must not become a role for everything.
-        ({"grants": [{"role": "reader", "path": "/endpoints/*"}]}, "invalid_attribute"),
+        ({"grants": [{"role": "reader", "path": "/endpoints"}]}, "invalid_attribute"),
+        ({"grants": [{"role": "reader", "path": ""}]}, "invalid_attribute"),
+        ({"grants": [{"role": "reader", "path": "/endpoints/a/messages/m"}]}, "invalid_attribute"),
+        ({"grants": [{"role": "reader", "path": None}]}, "invalid_attribute"),
         ({"grants": [{"role": "reader", "paths": "/"}]}, "invalid_attribute"),
         ({"grants": [{"role": "reader"}], "name": "n" * 129}, "invalid_attribute"),
         ({"grants": [{"role": "reader"}], "expiresat": "soon"}, "invalid_attribute"),

@@ -62,3 +62,50 @@ WHERE access_group(g) LIKE ANY ((
         WHERE rule = ANY ($1) AND pattern IS NOT NULL
     )::text[])
     OR EXISTS (SELECT FROM access_paths WHERE rule = ANY ($1) AND path = access_group(g))
+
+-- name: remove_for
+-- Forget the rules with a condition.
+DELETE FROM access_rules WHERE who = $1
+
+-- name: page_within
+-- The rules after an id of which other rules name all paths.
+SELECT r.*, (SELECT count(*) FROM access_paths p WHERE p.rule = r.id) AS pathscount
+FROM access_rules r
+WHERE r.id > $1 AND NOT EXISTS (
+    SELECT FROM access_paths p
+    WHERE p.rule = r.id AND coalesce(p.path NOT LIKE ALL ((
+            SELECT array_agg(pattern) FROM access_paths
+            WHERE rule = ANY ($3) AND pattern IS NOT NULL
+        )::text[]), true)
+        AND NOT EXISTS (SELECT FROM access_paths o WHERE o.rule = ANY ($3) AND o.path = p.path)
+)
+ORDER BY r.id LIMIT $2
+
+-- name: is_within
+-- Whether other rules name all paths of a rule.
+SELECT NOT EXISTS (
+    SELECT FROM access_paths p
+    WHERE p.rule = $1 AND coalesce(p.path NOT LIKE ALL ((
+            SELECT array_agg(pattern) FROM access_paths
+            WHERE rule = ANY ($2) AND pattern IS NOT NULL
+        )::text[]), true)
+        AND NOT EXISTS (SELECT FROM access_paths o WHERE o.rule = ANY ($2) AND o.path = p.path)
+)
+
+-- name: first_paths
+-- The first paths of each of some rules.
+SELECT p.rule, p.path
+FROM unnest($1::text[]) r (id)
+CROSS JOIN LATERAL (
+    SELECT rule, path FROM access_paths WHERE rule = r.id ORDER BY path LIMIT $2
+) p
+
+-- name: grants_for
+-- What rules give that have one of some conditions, at the first paths of each.
+SELECT r.who, r.role, p.path
+FROM access_rules r
+CROSS JOIN LATERAL (
+    SELECT path FROM access_paths WHERE rule = r.id ORDER BY path LIMIT $2
+) p
+WHERE r.who = ANY ($1)
+ORDER BY r.who, r.id, p.path

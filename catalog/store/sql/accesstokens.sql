@@ -7,6 +7,10 @@ VALUES ($1, $2, $3, $4::json, $5, $6)
 -- The token with a digest.
 SELECT * FROM access_tokens WHERE digest = $1
 
+-- name: exists
+-- Whether there is a token.
+SELECT EXISTS (SELECT FROM access_tokens WHERE id = $1)
+
 -- name: note_use
 -- Note that a token was used, unless that was noted since a time.
 UPDATE access_tokens SET usedat = $2 WHERE id = $1 AND (usedat IS NULL OR usedat < $3)
@@ -20,6 +24,11 @@ SELECT * FROM access_tokens ORDER BY createdat DESC, id LIMIT $1
 DELETE FROM access_tokens WHERE id = $1 RETURNING *
 
 -- name: count
--- How many tokens there are, and how many of them are valid at a time.
-SELECT count(*) AS kept, count(*) FILTER (WHERE expiresat IS NULL OR expiresat > $1) AS valid
-FROM access_tokens
+-- How many tokens there are, and how many of them are valid at a time and give any role.
+SELECT count(*) AS kept,
+    count(*) FILTER (
+        WHERE (expiresat IS NULL OR expiresat > $1)
+            AND (grants::text <> '[]' OR EXISTS (
+                SELECT FROM access_rules r WHERE r.who = 'token=' || t.id))
+    ) AS usable
+FROM access_tokens t

@@ -1,0 +1,112 @@
+"""Keeps, grants and takes back roles in groups: nobody grants more than it has, nor elsewhere."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from catalog.access.identity import Identity
+from catalog.access.rulebody import RuleBody
+from catalog.model.concorderrors import Forbidden, LimitReached
+from catalog.model.errors import InvalidAttribute
+from catalog.rolerules import TOKEN, Who
+from catalog.roles import PATH_PERMISSIONS, Permission, Role
+from catalog.store import accessrules as store
+from catalog.store.accessrules import MOST_RULES, AccessRule
+from catalog.store.accesstokens import has_token
+from catalog.store.database import Connection
+
+_ID_BYTES = 5
+
+
+async def check_grantable(
+    connection: Connection, identity: Identity, role: Role, paths: Sequence[str]
+) -> None:
+    """Refuse a role that gives more than its giver has at one of the paths.
+
+    A path with wildcards is within one that covers its own text: an id has no `*`, so that only
+    a wildcard covers one, and with it whatever the other wildcard stands for.
+
+    Raises:
+        Forbidden
+    """
+    for permission in (Permission.GRANT, *PATH_PERMISSIONS[role]):
+        scope = identity.scope_of(permission)
+        if scope is None:
+            continue
+        covered = await store.covered_groups(connection, scope.rules, paths)
+        for path in paths:
+            if path not in covered:
+                raise Forbidden(
+                    "/access/rules",
+                    action=f"give the role {role} at {path}",
+                    roles="admin, and all that it gives, in these groups",
+                    identity=identity.name,
+                    detail="Nobody can grant more than it has; `concord whoami` lists that.",
+                )
+
+
+async def grant(connection: Connection, rule: RuleBody, *, by: str, subject: str) -> AccessRule:
+    """Keep a new rule.
+
+    Args:
+        by: who grants.
+        subject: the path of the request, for errors.
+
+    Raises:
+        LimitReached
+        InvalidAttribute: the rule is for a token that there is not.
+    """
+    if await store.count_rules(connection) >= MOST_RULES:
+        raise LimitReached(subject, limit=str(MOST_RULES), things="rules", setting="fixed")
+    await _check_token(connection, rule.who, subject)
+    made = AccessRule(
+        id=secrets.token_hex(_ID_BYTES),
+        who=rule.who,
+        role=rule.role,
+        createdat=datetime.now(UTC),
+        createdby=by,
+        pathscount=len(rule.paths),
+    )
+    is_new = await store.add_rule(connection, made, rule.paths)
+    assert is_new, "its id is random"
+    return made
+
+
+async def change(
+    connection: Connection, before: AccessRule, rule: RuleBody, *, subject: str
+) -> AccessRule:
+    """Replace the content of a rule.
+
+    Raises:
+        InvalidAttribute: the rule is for a token that there is not.
+    """
+    if rule.who != before.who:
+        await _check_token(connection, rule.who, subject)
+    await store.change_rule(connection, before.id, who=rule.who, role=rule.role)
+    await store.replace_paths(connection, before.id, rule.paths)
+    return replace(before, who=rule.who, role=rule.role, pathscount=len(rule.paths))
+
+
+async def grant_to_token(
+    connection: Connection, token: str, grants: Collection[tuple[Role, str]], *, by: str
+) -> None:
+    """Give roles in groups to a token: one rule for each role."""
+    for role in dict.fromkeys(role for role, _ in grants):
+        paths = tuple(path for each, path in grants if each == role)
+        rule = RuleBody(who=who_of(token), role=role, paths=paths)
+        await grant(connection, rule, by=by, subject="/access/tokens")
+
+
+def who_of(token: str) -> str:
+    """The condition of rules for one token of the node's own."""
+    return f"{TOKEN}={token}"
+
+
+async def _check_token(connection: Connection, text: str, subject: str) -> None:
+    who = Who.parse(text)
+    if who.kind == "token" and not await has_token(connection, who.conditions[0][1]):
+        fault = "there is no token of this id; `concord token list` has them"
+        raise InvalidAttribute(subject, name="who", error_detail=fault)

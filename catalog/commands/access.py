@@ -1,0 +1,260 @@
+"""The commands `access list`, `show`, `grant` and `revoke`: roles in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from catalog.commands.console import (
+    EXIT_CODES,
+    NO,
+    AsJson,
+    CommandError,
+    cell,
+    fail,
+    on_node,
+    out,
+    print_json,
+    run,
+    table,
+)
+from catalog.commands.nodedatabase import (
+    BY_COMMAND,
+    DatabaseUrl,
+    DataDir,
+    NodeUrl,
+    in_database,
+    settings_of,
+)
+
+if TYPE_CHECKING:
+    from catalog.client import Client
+    from catalog.store.database import Connection
+
+T = TypeVar("T")
+
+_LISTED_AT_ONCE = 1000
+_PATHS_LISTED = 10
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help=(
+        "Roles in groups: rules say who has which role in which groups. A caller without a role "
+        "for the whole catalog sees the groups of its rules, and nothing else. On the node's "
+        "machine, the commands use its database, whether it runs or not; with --url or "
+        "CONCORD_URL, they ask the node: an admin manages all rules, an admin of some groups those "
+        f"that are for these only. {EXIT_CODES}"
+    ),
+)
+
+RuleId = Annotated[str, typer.Argument(help="The id of the rule, as `concord access list` has it.")]
+_GROUP_HELP = (
+    "A group, as /schemagroups/contoso, with * for any characters: /schemagroups/contoso.* or "
+    "/*/contoso.*. Repeatable."
+)
+
+
+@app.command("list")
+def list_(
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+    url: NodeUrl = None,
+) -> None:
+    """List the rules: who has which role, in which groups. Of many groups, the first are shown.
+
+    Example: concord access list
+    """
+    place = (url, data_dir, database_url)
+    rules = _do(place, lambda client: client.rules(), _list)
+    if as_json:
+        print_json(rules)
+        return
+    shown = table("id", "role", "who", "groups", "since", "granted by")
+    for rule in rules:
+        listed = ", ".join(rule["paths"])
+        more = rule["pathscount"] - len(rule["paths"])
+        groups = f"{listed} and {more} more" if more else listed
+        values = (rule["id"], rule["role"], rule["who"], groups)
+        shown.add_row(*map(cell, (*values, rule["createdat"], rule["createdby"])))
+    out.print(shown if rules else "There are no rules; make one with `concord access grant`.")
+
+
+@app.command()
+def show(
+    id: RuleId,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+    url: NodeUrl = None,
+) -> None:
+    """Show a rule with all of its groups.
+
+    Example: concord access show 5be21f09aa
+    """
+    place = (url, data_dir, database_url)
+    rule = _do(place, lambda client: client.rule(id), lambda connection: _show(connection, id))
+    if as_json:
+        print_json(rule)
+        return
+    out.print(cell(f"{rule['who']} is {rule['role']}, by {rule['createdby']}, in"))
+    for path in rule["paths"]:
+        out.print(cell(path))
+
+
+@app.command()
+def grant(
+    role: Annotated[
+        str,
+        typer.Argument(
+            help="reader, writer (reads, too), replicator (follows, and pushes) or admin (writes, "
+            "and grants in these groups what it has).",
+            metavar="ROLE",
+        ),
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="Whom: token=ID; the claims of a JWT, as "
+            "'iss=https://id.example&groups=editors'; names of a certificate, as 'cn=eu.example'; "
+            "or anonymous, for all who show no credential.",
+            metavar="WHO",
+        ),
+    ],
+    group: Annotated[list[str], typer.Option(help=_GROUP_HELP, metavar="PATH")],
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+    url: NodeUrl = None,
+) -> None:
+    """Give a role in groups. It takes effect within two seconds, and in groups to come as well.
+
+    Example: concord access grant writer --to token=3f0c9d51aa --group '/schemagroups/contoso.*'
+
+    Example: concord access grant reader --to anonymous --group '/*/public.*'
+    """
+    wanted = {"who": to, "role": role, "paths": group}
+    place = (url, data_dir, database_url)
+    made = _do(
+        place, lambda client: client.grant(wanted), lambda connection: _grant(connection, wanted)
+    )
+    if as_json:
+        print_json(made)
+        return
+    groups = ", ".join(made["paths"])
+    out.print(
+        f"Rule [bold]{cell(made['id'])}[/]: {cell(made['who'])} is {cell(made['role'])} in "
+        f"{cell(groups)}."
+    )
+
+
+@app.command()
+def revoke(
+    id: RuleId,
+    group: Annotated[
+        list[str],
+        typer.Option(help="Take only this one of its groups from the rule. Repeatable."),
+    ] = [],  # noqa: B006 - typer copies it
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    url: NodeUrl = None,
+) -> None:
+    """Take back what a rule gives, within two seconds: all of it, or some of its groups.
+
+    Example: concord access revoke 5be21f09aa
+
+    Example: concord access revoke 5be21f09aa --group /schemagroups/contoso.old
+    """
+    place = (url, data_dir, database_url)
+    paths = _do(place, lambda client: client.rule(id), lambda connection: _show(connection, id))
+    left = _without(paths["paths"], group) if group else []
+    if left:
+        changes = {"paths": left}
+        _do(
+            place,
+            lambda client: client.change_rule(id, changes),
+            lambda connection: _change(connection, id, changes),
+        )
+        out.print(f"Rule [bold]{cell(id)}[/] is for {len(left)} groups or patterns of groups now.")
+        return
+    _do(place, lambda client: client.remove_rule(id), lambda connection: _remove(connection, id))
+    out.print(f"Rule [bold]{cell(id)}[/] is gone.")
+
+
+def _without(paths: list[str], taken: list[str]) -> list[str]:
+    unwanted = {path.lower() for path in taken}
+    if missing := unwanted - {*paths}:
+        fail(f"The rule is not for {sorted(missing)[0]}.", "See `concord access show`.", code=NO)
+    return [path for path in paths if path not in unwanted]
+
+
+def _do(
+    place: tuple[str | None, Path | None, str | None],
+    ask: Callable[[Client], Awaitable[T]],
+    work: Callable[[Connection], Awaitable[T]],
+) -> T:
+    """Ask the node at a URL, or work on the database of a node."""
+    url, data_dir, database_url = place
+    if url is not None:
+        return on_node(url, ask)
+    settings = settings_of(data_dir, database_url)
+
+    async def in_transaction(connection: Connection) -> T:
+        from catalog.model.errors import XRegistryError
+
+        try:
+            async with connection.transaction():
+                return await work(connection)
+        except XRegistryError as error:
+            raise CommandError(error.title, error.detail) from error
+
+    return run(lambda: in_database(settings, in_transaction))
+
+
+async def _list(connection: Connection) -> list[dict[str, Any]]:
+    from catalog.access.rulebody import show_rule
+    from catalog.store.accessrules import first_paths, list_rules
+
+    shown: list[dict[str, Any]] = []
+    while True:
+        after = shown[-1]["id"] if shown else ""
+        rules = await list_rules(connection, after=after, limit=_LISTED_AT_ONCE)
+        paths = await first_paths(connection, [rule.id for rule in rules], _PATHS_LISTED)
+        shown += [show_rule(rule, paths.get(rule.id, [])) for rule in rules]
+        if len(rules) < _LISTED_AT_ONCE:
+            return shown
+
+
+async def _show(connection: Connection, id: str) -> dict[str, Any]:
+    from catalog.access.rulebody import show_rule
+    from catalog.store.accessrules import find_rule, read_paths
+
+    rule = await find_rule(connection, id)
+    if rule is None:
+        fail(f"There is no rule {id!r}.", "See `concord access list`.", code=NO)
+    return show_rule(rule, await read_paths(connection, id))
+
+
+async def _grant(connection: Connection, wanted: dict[str, Any]) -> dict[str, Any]:
+    from catalog.access.delegation import grant as keep
+    from catalog.access.rulebody import read_rule, show_rule
+
+    rule = read_rule("/access/rules", wanted)
+    made = await keep(connection, rule, by=BY_COMMAND, subject="/access/rules")
+    return show_rule(made, sorted(rule.paths))
+
+
+async def _change(connection: Connection, id: str, changes: dict[str, Any]) -> dict[str, Any]:
+    from catalog.store.accessrules import replace_paths
+
+    await replace_paths(connection, id, changes["paths"])
+    return await _show(connection, id)
+
+
+async def _remove(connection: Connection, id: str) -> None:
+    from catalog.store.accessrules import remove_rule
+
+    await remove_rule(connection, id)
