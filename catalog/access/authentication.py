@@ -13,7 +13,7 @@ from catalog.access.certificates import caller_of
 from catalog.access.identity import Identity, unauthenticated
 from catalog.access.issuerkeys import Begin
 from catalog.access.jwttokens import JwtVerifier, TokenInvalid
-from catalog.access.knownrules import KnownRules
+from catalog.access.knownrules import known_rules
 from catalog.access.owntokens import caller_with, is_own
 from catalog.config import Settings
 from catalog.rolerules import RoleRule
@@ -85,7 +85,7 @@ class Authentication:
     def __init__(self, settings: Settings, database: Database, begin: Begin) -> None:
         self.is_open = settings.is_open
         self.remembered = RememberedCallers()
-        self.rules = KnownRules(database)
+        self.rules = known_rules(database)
         self._database = database
         self._knows_certificates = settings.tls_client_ca is not None
         self._certificate_rules = tuple(map(RoleRule.parse, settings.certificate_roles))

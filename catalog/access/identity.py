@@ -14,7 +14,15 @@ from catalog.model.errors import XRegistryError
 from catalog.model.visibility import Visibility
 from catalog.model.writescope import WriteScope
 from catalog.rolerules import IdentityKind
-from catalog.roles import Grant, Permission, Role, RuleGrant, permitted_by, roles_with
+from catalog.roles import (
+    WHOLE_CATALOG,
+    Grant,
+    Permission,
+    Role,
+    RuleGrant,
+    permitted_by,
+    roles_with,
+)
 
 CHALLENGE = 'Bearer realm="concord"'
 _HOW = (
@@ -75,6 +83,11 @@ class Identity:
             return None
         refusal_of = partial(refusal_at, self, permission)
         return WriteScope(self.rules_with(permission), refusal_of)
+
+    @property
+    def roles_in_all(self) -> tuple[Role, ...]:
+        """Its roles in the whole catalog."""
+        return tuple(each.role for each in self.grants if each.path == WHOLE_CATALOG)
 
     @property
     def roles(self) -> tuple[Role, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -79,3 +80,14 @@ class KnownRules:
                     self._table = RuleTable(await read_known_rules(connection))
                     self._revision = revision
             self._until = begun + _SECONDS
+
+
+_known: weakref.WeakKeyDictionary[Database, KnownRules] = weakref.WeakKeyDictionary()
+
+
+def known_rules(database: Database) -> KnownRules:
+    """The rules of a node, as all of this process know them."""
+    if database not in _known:
+        # A strong reference to its own key would keep the entry for ever.
+        _known[database] = KnownRules(weakref.proxy(database))
+    return _known[database]

@@ -8,6 +8,7 @@ from typing import get_args
 from catalog.api.openapi_schemas import Json, reference
 from catalog.model.signingkey import SignatureScheme
 from catalog.model.sinkcredential import CredentialType
+from catalog.rolerules import IdentityKind
 from catalog.store.deadletters import DeadLetterState
 from catalog.store.deliveryattempts import Outcome
 from catalog.store.subscriptions import State
@@ -87,6 +88,17 @@ def _credential() -> Json:
 def _status() -> Json:
     rare = {
         "reason": _about(_TEXT, "Why it is in this state"),
+        "createdby": _about(
+            _object(
+                {
+                    "kind": {**_TEXT, "enum": [*get_args(IdentityKind)]},
+                    "name": _TEXT,
+                    "issuer": _TEXT,
+                },
+                optional=("name", "issuer"),
+            ),
+            "Whom it belongs to: its events are of what this caller may see",
+        ),
         "initialevents": _TEXT,
         "refresh": _about(
             _object({"failures": _COUNT, "error": _TEXT}),

@@ -1,14 +1,64 @@
-"""Answers which events a subscriber may receive."""
+"""Tells what the creator of a subscription may know of the events that it asks for."""
 
 from __future__ import annotations
 
-from catalog.sinks.outgoing import OutgoingEvent
+from collections.abc import Collection, Sequence
+
+from catalog.access.creatorrights import CreatorRights
+from catalog.access.identity import Identity
+from catalog.events.logtail import LogEntry
+from catalog.model.xid import group_path
+from catalog.roles import Permission
+from catalog.store.accessrules import covered_groups
+from catalog.store.database import Database
 from catalog.store.subscriptions import Subscription
 
+_REGISTRY = "/"
 
-def may_know(_: Subscription, __: OutgoingEvent) -> bool:
-    """Whether the owner of a subscription may know of the entity that an event is about.
 
-    Every event passes here before its delivery. There are no access rules yet: all may know all.
-    """
-    return True
+class Audience:
+    """Asks, whenever something is to be delivered, what the creator may know now."""
+
+    def __init__(
+        self, subscription: Subscription, *, rights: CreatorRights, database: Database
+    ) -> None:
+        self._creator = subscription.creator
+        self._createdby = subscription.createdby
+        self._rights = rights
+        self._database = database
+        whole = rights.in_all(self._creator).permissions
+        self._reads_all = Permission.READ in whole
+        # Others' subscriptions are known to those who may manage all.
+        self._manages_all = Permission.SUBSCRIBE in whole
+
+    async def told(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
+        """Entries of a log, of which those that the creator may not know have no events."""
+        if self._reads_all and self._manages_all:
+            return entries
+        hidden = await self.hidden({each.xid for each in entries if each.xid is not None})
+        return [
+            entry.untold() if entry.xid in hidden or self._is_others(entry) else entry
+            for entry in entries
+        ]
+
+    async def hidden(self, xids: Collection[str]) -> frozenset[str]:
+        """Those of some entities that the creator may not see."""
+        if self._reads_all:
+            return frozenset()
+        groups = {xid: group_path(xid) for xid in xids if xid != _REGISTRY}
+        seen = await self._seen({*groups.values()})
+        return frozenset(xid for xid, group in groups.items() if group not in seen)
+
+    async def _seen(self, groups: Collection[str]) -> Collection[str]:
+        if not groups:
+            return groups
+        identity: Identity = await self._rights.now(self._creator)
+        rules = identity.rules_with(Permission.READ)
+        if not rules:
+            return ()
+        async with self._database.pool.acquire(timeout=30) as connection:
+            return await covered_groups(connection, rules, groups)
+
+    def _is_others(self, entry: LogEntry) -> bool:
+        is_about_entity = entry.xid is not None
+        return not (is_about_entity or self._manages_all or entry.createdby == self._createdby)

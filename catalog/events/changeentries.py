@@ -38,6 +38,7 @@ class ChangeLogReader:
                 each.position,
                 each.at,
                 partial(_no_events if each.change.action in UNTOLD else render, each),
+                xid=each.change.xid,
             )
             for each in changes
         ]
@@ -61,6 +62,7 @@ class ChangeLogReader:
                 cursor,
                 each.at,
                 partial(_rendered, render, each),
+                xid=each.change.xid,
                 initial=each.change.xid,
             )
             for each in changes

@@ -10,7 +10,8 @@ from typing import assert_never
 
 import structlog
 
-from catalog.events.audience import may_know
+from catalog.access.creatorrights import CreatorRights
+from catalog.events.audience import Audience
 from catalog.events.batches import BatchSizes, DueEvent
 from catalog.events.deliveryrecord import DeliveryRecord
 from catalog.events.deliveryslots import DeliverySlots
@@ -55,6 +56,7 @@ class DeliveryResources:
     slots: DeliverySlots
     backoff: Backoff
     timing: LoopTiming
+    rights: CreatorRights
     timeout_seconds: float
     most_dead_letters: int
 
@@ -76,8 +78,11 @@ class Delivery:
         self._config = subscription.definition.config
         self._resources = resources
         self._timing = resources.timing
+        self._audience = Audience(
+            subscription, rights=resources.rights, database=resources.database
+        )
         self._undelivered = UndeliveredEvents(
-            resources.database, subscription, most=resources.most_dead_letters
+            resources.database, subscription, self._audience, most=resources.most_dead_letters
         )
         self._calls = SinkCalls(
             subscription,
@@ -186,7 +191,7 @@ class Delivery:
         """Deliver only the latest of the events that match, then pause."""
         latest, last, seen = None, None, 0
         position = self.record.cursor
-        while entries := await self.tail.after(position, _BATCH):
+        while entries := await self._after(position, _BATCH):
             for due in self._due(entries):
                 latest = due
             last, seen = entries[-1], seen + len(entries)
@@ -220,7 +225,7 @@ class Delivery:
             left = (until - self._timing.now()).total_seconds()
             if left <= 0:
                 break
-            if more := await self.tail.after(last.position, limit):
+            if more := await self._after(last.position, limit):
                 due += self._due(more, last)
                 last = more[-1]
                 await asyncio.sleep(0)
@@ -233,10 +238,13 @@ class Delivery:
         if record.initial is not None:
             entries = await self.tail.initial(self.id, record.cursor, record.initial, limit)
             if entries:
-                return entries
+                return await self._audience.told(entries)
             record.finish_initial()
             await self._save()
-        return await self.tail.after(record.cursor, limit)
+        return await self._after(record.cursor, limit)
+
+    async def _after(self, position: Position, limit: int) -> Sequence[LogEntry]:
+        return await self._audience.told(await self.tail.after(position, limit))
 
     async def _grows_within(self, seconds: float, last: LogEntry) -> bool:
         """Whether an event that is to be delivered comes after an entry in so many seconds."""
@@ -292,8 +300,7 @@ class Delivery:
         if not self._matches(event.texts):
             return False
         # A subscription to what becomes of subscriptions is not told of itself.
-        is_about_itself = event.texts.get("subject") == subscription_subject(self.id)
-        return not is_about_itself and may_know(self._subscription, event)
+        return event.texts.get("subject") != subscription_subject(self.id)
 
     def _waiter(self, passed: Callable[[Position], None]) -> Waiter:
         """One wait for events that are to be delivered."""
@@ -331,8 +338,7 @@ class Delivery:
         return settled
 
     async def _keep_waiting(self, due: Sequence[DueEvent]) -> int:
-        events = [each.event for each in due]
-        kept = await self._undelivered.keep_waiting(events, at=self._timing.now())
+        kept = await self._undelivered.keep_waiting(due, at=self._timing.now())
         if kept:
             self.record.gave_up(kept)
             self._settled(due[:kept])
@@ -372,7 +378,7 @@ class Delivery:
     async def _give_up(self, due: DueEvent, attempts: int, reason: str) -> int:
         """Keep an event as a dead letter; whether there was room for it."""
         now = self._timing.now()
-        kept = await self._undelivered.keep(due.event, at=now, attempts=attempts, reason=reason)
+        kept = await self._undelivered.keep(due, at=now, attempts=attempts, reason=reason)
         if not kept:
             self._wait_for_room()
             return 0

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from catalog.access.creatorrights import CreatorRights
 from catalog.context import Context
 from catalog.events.delivery import Delivery, DeliveryResources
 from catalog.events.deliveryslots import DeliverySlots
@@ -86,6 +87,7 @@ async def _deliver(
             ),
             backoff=backoff_from(settings),
             timing=timing,
+            rights=CreatorRights(settings, database),
             timeout_seconds=settings.delivery_timeout_seconds,
             most_dead_letters=settings.dead_letters,
         )

@@ -33,6 +33,8 @@ class LogEntry:
 
     Args:
         at: when it was logged.
+        xid: the entity that it is about, if it is about one.
+        createdby: the principal that the subscription belongs to, if it is about one.
         initial: the xid of an entity that is not in the log: what was there is told as if it had
             been created.
     """
@@ -43,12 +45,20 @@ class LogEntry:
         at: datetime,
         render: Callable[[], Sequence[CloudEvent]],
         *,
+        xid: str | None = None,
+        createdby: str | None = None,
         initial: str | None = None,
     ) -> None:
         self._render = render
         self.position = position
         self.at = at
+        self.xid = xid
+        self.createdby = createdby
         self.initial = initial
+
+    def untold(self) -> LogEntry:
+        """The entry without events, for a subscriber that may not know of them."""
+        return LogEntry(self.position, self.at, tuple, xid=self.xid, initial=self.initial)
 
     @cached_property
     def events(self) -> Sequence[OutgoingEvent]:

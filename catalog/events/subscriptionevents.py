@@ -23,7 +23,10 @@ class SubscriptionLogReader:
     async def read(self, connection: Connection, after: Position, limit: int) -> list[LogEntry]:
         """Up to `limit` entries after a position; see `LogReader`."""
         logged = await read_subscription_log(connection, after, limit)
-        return [LogEntry(each.position, each.at, partial(self._render, each)) for each in logged]
+        return [
+            LogEntry(each.position, each.at, partial(self._render, each), createdby=each.createdby)
+            for each in logged
+        ]
 
     async def read_initial(
         self, _: Connection, __: str, ___: Position, ____: str, _____: int

@@ -8,6 +8,8 @@ from datetime import datetime
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from catalog.events.audience import Audience
+from catalog.events.batches import DueEvent
 from catalog.sinks.outgoing import OutgoingEvent, count_within
 from catalog.sinks.sink import SinkAnswer, SinkRefused
 from catalog.store.database import Database
@@ -35,8 +37,11 @@ class UndeliveredEvents:
         most: the most events that are kept.
     """
 
-    def __init__(self, database: Database, subscription: Subscription, *, most: int) -> None:
+    def __init__(
+        self, database: Database, subscription: Subscription, audience: Audience, *, most: int
+    ) -> None:
         self._database = database
+        self._audience = audience
         self._id = subscription.id
         self._is_ordered = subscription.definition.config.order == "wait"
         self._most = most
@@ -49,19 +54,19 @@ class UndeliveredEvents:
         """Whether events of a subject have to wait behind one that is kept here."""
         return subject in self._blocked
 
-    async def keep(self, event: OutgoingEvent, *, at: datetime, attempts: int, reason: str) -> bool:
+    async def keep(self, due: DueEvent, *, at: datetime, attempts: int, reason: str) -> bool:
         """Keep an event that cannot be delivered; whether there was room for it."""
-        failed = _failed(event, at=at, attempts=attempts, reason=reason, waits=False)
+        failed = _failed(due, at=at, attempts=attempts, reason=reason, waits=False)
         is_kept = await self._add([failed]) == 1
         if is_kept and self._is_ordered:
             self._blocked |= {failed.subject}
         return is_kept
 
-    async def keep_waiting(self, events: Sequence[OutgoingEvent], *, at: datetime) -> int:
+    async def keep_waiting(self, due: Sequence[DueEvent], *, at: datetime) -> int:
         """Keep events of blocked subjects; return how many of the first found room."""
         reason = "an earlier event of its subject could not be delivered"
         kept = await self._add(
-            [_failed(each, at=at, attempts=0, reason=reason, waits=True) for each in events]
+            [_failed(each, at=at, attempts=0, reason=reason, waits=True) for each in due]
         )
         # What they would wait for may have been deleted meanwhile.
         self.may_have_due = True
@@ -73,10 +78,10 @@ class UndeliveredEvents:
         Returns:
             the events by their numbers, in their order; without any, nothing is left.
         """
-        async with self._database.pool.acquire(timeout=30) as connection:
-            letters = await read_due(connection, self._id, most)
-            if not letters and self._is_ordered:
-                self._blocked = await blocked_subjects(connection, self._id)
+        letters = await self._read_due(most)
+        while hidden := await self._audience.hidden({each.xid for each in letters if each.xid}):
+            await self._withhold([each for each in letters if each.xid in hidden])
+            letters = await self._read_due(most)
         self.may_have_due = bool(letters)
         if letters and letters[0].number <= self._singly_to:
             letters = letters[:1]
@@ -84,6 +89,27 @@ class UndeliveredEvents:
         if events and most_bytes is not None:
             events = events[: count_within(events, most_bytes)]
         return {each.number: event for each, event in zip(letters, events, strict=False)}
+
+    async def _read_due(self, most: int) -> list[DeadLetter]:
+        async with self._database.pool.acquire(timeout=30) as connection:
+            letters = await read_due(connection, self._id, most)
+            if not letters and self._is_ordered:
+                self._blocked = await blocked_subjects(connection, self._id)
+        return letters
+
+    async def _withhold(self, letters: Sequence[DeadLetter]) -> None:
+        """Deliver nothing that the creator of the subscription may not see any more."""
+        async with self._database.transaction() as connection:
+            for each in letters:
+                await set_dead(
+                    connection,
+                    self._id,
+                    each.number,
+                    reason="the creator of the subscription may not see what it is about",
+                    at=each.at,
+                    attempts=0,
+                    holds_subject=self._is_ordered,
+                )
 
     async def settle(
         self, numbers: Sequence[int], accepted: int, answer: SinkAnswer, *, at: datetime
@@ -118,13 +144,12 @@ class UndeliveredEvents:
             return await add(connection, self._id, events, most=self._most)
 
 
-def _failed(
-    event: OutgoingEvent, *, at: datetime, attempts: int, reason: str, waits: bool
-) -> FailedEvent:
+def _failed(due: DueEvent, *, at: datetime, attempts: int, reason: str, waits: bool) -> FailedEvent:
     return FailedEvent(
-        event=event.structured,
-        eventid=event.texts["id"],
-        subject=event.texts.get("subject", ""),
+        event=due.event.structured,
+        eventid=due.event.texts["id"],
+        subject=due.subject,
+        xid=due.entry.xid,
         at=at,
         attempts=attempts,
         reason=reason,

@@ -117,3 +117,8 @@ def collection_of(xid: Xid) -> str:
 def depth(xid: str) -> int:
     """The depth of `xid` below the root, to sort parents before their children."""
     return 0 if xid == "/" else xid.count("/")
+
+
+def group_path(xid: str) -> str:
+    """The path of the group that an entity is or is in; of the registry, none."""
+    return "/".join(xid.split("/", 3)[:3])

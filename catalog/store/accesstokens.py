@@ -9,9 +9,11 @@ from typing import Any
 
 import orjson
 
+from catalog.model.creator import token_principal
 from catalog.roles import Grant
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
+from catalog.store.subscriptions import suspend
 
 # A list of all of them is one answer.
 MOST_TOKENS = 1000
@@ -73,9 +75,15 @@ async def list_tokens(connection: Connection) -> list[AccessToken]:
 
 
 async def remove_token(connection: Connection, id: str) -> AccessToken | None:
-    """Forget a token; `None` if there is none of this id."""
+    """Forget a token, in a transaction; `None` if there is none of this id.
+
+    The subscriptions of its holder are suspended.
+    """
     row = await connection.fetchrow(_queries.remove, id)
-    return None if row is None else _token_from(row)
+    if row is None:
+        return None
+    await suspend(connection, token_principal(id), "its creator's token was revoked")
+    return _token_from(row)
 
 
 async def count_tokens(connection: Connection, now: datetime) -> tuple[int, int]:

@@ -28,6 +28,7 @@ class FailedEvent:
         at: when it failed.
         attempts: how often it was sent; 0 if it only waits.
         waits: it was not sent, since it comes after a dead letter of its subject.
+        xid: the entity that it is about, if it is about one.
     """
 
     event: bytes
@@ -37,6 +38,7 @@ class FailedEvent:
     attempts: int
     reason: str
     waits: bool = False
+    xid: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,7 @@ class DeadLetter:
     attempts: int
     reason: str
     state: DeadLetterState
+    xid: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,7 @@ async def add(
         [each.reason for each in events],
         ["waiting" if each.waits else "dead" for each in events],
         most,
+        [each.xid for each in events],
     )
     await connection.fetchval(_queries.release, subscription)
     return stored

@@ -174,8 +174,8 @@ BEGIN
         action := 'recovered';
     END IF;
     IF action IS NOT NULL THEN
-        INSERT INTO subscription_events (subscription, action, data)
-        VALUES (s.id, action, jsonb_strip_nulls(jsonb_build_object(
+        INSERT INTO subscription_events (subscription, action, createdby, data)
+        VALUES (s.id, action, s.createdby, jsonb_strip_nulls(jsonb_build_object(
             'state', s.state, 'reason', s.reason, 'failures', s.failures, 'cause', s.error)));
     END IF;
     RETURN NULL;
@@ -390,6 +390,7 @@ CREATE TABLE dead_letters (
     number bigint NOT NULL,
     eventid text NOT NULL COLLATE "C",
     subject text NOT NULL COLLATE "C",
+    xid text COLLATE "C",
     event bytea NOT NULL,
     at timestamp with time zone NOT NULL,
     attempts integer NOT NULL,
@@ -803,6 +804,7 @@ CREATE TABLE subscription_events (
     subscription text NOT NULL COLLATE "C",
     action text NOT NULL,
     data jsonb NOT NULL,
+    createdby text COLLATE "C",
     CONSTRAINT subscription_events_action_check CHECK ((action = ANY (ARRAY['started'::text, 'updated'::text, 'ended'::text, 'failing'::text, 'recovered'::text, 'credentialexpiring'::text])))
 );
 
@@ -842,9 +844,11 @@ CREATE TABLE subscriptions (
     tried integer DEFAULT 0 NOT NULL,
     triedsince timestamp with time zone,
     lostat timestamp with time zone,
+    createdby text COLLATE "C",
+    creator json,
     CONSTRAINT subscriptions_check CHECK (((state = 'pending'::text) OR (pausereason IS NULL))),
     CONSTRAINT subscriptions_log_check CHECK ((log = ANY (ARRAY['changes'::text, 'subscriptions'::text]))),
-    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'active'::text, 'paused'::text, 'expired'::text, 'ended'::text])))
+    CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'active'::text, 'paused'::text, 'suspended'::text, 'expired'::text, 'ended'::text])))
 );
 
 CREATE VIEW subscriptions_shown AS
@@ -874,6 +878,8 @@ CREATE VIEW subscriptions_shown AS
     tried,
     triedsince,
     lostat,
+    createdby,
+    creator,
         CASE log
             WHEN 'changes'::text THEN ( SELECT count(*) AS count
                FROM ( SELECT
@@ -1340,6 +1346,8 @@ CREATE INDEX sink_consents_askat ON sink_consents USING btree (askat) WHERE (ask
 CREATE INDEX sink_credentials_expiresat ON sink_credentials USING btree (expiresat) WHERE ((type = 'ACCESSTOKEN'::text) AND (NOT iswarned));
 
 CREATE INDEX sink_credentials_refreshat ON sink_credentials USING btree (refreshat) WHERE (refreshat IS NOT NULL);
+
+CREATE INDEX subscriptions_createdby ON subscriptions USING btree (createdby, id) WHERE (createdby IS NOT NULL);
 
 CREATE INDEX subscriptions_expiresat ON subscriptions USING btree (expiresat) WHERE (state = ANY (ARRAY['pending'::text, 'active'::text, 'paused'::text]));
 

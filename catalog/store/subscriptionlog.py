@@ -21,6 +21,7 @@ class LoggedSubscription:
     """A turn in the life of a subscription.
 
     `action` is `started`, `updated`, `ended`, `failing`, `recovered` or `credentialexpiring`.
+    `createdby` is the principal that the subscription belonged to.
     """
 
     position: Position
@@ -28,6 +29,7 @@ class LoggedSubscription:
     subscription: str
     action: str
     data: Mapping[str, Any]
+    createdby: str | None
 
 
 async def read_subscription_log(
@@ -49,6 +51,7 @@ async def read_subscription_log(
             subscription=row["subscription"],
             action=row["action"],
             data=orjson.loads(row["data"]),
+            createdby=row["createdby"],
         )
         for row in rows
         if row["txid"] is not None

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import orjson
 
+from catalog.model.creator import Creator
 from catalog.model.signingkey import SigningKey
 from catalog.model.sinkconsent import SinkConsent
 from catalog.model.sinkcredential import SinkCredential
@@ -20,8 +21,8 @@ from catalog.store.signingkeys import StoredKey, load_keys
 from catalog.store.sinkconsents import load_consents
 from catalog.store.sinkcredentials import StoredCredential, load_credentials
 
-State = Literal["pending", "active", "paused", "expired", "ended"]
-"""Only an active subscription is delivered to; those that expired or ended keep their cursors."""
+State = Literal["pending", "active", "paused", "suspended", "expired", "ended"]
+"""Only an active subscription is delivered to; the others keep their cursors."""
 
 SUBSCRIPTION_CHANNEL = "subscriptions"
 """Announces the id of a subscription that was created, changed or deleted."""
@@ -135,6 +136,7 @@ class Subscription:
         newkeys: those that were made just now: an answer shows their secrets, once.
         stored: the encrypted credential; what opens the sink decrypts it as `credential`.
         consent: what its sink has consented to, if it had to.
+        creator: whom it belongs to, and `createdby` its principal; `None` if the node was open.
     """
 
     id: str
@@ -169,6 +171,8 @@ class Subscription:
     stored: StoredCredential | None = None
     credential: SinkCredential | None = None
     consent: SinkConsent | None = None
+    createdby: str | None = None
+    creator: Creator | None = None
 
 
 async def create(
@@ -178,6 +182,7 @@ async def create(
     *,
     state: State = "active",
     reason: str | None = None,
+    creator: Creator | None = None,
 ) -> Subscription:
     """Add a subscription that begins where its definition says, else at the end of its log.
 
@@ -190,10 +195,16 @@ async def create(
     cursor = await find_position(connection, config.start or "now", log)
     columns = _columns(definition)
     initial = "" if config.initialevents and log == "changes" else None
-    await connection.execute(
-        _queries.create, id, *columns, state, reason, cursor.txid, cursor.seq, initial
-    )
+    place = (cursor.txid, cursor.seq, initial)
+    await connection.execute(_queries.create, id, *columns, state, reason, *place, *_owner(creator))
     return await _changed(connection, id)
+
+
+@dataclass(frozen=True, slots=True)
+class Heir:
+    """A caller that a subscription belongs to from now on; none if the node is open."""
+
+    creator: Creator | None
 
 
 async def replace(
@@ -203,14 +214,19 @@ async def replace(
     *,
     state: State = "active",
     reason: str | None = None,
+    heir: Heir | None = None,
 ) -> Subscription | None:
     """Replace the definition of a subscription; `None` if there is none.
 
     It keeps its cursor and its credential. It is active again if it had ended, but stays paused,
     if need be after the consent of its sink.
+
+    Args:
+        heir: whom it belongs to from now on; the same as before if there is none.
     """
     columns = _columns(definition)
-    done = await connection.execute(_queries.replace, id, *columns, state, reason)
+    owner = (False, None, None) if heir is None else (True, *_owner(heir.creator))
+    done = await connection.execute(_queries.replace, id, *columns, state, reason, *owner)
     return await _changed(connection, id) if _has_changed(done) else None
 
 
@@ -244,8 +260,18 @@ async def move_cursor(connection: Connection, id: str, position: Position) -> Su
 
 
 async def expire(connection: Connection, now: datetime) -> None:
-    """Expire the subscriptions whose time has come, and announce them."""
+    """Expire the subscriptions whose time has come, and announce them.
+
+    Those are suspended whose creators' tokens have expired.
+    """
     await connection.execute(_queries.expire, now)
+    for row in await connection.fetch(_queries.outlived, now):
+        await suspend(connection, row["createdby"], "its creator's token has expired")
+
+
+async def suspend(connection: Connection, createdby: str, reason: str) -> None:
+    """Suspend the subscriptions of one caller, and announce them."""
+    await connection.execute(_queries.suspend, createdby, reason)
 
 
 async def delete(connection: Connection, id: str) -> Subscription | None:
@@ -261,9 +287,18 @@ async def get(connection: Connection, id: str) -> Subscription | None:
     return found[0] if found else None
 
 
-async def page(connection: Connection, after: str, limit: int) -> list[Subscription]:
-    """Read up to `limit` subscriptions whose ids come after `after`, in the order of ids."""
-    rows = await connection.fetch(_queries.page, after, limit)
+async def page(
+    connection: Connection, after: str, limit: int, *, createdby: str | None = None
+) -> list[Subscription]:
+    """Read up to `limit` subscriptions whose ids come after `after`, in the order of ids.
+
+    Args:
+        createdby: the principal of the caller that they belong to, unless all are meant.
+    """
+    if createdby is None:
+        rows = await connection.fetch(_queries.page, after, limit)
+    else:
+        rows = await connection.fetch(_queries.page_of, after, limit, createdby)
     return await _subscriptions_from(connection, rows)
 
 
@@ -315,8 +350,12 @@ def _columns(definition: SubscriptionDefinition) -> tuple[str, LogName, datetime
     return text, log_of(definition), definition.config.expiresat
 
 
+def _owner(creator: Creator | None) -> tuple[str | None, str | None]:
+    return (None, None) if creator is None else (creator.principal, str(creator))
+
+
 _NOT_AS_STORED = {
-    *("definition", "cursor", "credential", "stored"),
+    *("definition", "cursor", "credential", "stored", "creator"),
     *("storedkeys", "signingkeys", "newkeys", "consent"),
 }
 _AS_STORED = [each.name for each in fields(Subscription) if each.name not in _NOT_AS_STORED]
@@ -338,6 +377,7 @@ async def _subscriptions_from(
             stored=stored.get(row["id"]),
             storedkeys=keys.get(row["id"], ()),
             consent=consents.get(row["id"]),
+            creator=row["creator"] and Creator.parse(row["creator"]),
             **{name: row[name] for name in _AS_STORED},
         )
         for row in rows

@@ -11,17 +11,20 @@ from typing import Any
 
 from aiohttp import web
 
+from catalog.access.creatorrights import creator_of
+from catalog.access.identity import identity_of
 from catalog.http.etag import NEVER_KEPT
 from catalog.http.responses import json_response
 from catalog.http.writeconditions import check_tag
 from catalog.model.errors import NotFound
+from catalog.roles import Permission
 from catalog.store.database import Connection
 from catalog.store.deadletters import DeadLetterCounts, count_dead_letters
 from catalog.store.subscriptioncommands import lock_subscription
 from catalog.store.subscriptions import State, Subscription, get
 from catalog.subscriptions.shown import show_subscription
 
-OVER: frozenset[State] = frozenset({"ended", "expired"})
+OVER: frozenset[State] = frozenset({"ended", "expired", "suspended"})
 """The states of subscriptions that deliver nothing any more."""
 
 
@@ -34,7 +37,7 @@ async def lock_addressed(request: web.Request, connection: Connection) -> Subscr
     """
     id = request.match_info["id"]
     found = await get(connection, id) if await lock_subscription(connection, id) else None
-    if found is None:
+    if found is None or not _may_address(request, found):
         raise NotFound(request.path)
     check_tag(request, _tag_of(found), path_of(found))
     return found
@@ -52,9 +55,25 @@ async def read_addressed(request: web.Request, connection: Connection) -> Subscr
         NotFound
     """
     found = await get(connection, request.match_info["id"])
-    if found is None:
+    if found is None or not _may_address(request, found):
         raise NotFound(request.path)
     return found
+
+
+def only_of(request: web.Request) -> str | None:
+    """The principal whose subscriptions alone the caller may know; `None` if it may know all.
+
+    Whoever may manage subscriptions in the whole catalog may know all.
+    """
+    if Permission.SUBSCRIBE in identity_of(request).permissions:
+        return None
+    creator = creator_of(request)
+    return None if creator is None else creator.principal
+
+
+def _may_address(request: web.Request, found: Subscription) -> bool:
+    principal = only_of(request)
+    return principal is None or principal == found.createdby
 
 
 async def show_subscriptions(

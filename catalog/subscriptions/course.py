@@ -27,6 +27,7 @@ from catalog.subscriptions.commandbody import read_members, read_text
 _PAUSED = "paused on request"
 _ADVICE = {
     "pending": "Wait until its sink has agreed, or replace it (PUT) with another sink.",
+    "suspended": "Replace it (PUT): it is yours then, and active again.",
     "expired": "Replace it (PUT) with a later expiresAt, which makes it active again.",
     "ended": "Replace it (PUT), which makes it active again.",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,9 @@ from catalog.http.responses import json_response
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import NotFound
 from catalog.model.timestamps import format_time
+from catalog.model.visibility import visibility
+from catalog.model.xid import group_path
+from catalog.store.accessrules import covered_groups
 from catalog.store.database import Connection
 from catalog.store.deadletters import (
     DeadLetter,
@@ -45,8 +49,8 @@ async def list_dead_letters(request: web.Request) -> web.Response:
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
         subscription = await read_addressed(request, connection)
         found = await page_dead_letters(connection, subscription.id, after, limit + 1)
-    shown = found[:limit]
-    headers = next_page(request, limit, str(shown[-1].number)) if len(found) > limit else {}
+        shown = await _seen(connection, found[:limit])
+    headers = next_page(request, limit, str(found[limit - 1].number)) if len(found) > limit else {}
     return json_response([_show(each) for each in shown], headers=headers)
 
 
@@ -95,9 +99,19 @@ async def delete_all(request: web.Request) -> web.Response:
 
 async def _addressed(request: web.Request, connection: Connection) -> DeadLetter:
     found = await get_dead_letter(connection, request.match_info["id"], number_in_path(request))
-    if found is None:
+    if found is None or not await _seen(connection, [found]):
         raise NotFound(request.path)
     return found
+
+
+async def _seen(connection: Connection, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
+    """Those about what the caller may see now."""
+    shown = visibility.get()
+    if shown is None:
+        return letters
+    groups = {each.xid: group_path(each.xid) for each in letters if each.xid not in (None, "/")}
+    covered = await covered_groups(connection, shown.rules, {*groups.values()})
+    return [each for each in letters if each.xid not in groups or groups[each.xid] in covered]
 
 
 async def _redeliver(

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import orjson
 from aiohttp import web
 
+from catalog.access.creatorrights import creator_of
 from catalog.config import Settings
 from catalog.context import CONTEXT, Context
 from catalog.encryption import SecretUnreadable
@@ -33,6 +34,7 @@ from catalog.store.sinkcredentials import (
 )
 from catalog.store.subscriptions import (
     SUBSCRIPTION_SOURCE,
+    Heir,
     Subscription,
     SubscriptionDefinition,
     count,
@@ -46,6 +48,7 @@ from catalog.subscriptions.addressed import (
     answer_read,
     answer_write,
     lock_addressed,
+    only_of,
     read_addressed,
     show_subscriptions,
 )
@@ -61,7 +64,7 @@ async def list_subscriptions(request: web.Request) -> web.Response:
     """`GET /subscriptions`: an array, in pages."""
     after, limit = read_page(request)
     async with request.app[CONTEXT].database.pool.acquire(timeout=30) as connection:
-        found = await page(connection, after, limit + 1)
+        found = await page(connection, after, limit + 1, createdby=only_of(request))
         shown = await show_subscriptions(connection, found[:limit])
     headers = next_page(request, limit, quote(shown[-1]["id"])) if len(found) > limit else {}
     return json_response(shown, headers=headers)
@@ -83,7 +86,9 @@ async def create_subscription(request: web.Request) -> web.Response:
         id, credential = str(uuid.uuid4()), wanted.to_credential()
         made = await ensure_keys(connection, context, id, definition)
         state, reason = await first_state(connection, context.settings, id, definition)
-        subscription = await create(connection, id, definition, state=state, reason=reason)
+        subscription = await create(
+            connection, id, definition, state=state, reason=reason, creator=creator_of(request)
+        )
         if credential is not None:
             keeps_credential(credential, None, request.path, is_same_sink=False)
             subscription = await _with_credential(connection, context, subscription, credential)
@@ -120,11 +125,14 @@ async def replace_subscription(request: web.Request) -> web.Response:
         is_same_sink = definition.sink == stored.definition.sink
         keeps = keeps_credential(credential, stored.stored, request.path, is_same_sink=is_same_sink)
         keeps = keeps or credential == _opened(context, stored)
-        if _is_the_same(stored, definition, keeps_credential=keeps):
+        heir = _heir(request, stored)
+        if heir is None and _is_the_same(stored, definition, keeps_credential=keeps):
             return await answer_write(connection, stored)
         made = await ensure_keys(connection, context, stored.id, definition, stored.definition)
         state, reason = await first_state(connection, context.settings, stored.id, definition)
-        subscription = await replace(connection, stored.id, definition, state=state, reason=reason)
+        subscription = await replace(
+            connection, stored.id, definition, state=state, reason=reason, heir=heir
+        )
         assert subscription is not None, "it is locked"
         if not keeps:
             subscription = await _with_credential(connection, context, subscription, credential)
@@ -138,6 +146,17 @@ async def delete_subscription(request: web.Request) -> web.Response:
         answer = await answer_read(connection, stored)
         await delete(connection, stored.id)
     return answer
+
+
+def _heir(request: web.Request, stored: Subscription) -> Heir | None:
+    """Whom a subscription belongs to after the caller has replaced it; `None` if to the same.
+
+    Its creator's claims may have changed. Others take over only what is suspended.
+    """
+    creator = creator_of(request)
+    is_own = creator is not None and creator.principal == stored.createdby
+    changes_hands = str(creator) != str(stored.creator) if is_own else stored.state == "suspended"
+    return Heir(creator) if changes_hands else None
 
 
 def _opened(context: Context, subscription: Subscription) -> SinkCredential | None:

@@ -122,6 +122,7 @@ def _status_of(subscription: Subscription, now: datetime) -> dict[str, Any]:
         "state": subscription.state,
         **_without_none({"reason": _reason_of(subscription, now)}),
         "createdat": format_time(subscription.createdat),
+        **_creator_of(subscription),
         "failures": subscription.failures,
         "failingsince": _time(subscription.failingsince),
         "error": subscription.error,
@@ -139,6 +140,14 @@ def _status_of(subscription: Subscription, now: datetime) -> dict[str, Any]:
         **_refresh_of(subscription),
         **_loss_of(subscription),
     }
+
+
+def _creator_of(subscription: Subscription) -> dict[str, Any]:
+    creator = subscription.creator
+    if creator is None:
+        return {}
+    shown = {"kind": creator.kind, "name": creator.name, "issuer": creator.issuer}
+    return {"createdby": {name: value for name, value in shown.items() if value}}
 
 
 def _reason_of(subscription: Subscription, now: datetime) -> str | None:

@@ -36,11 +36,13 @@ async def seeded(shared_database_url: str) -> AsyncIterator[asyncpg.Connection]:
     await connection.execute(
         """
         ALTER TABLE subscriptions DISABLE TRIGGER USER;
-        INSERT INTO subscriptions (id, definition, log, txid, seq, state, expiresat)
+        INSERT INTO subscriptions (
+            id, definition, log, txid, seq, state, expiresat, createdby)
         SELECT 's' || n, '{"sink": "http://127.0.0.1:9/"}',
             CASE n % 2 WHEN 0 THEN 'changes' ELSE 'subscriptions' END, 500, 0,
             CASE WHEN n % 1000 = 0 THEN 'pending' ELSE 'active' END,
-            CASE WHEN n % 10 = 0 THEN now() + (n - 1000) * interval '1 second' END
+            CASE WHEN n % 10 = 0 THEN now() + (n - 1000) * interval '1 second' END,
+            'owner' || n / 10
         FROM generate_series(1, $MANY) AS n;
         ALTER TABLE subscriptions ENABLE TRIGGER USER;
         INSERT INTO signing_keys (subscription, id, scheme, sealed, createdat, endsat)
@@ -97,6 +99,7 @@ NOW, LATER = Sql("now()"), Sql("now() + interval '1 minute'")
 RECENTLY, A_WEEK_AGO = Sql("now() - interval '91 minutes'"), Sql("now() - interval '7 days'")
 LONG_AGO = Sql("now() - interval '30 days'")
 NONE = Sql("ARRAY[]::text[]")
+OWNER = "owner7"
 SUBJECTS = ["/a/1", "/a/2"]
 PROGRESS: tuple[Any, ...] = (
     ["s5", "s6"],
@@ -123,8 +126,15 @@ READ: list[tuple[str, str, tuple[Any, ...], int]] = [
     ("subscriptions", "get", ("s5",), SOME),
     ("subscriptions", "get", ("s6",), SOME),
     ("subscriptions", "page", ("s5", 3), 2 * SOME),
+    ("subscriptions", "page_of", ("s5", 3, OWNER), 2 * SOME),
+    ("subscriptions", "suspend", (OWNER, "x"), 2 * A_FEW),
     ("subscriptions", "load", (["s5", "s6"],), A_FEW),
-    ("subscriptions", "replace", ("s5", "{}", "changes", None, "active", None), A_FEW),
+    (
+        "subscriptions",
+        "replace",
+        ("s5", "{}", "changes", None, "active", None, False, None, None),
+        A_FEW,
+    ),
     ("subscriptions", "change_state", ("s5", "paused", "x", ["active"]), A_FEW),
     ("subscriptions", "pause_later", ("s1000", "x"), A_FEW),
     ("subscriptions", "move_cursor", ("s5", 1, 1), A_FEW),

@@ -577,7 +577,7 @@ CREATE TABLE subscriptions (
     seq bigint NOT NULL,
     initial text COLLATE "C",
     state text NOT NULL DEFAULT 'active'
-        CHECK (state IN ('pending', 'active', 'paused', 'expired', 'ended')),
+        CHECK (state IN ('pending', 'active', 'paused', 'suspended', 'expired', 'ended')),
     reason text,
     pausereason text CHECK (state = 'pending' OR pausereason IS NULL),
     createdat timestamptz NOT NULL DEFAULT now(),
@@ -595,8 +595,13 @@ CREATE TABLE subscriptions (
     tried integer NOT NULL DEFAULT 0,
     triedsince timestamptz,
     -- When it was noticed that changes had left the log before they were delivered.
-    lostat timestamptz
+    lostat timestamptz,
+    -- Whom it belongs to (catalog/model/creator.py): the text that names the caller, and what tells
+    -- its rights. Null if the node was open.
+    createdby text COLLATE "C",
+    creator json
 );
+CREATE INDEX subscriptions_createdby ON subscriptions (createdby, id) WHERE createdby IS NOT NULL;
 CREATE INDEX subscriptions_expiresat ON subscriptions (expiresat)
     WHERE state IN ('pending', 'active', 'paused');
 
@@ -658,6 +663,8 @@ CREATE TABLE subscription_events (
         CHECK (action IN (
             'started', 'updated', 'ended', 'failing', 'recovered', 'credentialexpiring')),
     data jsonb NOT NULL,
+    -- That of the subscription.
+    createdby text COLLATE "C",
     PRIMARY KEY (txid, seq)
 );
 
@@ -687,8 +694,8 @@ BEGIN
         action := 'recovered';
     END IF;
     IF action IS NOT NULL THEN
-        INSERT INTO subscription_events (subscription, action, data)
-        VALUES (s.id, action, jsonb_strip_nulls(jsonb_build_object(
+        INSERT INTO subscription_events (subscription, action, createdby, data)
+        VALUES (s.id, action, s.createdby, jsonb_strip_nulls(jsonb_build_object(
             'state', s.state, 'reason', s.reason, 'failures', s.failures, 'cause', s.error)));
     END IF;
     RETURN NULL;
@@ -735,6 +742,8 @@ CREATE TABLE dead_letters (
     number bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     eventid text COLLATE "C" NOT NULL,
     subject text COLLATE "C" NOT NULL,
+    -- The entity that it is about; null if it is about a subscription.
+    xid text COLLATE "C",
     event bytea NOT NULL,
     at timestamptz NOT NULL,
     attempts integer NOT NULL,

@@ -3,8 +3,8 @@
 WITH given AS (
     SELECT * FROM unnest(
         $2::text[], $3::text[], $4::bytea[], $5::timestamptz[], $6::integer[], $7::text[],
-        $8::text[]
-    ) WITH ORDINALITY AS e (eventid, subject, event, at, attempts, reason, state, place)
+        $8::text[], $10::text[]
+    ) WITH ORDINALITY AS e (eventid, subject, event, at, attempts, reason, state, xid, place)
 ), fresh AS (
     SELECT g.*, row_number() OVER (ORDER BY g.place) <= $9 - (
         SELECT count(*) FROM dead_letters WHERE subscription = $1
@@ -14,8 +14,9 @@ WITH given AS (
         SELECT FROM dead_letters d WHERE d.subscription = $1 AND d.eventid = g.eventid
     )
 ), added AS (
-    INSERT INTO dead_letters (subscription, eventid, subject, event, at, attempts, reason, state)
-    SELECT $1, eventid, subject, event, at, attempts, reason, state FROM fresh WHERE fits
+    INSERT INTO dead_letters
+        (subscription, eventid, subject, event, at, attempts, reason, state, xid)
+    SELECT $1, eventid, subject, event, at, attempts, reason, state, xid FROM fresh WHERE fits
     ORDER BY place
     ON CONFLICT DO NOTHING
 )
@@ -68,7 +69,8 @@ GROUP BY subscription
 
 -- name: page
 -- The dead letters of a subscription after a number, without their events.
-SELECT number, subscription, '\x'::bytea AS event, eventid, subject, at, attempts, reason, state
+SELECT number, subscription, '\x'::bytea AS event, eventid, subject, at, attempts, reason, state,
+    xid
 FROM dead_letters WHERE subscription = $1 AND number > $2 ORDER BY number LIMIT $3
 
 -- name: get

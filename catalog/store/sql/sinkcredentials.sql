@@ -96,10 +96,10 @@ WITH ending AS (
     UPDATE sink_credentials c SET iswarned = true FROM subscriptions s
     WHERE s.id = c.subscription AND c.type = 'ACCESSTOKEN' AND NOT c.iswarned
         AND c.expiresat <= $1 AND s.state IN ('pending', 'active', 'paused')
-    RETURNING c.subscription, c.expiresat, s.state
+    RETURNING c.subscription, c.expiresat, s.state, s.createdby
 )
-INSERT INTO subscription_events (subscription, action, data)
-SELECT subscription, 'credentialexpiring', jsonb_build_object(
+INSERT INTO subscription_events (subscription, action, createdby, data)
+SELECT subscription, 'credentialexpiring', createdby, jsonb_build_object(
     'state', state,
     'accesstokenexpiresutc', to_char(expiresat AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
 FROM ending

@@ -1,13 +1,15 @@
 -- name: create
 -- Add a subscription with its cursor.
 INSERT INTO subscriptions (
-    id, definition, log, expiresat, state, reason, txid, seq, initial)
-VALUES ($1, $2::jsonb, $3, $4, $5, $6, $7, $8, $9)
+    id, definition, log, expiresat, state, reason, txid, seq, initial, createdby, creator)
+VALUES ($1, $2::jsonb, $3, $4, $5, $6, $7, $8, $9, $10, $11::json)
 
 -- name: replace
 -- Replace the definition of a subscription, which keeps its cursor. One that is paused, or will be
--- once its sink has consented, stays so.
+-- once its sink has consented, stays so. $7 says whether it changes hands.
 UPDATE subscriptions SET
+    createdby = CASE WHEN $7 THEN $8 ELSE createdby END,
+    creator = CASE WHEN $7 THEN $9::json ELSE creator END,
     definition = $2::jsonb, log = $3, expiresat = $4,
     state = CASE
         WHEN $5 = 'active' AND (state = 'paused' OR pausereason IS NOT NULL) THEN 'paused'
@@ -35,6 +37,10 @@ SELECT * FROM subscriptions_shown WHERE id = $1
 -- name: page
 -- One page of subscriptions in the order of their ids, after one id.
 SELECT * FROM subscriptions_shown WHERE id > $1 ORDER BY id LIMIT $2
+
+-- name: page_of
+-- The same of those that belong to one caller.
+SELECT * FROM subscriptions_shown WHERE id > $1 AND createdby = $3 ORDER BY id LIMIT $2
 
 -- name: count
 -- The number of subscriptions.
@@ -84,6 +90,32 @@ WITH expired AS (
     RETURNING id
 )
 SELECT pg_notify('subscriptions', id) FROM expired
+
+-- name: suspend
+-- Suspend the subscriptions of one caller for a reason, and tell the processes that deliver.
+WITH suspended AS (
+    UPDATE subscriptions SET
+        state = 'suspended', reason = $2, pausereason = NULL,
+        revision = nextval('subscriptions_revision')
+    WHERE id IN (
+        SELECT id FROM subscriptions
+        WHERE createdby = $1 AND state IN ('pending', 'active', 'paused')
+        ORDER BY id FOR NO KEY UPDATE
+    )
+    RETURNING id
+)
+SELECT pg_notify('subscriptions', id) FROM suspended
+
+-- name: outlived
+-- Which callers have subscriptions, but tokens that have expired.
+SELECT createdby FROM access_tokens t
+CROSS JOIN LATERAL (
+    SELECT format('["token","",%s]', to_json(t.id)) AS createdby
+) AS holder
+WHERE expiresat <= $1 AND EXISTS (
+    SELECT FROM subscriptions s
+    WHERE s.createdby = holder.createdby AND s.state IN ('pending', 'active', 'paused')
+)
 
 -- name: save_progress
 -- Store the progress of subscriptions: cursors only where the course is the same, and states only
