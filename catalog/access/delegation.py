@@ -32,6 +32,7 @@ async def check_grantable(
     Raises:
         Forbidden
     """
+    is_more = not PATH_PERMISSIONS[role] <= PATH_PERMISSIONS["admin"]
     for permission in (Permission.GRANT, *PATH_PERMISSIONS[role]):
         scope = identity.scope_of(permission)
         if scope is None:
@@ -42,7 +43,7 @@ async def check_grantable(
                 raise Forbidden(
                     "/access/rules",
                     action=f"give the role {role} at {path}",
-                    roles="admin, and all that it gives, in these groups",
+                    roles=f"admin, and {role}" if is_more else "admin",
                     identity=identity.name,
                     detail="Nobody can grant more than it has; `concord whoami` lists that.",
                 )

@@ -12,7 +12,7 @@ _RULES = "/access/rules"
 
 
 class AccessCalls(Connection):
-    """Calls of `/access`: those on tokens are for admins, those on rules for admins of groups, too."""
+    """Calls of `/access`. Those on tokens are for admins; admins of groups manage rules, too."""
 
     async def whoami(self) -> JsonObject:
         """As whom the node knows this client, and its roles."""
