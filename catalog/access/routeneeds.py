@@ -128,7 +128,7 @@ NEEDS: Mapping[str, PathNeeds] = {
     "/replication/fetch": _FOLLOW,
     "/replication/repair": _REPLICATE,
     "/replication/entities": _PUSH,
-    "/replication/keys": _FOLLOW,
+    "/replication/keys": PathNeeds(Permission.FOLLOW, Permission.PUSH),
     "/replication/signatures": _FOLLOW,
     # A comparison of catalogs reads which links they have.
     "/replication/links": _REPLICATE_ADMINISTER,

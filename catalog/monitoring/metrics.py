@@ -13,6 +13,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from catalog.context import CONTEXT, Context
 from catalog.longwork import in_thread
 from catalog.model.errors import ServerBusy
+from catalog.model.visibility import visibility
 from catalog.monitoring.storedmetrics import StoredMetrics
 from catalog.store.monitoring import StoredFigures, read_figures
 
@@ -37,7 +38,13 @@ async def get_metrics(request: web.Request) -> web.Response:
 
 
 async def _figures_of(context: Context) -> StoredFigures | None:
-    """The stored figures; `None` while the database does not answer: the rest is told then."""
+    """The stored figures; `None` while the database does not answer: the rest is told then.
+
+    So it is told to callers who may see some groups only: the figures name links and others'
+    subscriptions.
+    """
+    if visibility.get() is not None:
+        return None
     try:
         async with asyncio.timeout(_MOST_SECONDS), context.database.pool.acquire() as connection:
             return await read_figures(connection, most=_MOST_TOLD)
