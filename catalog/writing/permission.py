@@ -26,10 +26,12 @@ async def check_interaction(connection: Connection, interaction: Interaction) ->
         return
     if interaction.registry is not None:
         raise interaction.writable.refusal_of(_REGISTRY)
-    named = (interaction.groups, interaction.resources, interaction.deletes)
-    await check_writes(
-        connection, interaction.writable, [str(each.xid) for part in named for each in part]
-    )
+    parts = (interaction.groups, interaction.resources, interaction.deletes)
+    named = [each.xid for part in parts for each in part]
+    if interaction.at.gid:
+        # A request that names nothing within is refused, too.
+        named.append(interaction.at)
+    await check_writes(connection, interaction.writable, map(str, named))
 
 
 async def check_writes(connection: Connection, scope: WriteScope, xids: Iterable[str]) -> None:

@@ -18,7 +18,9 @@ from catalog.dialects.handlers import next_link
 from catalog.http.flags import read_page
 from catalog.http.responses import json_response
 from catalog.model.errors import BadRequest, NotFound
+from catalog.model.visibility import visibility
 from catalog.store import discoveryservices
+from catalog.store.connections import seen_by
 from catalog.store.database import Connection
 
 
@@ -76,7 +78,11 @@ async def _answer_named(request: web.Request, catalog: ServiceCatalog) -> web.Re
 
 async def get_service(request: web.Request) -> web.Response:
     """One service by its id."""
-    async with request.app[CONTEXT].database.transaction() as connection:
+    # Not a snapshot: the ids of replicas are remembered as they are derived.
+    async with (
+        request.app[CONTEXT].database.transaction() as connection,
+        seen_by(connection, visibility.get()),
+    ):
         return await read_service(request, connection)
 
 
