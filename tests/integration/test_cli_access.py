@@ -1,0 +1,98 @@
+"""The commands `access …`, and `token create --group`, on a node's database and over its API."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from catalog.access.callercheck import NoCallerKnown, check_callers
+from catalog.access.owntokens import make_token
+from catalog.config import Settings
+from catalog.roles import Grant
+from tests.integration.conftest import Node, start_node
+from tests.integration.test_access_tokens import bearer, concord
+
+
+async def test_roles_in_groups_are_given_and_taken_back_by_commands(database_url: str) -> None:
+    async with start_node(database_url, open=False) as node:
+        async with node.database.transaction() as connection:
+            grants = (Grant("admin"),)
+            _, admin = await make_token(connection, name="", grants=grants, expiresat=None)
+        here = {"CONCORD_DATABASE_URL": database_url}
+        there = {"CONCORD_URL": node.url, "CONCORD_TOKEN": admin}
+        for place in (here, there):
+            created = await concord(
+                *("token", "create", "--role", "writer", "--group", "/schemagroups/Contoso.*"),
+                *("--group", "/messagegroups/contoso", "--json"),
+                **place,
+            )
+            assert created.exit_code == 0, created.output
+            made = orjson.loads(created.stdout)
+            text, who = made["token"], f"token={made['id']}"
+            assert (await node.send("PUT", "/schemagroups/contoso.a", {}, **bearer(text))).status
+            shown = await concord("whoami", CONCORD_URL=node.url, CONCORD_TOKEN=text)
+            assert (
+                "Roles: writer in /messagegroups/contoso, /schemagroups/contoso.*" in shown.stdout
+            )
+            granted = await concord(
+                *("access", "grant", "admin", "--to", who, "--group", "/endpoints/a"),
+                *("--group", "/endpoints/b", "--json"),
+                **place,
+            )
+            rule = orjson.loads(granted.stdout)
+            listed = await concord("access", "list", **place)
+            assert all(part in listed.stdout for part in (rule["id"], who, "/endpoints/a"))
+            tokens = await concord("token", "list", **place)
+            assert "admin in /endpoints/a, /endpoints/b" in tokens.stdout
+            fewer = await concord(
+                "access", "revoke", rule["id"], "--group", "/endpoints/A", **place
+            )
+            assert fewer.exit_code == 0, fewer.output
+            left = await concord("access", "show", rule["id"], **place)
+            assert left.stdout.splitlines()[1:] == ["/endpoints/b"]
+            for wrong in (
+                ("access", "revoke", rule["id"], "--group", "/endpoints/a"),
+                ("access", "show", "none"),
+                ("access", "revoke", "none"),
+                ("access", "grant", "boss", "--to", who, "--group", "/endpoints/b"),
+                ("access", "grant", "reader", "--to", "token=x", "--group", "/endpoints/b"),
+                ("access", "grant", "reader", "--to", who, "--group", "/endpoints"),
+            ):
+                refused = await concord(*wrong, **place)
+                assert refused.exit_code in (1, 2), wrong
+                assert "Error" in refused.stderr
+            assert (await concord("access", "revoke", rule["id"], **place)).exit_code == 0
+            assert (await concord("token", "revoke", made["id"], **place)).exit_code == 0
+            empty = await concord("access", "list", **place)
+            assert "There are no rules" in empty.stdout
+
+
+async def test_a_rule_is_a_way_in_if_somebody_can_meet_it(node: Node) -> None:
+    async def may_start() -> bool:
+        try:
+            await check_callers(Settings(host="0.0.0.0"), node.database)
+        except NoCallerKnown:
+            return False
+        return True
+
+    for who in ("iss=https://id.example&sub=*", "cn=eu.example"):
+        rule = {"who": who, "role": "admin", "paths": ["/*/*"]}
+        assert (await node.send("POST", "/access/rules", rule)).status == 201
+        assert not await may_start()
+    async with node.database.transaction() as connection:
+        made, _ = await make_token(connection, name="", grants=(), expiresat=None)
+    # A token that gives no role lets its holder do nothing.
+    assert not await may_start()
+    rule = {"who": f"token={made.id}", "role": "reader", "paths": ["/*/*"]}
+    assert (await node.send("POST", "/access/rules", rule)).status == 201
+    assert await may_start()
+    assert (await node.send("DELETE", f"/access/tokens/{made.id}")).status == 204
+    assert not await may_start()
+    await node.send("POST", "/access/rules", rule | {"who": "anonymous"})
+    assert await may_start()
+
+
+@pytest.mark.parametrize("command", ["list", "show", "grant", "revoke"])
+async def test_each_command_has_an_example(command: str) -> None:
+    shown = await concord("access", command, "--help")
+    assert f"concord access {command}" in shown.stdout
