@@ -18,6 +18,7 @@ from functools import partial
 
 from aiohttp import web
 
+from catalog.access.accesscontrol import admit_again
 from catalog.context import CONTEXT, Context
 from catalog.http.deadline import DEADLINE, bounded
 from catalog.http.leftout import shown_or_none
@@ -32,7 +33,7 @@ from catalog.store.changes import Head, Position, read_head
 from catalog.store.database import Connection, Database
 from catalog.store.logcursor import LogCursor
 from replication.feedlines import MEDIA_TYPE, write_copy, write_end
-from replication.feedpages import MOST_CHANGES, CursorGone, FeedPages, read_copies
+from replication.feedpages import MOST_CHANGES, CursorGone, FeedPages, Page, read_copies
 from replication.provenance import Copy, CopyFilter
 from replication.selection import paths_to
 from replication.wire import OriginsBody, is_scope, is_type, read_request
@@ -81,13 +82,14 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
         return await _send_page(request, context, page.select(wanted), page.end, page.behind)
     request[DEADLINE].extend(wait)
     async with request.app[LONG_POLLS].take(request.path):
-        page = await pages.read_first(request.path, position, limit)
+        page = await _as_seen(request, await pages.read_first(request.path, position, limit))
         copies, end, seen, behind = page.select(wanted), page.end, page.seen, page.behind
         del page  # Others' copies are not kept while this reader waits.
         try:
             async with asyncio.timeout(wait) as waiting:
                 while not copies:
                     page = await pages.read_next(request.path, seen, limit)
+                    page = await _as_seen(request, page)
                     copies, end, seen = page.select(wanted), page.end, page.seen
                     behind = page.behind
                     del page
@@ -95,6 +97,14 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
             if not waiting.expired():
                 raise
     return await _send_page(request, context, copies, end, behind)
+
+
+async def _as_seen(request: web.Request, page: Page) -> Page:
+    """What of a page the client may see now: it may have waited for long."""
+    if not page.copies:
+        return page
+    await admit_again(request)
+    return await pages_of(request.app[CONTEXT].database).as_seen(page)
 
 
 async def _send_page(

@@ -106,7 +106,8 @@ class FeedPages:
 
     While there are readers that wait, one task follows the log for all of them, and readers at
     the same position share one page. When the log has grown, they are woken few at a time, and the
-    page that the task has read is theirs. Such tasks have contexts of their own, and see everything.
+    page that the task has read is theirs. Such tasks have contexts of their own, and see everything:
+    `as_seen` leaves out what a client may not see.
     """
 
     def __init__(self, database: Database) -> None:
@@ -188,9 +189,9 @@ class FeedPages:
             self._shared[key] = reading
             reading.add_done_callback(partial(self._forget, key))
         # One of the readers may leave while the others wait.
-        return await self._as_seen(await asyncio.shield(reading))
+        return await asyncio.shield(reading)
 
-    async def _as_seen(self, page: Page) -> Page:
+    async def as_seen(self, page: Page) -> Page:
         """A page without what the current task's client may not see now."""
         shown = visibility.get()
         if shown is None or not page.copies:

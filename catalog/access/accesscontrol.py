@@ -6,8 +6,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from catalog.access.authentication import AUTHENTICATION
-from catalog.access.identity import IDENTITY, demand
-from catalog.access.routeneeds import Anyone, need_of
+from catalog.access.identity import IDENTITY, Identity, demand
+from catalog.access.routeneeds import Anyone, Need, need_of
 from catalog.model.visibility import visibility
 from catalog.model.writescope import writescope
 
@@ -26,12 +26,7 @@ async def access_middleware(request: web.Request, handler: Handler) -> web.Strea
     need = need_of(request)
     if need is Anyone.UNASKED:
         return await handler(request)
-    identity = await authentication.identify(request)
-    if need not in identity.permissions:
-        identity = await authentication.with_rules(identity)
-    request[IDENTITY] = identity
-    if not isinstance(need, Anyone):
-        demand(request, need)
+    identity = await _admit(request, need)
     # The requests of one connection share a task, and so its context.
     seen, written = visibility.set(identity.visibility), writescope.set(identity.writescope)
     try:
@@ -39,3 +34,26 @@ async def access_middleware(request: web.Request, handler: Handler) -> web.Strea
     finally:
         visibility.reset(seen)
         writescope.reset(written)
+
+
+async def admit_again(request: web.Request) -> None:
+    """Ask anew what the caller of a request that has waited may see, if that is not everything.
+
+    Raises:
+        Unauthenticated: its credential is no longer valid.
+        Forbidden
+    """
+    if visibility.get() is not None and not request.app[AUTHENTICATION].is_open:
+        visibility.set((await _admit(request, need_of(request))).visibility)
+
+
+async def _admit(request: web.Request, need: Need) -> Identity:
+    """The caller of a request, who has the permission that it needs."""
+    authentication = request.app[AUTHENTICATION]
+    identity = await authentication.identify(request)
+    if need not in identity.permissions:
+        identity = await authentication.with_rules(identity)
+    request[IDENTITY] = identity
+    if not isinstance(need, Anyone):
+        demand(request, need)
+    return identity
