@@ -311,8 +311,8 @@ CASES: dict[str, list[str | Request]] = {
     "/replication/signatures": ["/replication/signatures"],
     "/metrics": [],  # tested by itself: its figures change with each request
 }
-# Tested where callers have subscriptions.
-_OTHERWISE = frozenset({Permission.SUBSCRIBE})
+# Tested where callers have subscriptions, push, or grant.
+_OTHERWISE = frozenset({Permission.SUBSCRIBE, Permission.PUSH, Permission.GRANT})
 REQUESTS = [
     Request(case) if isinstance(case, str) else case for cases in CASES.values() for case in cases
 ]
