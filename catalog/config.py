@@ -303,9 +303,8 @@ class Settings(Limits):
     def _check_who_is_known(self) -> Self:
         if self.open and self._names_callers:
             raise ValueError("CONCORD_OPEN lets everybody in, so name nobody besides")
-        if self.oidc_issuers and not (self.oidc_audiences and self.oidc_roles):
-            needed = "CONCORD_OIDC_AUDIENCES and CONCORD_OIDC_ROLES"
-            raise ValueError(f"CONCORD_OIDC_ISSUERS needs {needed}")
+        if self.oidc_issuers and not self.oidc_audiences:
+            raise ValueError("CONCORD_OIDC_ISSUERS needs CONCORD_OIDC_AUDIENCES")
         # Else an issuer could give the roles that another one's groups have.
         is_one_of_many = len(self.oidc_issuers) > 1
         rules = map(RoleRule.parse, self.oidc_roles)
@@ -313,9 +312,8 @@ class Settings(Limits):
             raise ValueError("each of CONCORD_OIDC_ROLES needs an issuer: ROLE:iss=ISSUER&…")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("CONCORD_TLS_CERT and CONCORD_TLS_KEY need each other")
-        if self.tls_client_ca and not (self.tls_cert and self.certificate_roles):
-            needed = "CONCORD_TLS_CERT and CONCORD_CERTIFICATE_ROLES"
-            raise ValueError(f"CONCORD_TLS_CLIENT_CA needs {needed}")
+        if self.tls_client_ca and not self.tls_cert:
+            raise ValueError("CONCORD_TLS_CLIENT_CA needs CONCORD_TLS_CERT")
         return self
 
     @property

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from catalog.config import Settings, is_loopback
-from catalog.rolerules import ANONYMOUS
-from catalog.store.accessrules import read_grants_for
+from catalog.rolerules import ISSUER, Who
+from catalog.store.accessrules import read_known_rules
 from catalog.store.accesstokens import count_tokens
 from catalog.store.database import Database
 
@@ -22,17 +22,31 @@ async def check_callers(settings: Settings, database: Database) -> None:
     Raises:
         NoCallerKnown
     """
-    is_known = settings.oidc_issuers or settings.tls_client_ca or settings.anonymous_role
-    if settings.is_open or is_known:
+    by_claims = settings.oidc_issuers and settings.oidc_roles
+    by_names = settings.tls_client_ca and settings.certificate_roles
+    if settings.is_open or by_claims or by_names or settings.anonymous_role:
         return
     async with database.pool.acquire() as connection:
         _, usable = await count_tokens(connection, datetime.now(UTC))
-        # Rules for tokens of providers and certificates let nobody in who cannot show any.
-        is_met = await read_grants_for(connection, [ANONYMOUS], 1)
-    if not usable and not is_met:
+        rules = await read_known_rules(connection)
+    if not usable and not any(_can_be_met(Who.parse(text), settings) for text, _ in rules):
         is_chosen = is_loopback(settings.host)
         reason = "CONCORD_OPEN is off" if is_chosen else f"{settings.host} is no loopback address"
         raise NoCallerKnown(reason)
+
+
+def _can_be_met(who: Who, settings: Settings) -> bool:
+    """Whether anybody can show what a rule asks; tokens of the node's own are counted."""
+    match who.kind:
+        case "anonymous":
+            return True
+        case "token":
+            return False
+        case "jwt":
+            named = {value for name, value in who.conditions if name == ISSUER}
+            return len(named) == 1 and named <= {*settings.oidc_issuers}
+        case "certificate":
+            return settings.tls_client_ca is not None
 
 
 def ways_in(settings: Settings) -> list[str]:

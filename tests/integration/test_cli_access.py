@@ -68,16 +68,22 @@ async def test_roles_in_groups_are_given_and_taken_back_by_commands(database_url
 
 
 async def test_a_rule_is_a_way_in_if_somebody_can_meet_it(node: Node) -> None:
-    async def may_start() -> bool:
+    async def may_start(**settings: object) -> bool:
         try:
-            await check_callers(Settings(host="0.0.0.0"), node.database)
+            await check_callers(Settings(host="0.0.0.0", **settings), node.database)
         except NoCallerKnown:
             return False
         return True
 
-    for who in ("iss=https://id.example&sub=*", "cn=eu.example"):
+    issuer = {"oidc_issuers": ("https://id.example",), "oidc_audiences": ("a",)}
+    other = {"oidc_issuers": ("https://other.example",), "oidc_audiences": ("a",)}
+    authority = {"tls_client_ca": "ca.pem", "tls_cert": "node.pem", "tls_key": "node.key"}
+    for who, known in (("iss=https://id.example&sub=*", issuer), ("cn=eu.example", authority)):
+        assert not await may_start(**known)
         rule = {"who": who, "role": "admin", "paths": ["/*/*"]}
         assert (await node.send("POST", "/access/rules", rule)).status == 201
+        assert await may_start(**known)
+        assert not await may_start(**other)
         assert not await may_start()
     async with node.database.transaction() as connection:
         made, _ = await make_token(connection, name="", grants=(), expiresat=None)
