@@ -106,8 +106,8 @@ class FeedPages:
 
     While there are readers that wait, one task follows the log for all of them, and readers at
     the same position share one page. When the log has grown, they are woken few at a time, and the
-    page that the task has read is theirs. Such tasks have contexts of their own, and see everything:
-    `as_seen` leaves out what a client may not see.
+    page that the task has read is theirs. Tasks that they share have contexts of their own, and see
+    everything: `as_seen` leaves out what a client may not see.
     """
 
     def __init__(self, database: Database) -> None:
