@@ -22,6 +22,7 @@ import typer
 from catalog.commands import (
     accept,
     access,
+    audit,
     delete,
     export,
     get,
@@ -78,7 +79,7 @@ app = typer.Typer(
 )
 for single in (
     *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
-    *(verification.app, migrate.app, tokens.single),
+    *(verification.app, migrate.app, tokens.single, audit.app),
 ):
     app.add_typer(single)
 for name, group, short_help in (

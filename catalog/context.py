@@ -19,6 +19,7 @@ from catalog.model.capabilities import Capabilities, offered_with
 from catalog.model.capabilityupdate import stored_capabilities
 from catalog.model.configuration import Configuration, model_of
 from catalog.model.errors import ServerBusy
+from catalog.model.refusals import Refusals
 from catalog.model.schema import Model
 from catalog.processmetrics import ProcessMetrics
 from catalog.store.authoritykeys import OwnSigners
@@ -60,7 +61,8 @@ class Context:
     `configuration` once: it is replaced as a whole when a client changes it. `offered` are
     the most capabilities that clients may turn on. `event_dialects` are those whose events a
     subscription can ask for in place of the native ones. `keys` encrypt what is secret in the
-    database; `signers` are those of this authority's own keys. `metrics` are those of this process.
+    database; `signers` are those of this authority's own keys. `metrics` are those of this process,
+    and `refusals` those that the audit has yet to get from it.
     """
 
     database: Database
@@ -75,6 +77,7 @@ class Context:
     signers: OwnSigners = field(init=False)
     writer: Writer = field(init=False)
     metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
+    refusals: Refusals = field(default_factory=Refusals)
     _others: bytes = field(init=False, default=b"")
 
     def __post_init__(self) -> None:

@@ -132,6 +132,10 @@ class Limits(BaseSettings):
     """Most example events that are sent at a time, each waiting for its sink's answer"""
     sink_tests_per_client: PositiveInt = 4
     """Most of these at the request of one client"""
+    audit_days: PositiveFloat = Field(90.0, le=36500)
+    """Days that entries stay in the audit"""
+    audit_entries: PositiveInt = 1_000_000
+    """Most entries about what was done in the audit; there are 100,000 about what was refused"""
     max_links: PositiveInt = 2000
     """Most links that a node has"""
 

@@ -17,6 +17,8 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from catalog.access.auditretention import run_audit_retention
+from catalog.access.audittrail import run_refusal_notes
 from catalog.access.callercheck import check_callers
 from catalog.access.certificates import server_tls
 from catalog.api.app import create_app
@@ -129,7 +131,8 @@ async def _run(
         async with context.checker, serve(create_app(context, routes), settings, listening):
             context.public_base = settings.public_url or listening.url
             own = (Watch(database, revive).run(), Statistics(database).run())
-            bodies = (body(context) for body in (follow_configuration, *loops))
+            auditing = (run_refusal_notes, run_audit_retention)
+            bodies = (body(context) for body in (follow_configuration, *auditing, *loops))
             running = [tasks.create_task(body) for body in (*own, *bodies)]
             _collect_seldom()
             sys.setswitchinterval(_SWITCH_SECONDS)

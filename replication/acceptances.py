@@ -14,6 +14,7 @@ from aiohttp import web
 from catalog.context import CONTEXT
 from catalog.http.flags import read_page
 from catalog.http.responses import json_response
+from catalog.model.author import name_target
 from catalog.model.errors import BadRequest, NotFound
 from catalog.store import links
 from replication.links import (
@@ -53,6 +54,7 @@ async def create_acceptance(request: web.Request) -> web.Response:
         if link is None:
             raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
         await check_pin(connection, request, id, definition, body.authority)
+        name_target(f"/replication/acceptances/{id}")
     location = f"{context.base_url(request)}/replication/links/{quote(id)}"
     return json_response(show_link(link), status=201, headers={"Location": location})
 

@@ -6,9 +6,11 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 from catalog.context import Context
 from catalog.entitysignature import EntitySigner
+from catalog.model.author import Author, the_node, written_by
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity, Origin, Tombstone
@@ -115,13 +117,21 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
     """
     for _ in range(_MOST_ATTEMPTS):
         try:
-            return await _apply_under(context, context.configuration, batch)
+            with written_by(_link_author(batch.link)):
+                return await _apply_under(context, context.configuration, batch)
         except ConfigurationChanged:
             await context.reload()
         except TooManyDeletions as error:
             await ask(context, error)
             raise
     raise ServerBusy("/")
+
+
+def _link_author(link: Link | None) -> Author:
+    if link is None:
+        return the_node()
+    address = urlsplit(link.definition.source).hostname or ""
+    return Author(kind="link", name=link.id, address=address, path=f"/replication/links/{link.id}")
 
 
 async def _apply_under(
@@ -159,7 +169,8 @@ async def _apply_once(
     )
     if is_exclusive:
         touched = replace(touched, registry_exclusive=True)
-    async with database.transaction() as connection:
+    # What changes nothing is no news for the audit: a pusher tells again what is here already.
+    async with database.transaction(is_noted=False) as connection:
         locked = (await lock_and_load(connection, touched)).entities
         groups = groups_of(valid)
         entities, tombstones = await load_local(connection, valid, groups)

@@ -15,6 +15,7 @@ from catalog.context import CONTEXT, Context
 from catalog.http.flags import read_page
 from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import json_response
+from catalog.model.author import name_target
 from catalog.model.concorderrors import LimitReached, SourceUnusable, TargetUnusable
 from catalog.model.entity import Origin
 from catalog.model.errors import (
@@ -103,6 +104,7 @@ async def create_link(request: web.Request) -> web.Response:
         is_named = body.authority is not None
         await check_pin(connection, request, id, definition, authority, is_named=is_named)
         await trust_with_link(connection, definition, authority, request.path)
+        name_target(f"/replication/links/{id}")
     location = f"{context.base_url(request)}/replication/links/{quote(id)}"
     shown = show_link(link)
     if found is not None:

@@ -13,6 +13,7 @@ from aiohttp import web
 from catalog.client import Client, ClientError
 from catalog.context import CONTEXT, Context
 from catalog.http.responses import json_response
+from catalog.model.author import name_target
 from catalog.model.authoritykey import KeyHistory, PublicKey
 from catalog.model.errors import BadRequest, InvalidAttribute, NotFound
 from catalog.model.timestamps import format_time
@@ -43,6 +44,7 @@ async def add_trust(request: web.Request) -> web.Response:
     async with context.database.transaction() as connection:
         await _trust_named(connection, body.authority, PublicKey.parse(body.key), request.path)
         found = await store.load_trusted(connection, [body.authority])
+        name_target(body.authority)
     return json_response(_show(found)[0], status=201)
 
 
@@ -56,6 +58,7 @@ async def remove_trust(request: web.Request) -> web.Response:
         if not await store.load_trusted(connection, [authority]):
             raise NotFound(request.path)
         await store.distrust(connection, authority)
+        name_target(authority)
     return web.Response(status=204)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from catalog.access.audittrail import author_of
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import IDENTITY, Identity, demand
 from catalog.access.routeneeds import Anyone, Need, need_of
+from catalog.http.etag import READING
+from catalog.model.author import author
 from catalog.model.visibility import visibility
 from catalog.model.writescope import writescope
 
@@ -18,22 +21,21 @@ async def access_middleware(request: web.Request, handler: Handler) -> web.Strea
 
     A credential that is shown has to be valid even where none is needed, but for paths that do not
     ask: those of probes and of others' events. What the handler reads is what the caller may see,
-    and what it writes has to be what the caller may write.
+    and what it writes has to be what the caller may write; the caller is the author of that.
     """
-    authentication = request.app[AUTHENTICATION]
-    if authentication.is_open:
-        return await handler(request)
-    need = need_of(request)
-    if need is Anyone.UNASKED:
-        return await handler(request)
-    identity = await _admit(request, need)
+    authentication, need = request.app[AUTHENTICATION], need_of(request)
+    seen = written = None
+    if not authentication.is_open and need is not Anyone.UNASKED:
+        identity = await _admit(request, need)
+        seen, written = identity.visibility, identity.writescope
+    author.set(None if request.method in READING else author_of(request))
     # The requests of one connection share a task, and so its context.
-    seen, written = visibility.set(identity.visibility), writescope.set(identity.writescope)
+    tokens = visibility.set(seen), writescope.set(written)
     try:
         return await handler(request)
     finally:
-        visibility.reset(seen)
-        writescope.reset(written)
+        visibility.reset(tokens[0])
+        writescope.reset(tokens[1])
 
 
 async def admit_again(request: web.Request) -> None:

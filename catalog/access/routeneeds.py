@@ -167,6 +167,7 @@ NEEDS: Mapping[str, PathNeeds] = {
     "/access/tokens/{id}": _ADMINISTER,
     "/access/rules": _GRANT,
     "/access/rules/{id}": _GRANT,
+    "/audit": _ADMINISTER,
 }
 
 

@@ -18,6 +18,7 @@ from catalog.http.body import read_json
 from catalog.http.deadline import bounded
 from catalog.http.etag import NEVER_KEPT
 from catalog.http.responses import json_response
+from catalog.model.author import name_target
 from catalog.model.errors import (
     InvalidAttribute,
     NotFound,
@@ -81,6 +82,7 @@ async def create_token(request: web.Request) -> web.Response:
             expiresat=expiresat,
             by=str(identity_of(request)),
         )
+        name_target(f"{request.path}/{made.id}")
     request.app[AUTHENTICATION].rules.forget()
     location = f"{request.app[CONTEXT].base_url(request)}/access/tokens/{made.id}"
     shown = {**show_token(made, grants), "token": text}

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from aiohttp import hdrs, web
 
 from catalog.access.accesscontrol import access_middleware
+from catalog.access.audittrail import refusal_middleware
 from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.api.allowedmethods import answer_options, methods_of_route
 from catalog.api.answercache import ANSWERS, AnswerCache
@@ -46,6 +47,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
         middlewares=[
             measuring_middleware,
             problem_middleware,
+            refusal_middleware,
             pointing_middleware,
             releasing_middleware,
             access_middleware,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from catalog.access.auditrequests import routes as audit
 from catalog.access.rulerequests import routes as rules
 from catalog.access.tokenrequests import routes as tokens
 from catalog.api import selfdescription
@@ -39,5 +40,6 @@ routes: list[web.AbstractRouteDef] = [
     DESCRIPTION,
     *tokens,
     *rules,
+    *audit,
 ]
 short_path = web.route("*", "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}", redirect)

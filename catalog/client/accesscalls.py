@@ -1,4 +1,4 @@
-"""The part of the client that is about access: who one is, the node's own tokens, and its rules."""
+"""The part of the client that is about access: who one is, tokens, rules, the audit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RULES = "/access/rules"
 
 
 class AccessCalls(Connection):
-    """Calls of `/access`. Those on tokens are for admins; admins of groups manage rules, too."""
+    """Calls of `/access` and `/audit`, for admins; those of groups manage rules, too."""
 
     async def whoami(self) -> JsonObject:
         """As whom the node knows this client, and its roles."""
@@ -54,6 +54,26 @@ class AccessCalls(Connection):
     async def remove_rule(self, id: str) -> None:
         """Take back what a rule gives."""
         await self.request("DELETE", _rule_at(id))
+
+    async def audit(
+        self,
+        conditions: Mapping[str, str] | None = None,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[JsonObject]:
+        """Entries of the audit: the newest, the latest first; or those after one, in their order.
+
+        Args:
+            conditions: by name: `since`, `until`, `identity`, `path`, `interaction`, `outcome`.
+            limit: the most entries; the node has a limit of its own.
+            after: the `sequence` of the last entry that is known.
+        """
+        params = [*(conditions or {}).items()]
+        params += [("limit", str(limit))] if limit is not None else []
+        params += [("after", after)] if after is not None else []
+        found = (await self.get("/audit", params)).get("audit")
+        return found if isinstance(found, list) else []
 
 
 def _rule_at(id: str) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from catalog.context import EventDialect
+from catalog.events.auditevents import AuditLogReader
 from catalog.events.changeentries import ChangeLogReader
 from catalog.events.logtail import Tail
 from catalog.events.nativeevents import EventNames, native_dialect
 from catalog.events.subscriptionevents import SubscriptionLogReader
+from catalog.store.auditlog import AUDIT_SOURCE
 from catalog.store.changes import Position
 from catalog.store.database import Database
 from catalog.store.subscriptions import SUBSCRIPTION_SOURCE, SubscriptionDefinition, log_of
@@ -41,6 +43,8 @@ class Tails:
 
         about = SubscriptionLogReader(base + SUBSCRIPTION_SOURCE)
         self._subscriptions = Tail(database, log=about, start=start, size=size)
+        audit = AuditLogReader(base + AUDIT_SOURCE)
+        self._audit = Tail(database, log=audit, start=start, size=size)
         self._native = tail(native_dialect(names), base)
         self._others = {
             (dialect.root, source): tail(dialect, source)
@@ -49,12 +53,13 @@ class Tails:
         }
 
     def __iter__(self) -> Iterator[Tail]:
-        return iter((self._native, self._subscriptions, *self._others.values()))
+        return iter((self._native, self._subscriptions, self._audit, *self._others.values()))
 
     def of(self, definition: SubscriptionDefinition) -> Tail:
         """The tail of a subscription, by the log that it reads and the `source` that it names."""
-        if log_of(definition) == "subscriptions":
-            return self._subscriptions
+        log = log_of(definition)
+        if log != "changes":
+            return self._subscriptions if log == "subscriptions" else self._audit
         for dialect in self._dialects:
             if wants_dialect(definition, dialect, self._base):
                 is_root = definition.source == self._base

@@ -17,11 +17,13 @@ import asyncpg
 import orjson
 from asyncpg.exceptions import UniqueViolationError
 
+from catalog.model.author import Author, author
 from catalog.model.caller import caller
 from catalog.model.change import Change
 from catalog.model.concorderrors import DatabaseUnavailable, OutcomeUnknown
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.visibility import visibility
+from catalog.store.auditnotes import note_author
 from catalog.store.connections import (
     Availability,
     Connections,
@@ -208,18 +210,28 @@ class Database:
         return self.pools.requests if caller.get() else self.pools.tasks
 
     @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
+    async def transaction(self, *, is_noted: bool = True) -> AsyncIterator[Connection]:
         """Open the transaction of one interaction; it reads and writes everything.
+
+        Args:
+            is_noted: whether the audit gets a row about the request that it is for, if it writes
+                anything, and there is none yet.
 
         Raises:
             ServerBusy: the database did not answer in time, or is away; nothing was written.
             OutcomeUnknown: the database was lost while it committed.
             BadRequest: an id differs from a sibling's in case only.
         """
-        is_committing = False
+        who, is_committing = author.get(), False
         try:
-            async with self._own.acquire() as connection, _in_transaction(connection):
+            async with (
+                _forgotten_on_failure(who),
+                self._own.acquire() as connection,
+                _in_transaction(connection),
+            ):
                 yield connection
+                if is_noted and who is not None and who.method and not who.is_noted:
+                    await note_author(connection, who)
                 is_committing = not is_closed(connection)
             has_committed.set(True)
         except UniqueViolationError as error:
@@ -274,6 +286,18 @@ def _open_shared(file: Path | None) -> Iterator[SharedWrites | None]:
         yield shared
     finally:
         shared.close()
+
+
+@contextlib.asynccontextmanager
+async def _forgotten_on_failure(who: Author | None) -> AsyncIterator[None]:
+    """Note an author again later if the transaction fails that would have noted it."""
+    was_noted = who is not None and who.is_noted
+    try:
+        yield
+    except BaseException:
+        if who is not None:
+            who.is_noted = was_noted
+        raise
 
 
 @contextlib.asynccontextmanager

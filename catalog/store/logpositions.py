@@ -12,12 +12,17 @@ from catalog.store.changes import Position
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
-LogName = Literal["changes", "subscriptions"]
-"""The log of changes, or that of what became of subscriptions."""
+LogName = Literal["changes", "subscriptions", "audit"]
+"""The log of changes, that of what became of subscriptions, or the audit."""
 MOST_DISORDER = timedelta(minutes=10)
 """The most by which an entry may be earlier than one before it: clocks differ, and time passes
 between the decision on a change and its transaction."""
 _queries = Queries("logpositions")
+_SINCE: Mapping[LogName, str] = {
+    "changes": _queries.change_since,
+    "subscriptions": _queries.subscription_event_since,
+    "audit": _queries.audit_since,
+}
 
 
 def check_position(text: str) -> None:
@@ -83,8 +88,7 @@ def _has_all_since(moment: datetime, bounds: Mapping[str, Any]) -> bool:
 
 async def _find_time(connection: Connection, moment: datetime, log: LogName) -> Position | None:
     """The position before the first entry of a time or later, as far as the log can be read."""
-    since = _queries.change_since if log == "changes" else _queries.subscription_event_since
-    row = await connection.fetchrow(since, moment, MOST_DISORDER)
+    row = await connection.fetchrow(_SINCE[log], moment, MOST_DISORDER)
     return None if row is None else Position(row["txid"], row["seq"] - 1)
 
 

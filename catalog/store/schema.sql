@@ -168,9 +168,9 @@ BEGIN
         action := NULL;
     ELSIF s.state <> was OR s.definition <> OLD.definition THEN
         action := 'updated';
-    ELSIF s.log = 'changes' AND s.failures > 0 AND OLD.failures = 0 THEN
+    ELSIF s.log <> 'subscriptions' AND s.failures > 0 AND OLD.failures = 0 THEN
         action := 'failing';
-    ELSIF s.log = 'changes' AND s.failures = 0 AND OLD.failures > 0 THEN
+    ELSIF s.log <> 'subscriptions' AND s.failures = 0 AND OLD.failures > 0 THEN
         action := 'recovered';
     END IF;
     IF action IS NOT NULL THEN
@@ -244,6 +244,37 @@ CREATE TABLE access_tokens (
     createdat timestamp with time zone NOT NULL,
     expiresat timestamp with time zone,
     usedat timestamp with time zone
+);
+
+CREATE TABLE audit (
+    txid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL,
+    seq bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    outcome text NOT NULL,
+    kind text NOT NULL COLLATE "C",
+    name text NOT NULL COLLATE "C",
+    issuer text NOT NULL COLLATE "C",
+    address text NOT NULL COLLATE "C",
+    agent text NOT NULL COLLATE "C",
+    method text NOT NULL COLLATE "C",
+    path text NOT NULL COLLATE "C",
+    interaction text COLLATE "C",
+    actions text[],
+    targets text[] NOT NULL,
+    changed integer,
+    status integer,
+    reason text COLLATE "C",
+    attempts integer,
+    CONSTRAINT audit_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'refused'::text])))
+);
+
+ALTER TABLE audit ALTER COLUMN seq ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME audit_seq_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 CREATE TABLE authority_keys (
@@ -574,6 +605,8 @@ CREATE TABLE node (
     dropped_seq bigint DEFAULT 0 NOT NULL,
     dropped_subscription_txid bigint DEFAULT 0 NOT NULL,
     dropped_subscription_seq bigint DEFAULT 0 NOT NULL,
+    dropped_audit_txid bigint DEFAULT 0 NOT NULL,
+    dropped_audit_seq bigint DEFAULT 0 NOT NULL,
     resolved json,
     capabilities json,
     revision bigint DEFAULT 0 NOT NULL,
@@ -847,7 +880,7 @@ CREATE TABLE subscriptions (
     createdby text COLLATE "C",
     creator json,
     CONSTRAINT subscriptions_check CHECK (((state = 'pending'::text) OR (pausereason IS NULL))),
-    CONSTRAINT subscriptions_log_check CHECK ((log = ANY (ARRAY['changes'::text, 'subscriptions'::text]))),
+    CONSTRAINT subscriptions_log_check CHECK ((log = ANY (ARRAY['changes'::text, 'subscriptions'::text, 'audit'::text]))),
     CONSTRAINT subscriptions_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'active'::text, 'paused'::text, 'suspended'::text, 'expired'::text, 'ended'::text])))
 );
 
@@ -887,6 +920,12 @@ CREATE VIEW subscriptions_shown AS
                       WHERE (ROW(c.txid, c.seq) > ROW(s.txid, s.seq))
                       ORDER BY c.txid, c.seq
                      LIMIT 1000) unread)
+            WHEN 'audit'::text THEN ( SELECT count(*) AS count
+               FROM ( SELECT
+                       FROM audit a
+                      WHERE (ROW(a.txid, a.seq) > ROW(s.txid, s.seq))
+                      ORDER BY a.txid, a.seq
+                     LIMIT 1000) unread)
             ELSE ( SELECT count(*) AS count
                FROM ( SELECT
                        FROM subscription_events e
@@ -899,6 +938,11 @@ CREATE VIEW subscriptions_shown AS
                FROM changes c
               WHERE (ROW(c.txid, c.seq) > ROW(s.txid, s.seq))
               ORDER BY c.txid, c.seq
+             LIMIT 1)
+            WHEN 'audit'::text THEN ( SELECT a.at
+               FROM audit a
+              WHERE (ROW(a.txid, a.seq) > ROW(s.txid, s.seq))
+              ORDER BY a.txid, a.seq
              LIMIT 1)
             ELSE ( SELECT e.at
                FROM subscription_events e
@@ -1190,6 +1234,9 @@ ALTER TABLE ONLY access_tokens
 ALTER TABLE ONLY access_tokens
     ADD CONSTRAINT access_tokens_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (txid, seq) INCLUDE (outcome);
+
 ALTER TABLE ONLY authority_keys
     ADD CONSTRAINT authority_keys_pkey PRIMARY KEY (number);
 
@@ -1292,6 +1339,8 @@ ALTER TABLE ONLY written_entities
 CREATE INDEX access_paths_path ON access_paths USING btree (path, rule);
 
 CREATE INDEX access_paths_pattern ON access_paths USING btree (rule) INCLUDE (pattern) WHERE (pattern IS NOT NULL);
+
+CREATE INDEX audit_refused ON audit USING btree (txid, seq) WHERE (outcome = 'refused'::text);
 
 CREATE INDEX dead_letters_at ON dead_letters USING btree (at);
 

@@ -13,6 +13,7 @@ from catalog.model.creator import Creator
 from catalog.model.signingkey import SigningKey
 from catalog.model.sinkconsent import SinkConsent
 from catalog.model.sinkcredential import SinkCredential
+from catalog.store.auditlog import AUDIT_SOURCE, AUDIT_TYPES
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.logpositions import LogName, find_position
@@ -30,6 +31,10 @@ SUBSCRIPTION_TYPES = "concord.subscription."
 """Begins the types of events about subscriptions."""
 SUBSCRIPTION_SOURCE = "/subscriptions"
 """Ends the source of events about subscriptions, after the URL of the node."""
+_OTHER_LOGS: tuple[tuple[LogName, str, str], ...] = (
+    ("subscriptions", SUBSCRIPTION_SOURCE, SUBSCRIPTION_TYPES),
+    ("audit", AUDIT_SOURCE, AUDIT_TYPES),
+)
 _queries = Queries("subscriptions")
 
 
@@ -326,11 +331,12 @@ async def pull_back(connection: Connection) -> None:
 
 def log_of(definition: SubscriptionDefinition) -> LogName:
     """The log that a subscription reads, by the source or the types that it asks for."""
-    types = definition.types
-    if definition.source is not None:
-        return "subscriptions" if definition.source.endswith(SUBSCRIPTION_SOURCE) else "changes"
-    is_about = bool(types) and all(one.startswith(SUBSCRIPTION_TYPES) for one in types)
-    return "subscriptions" if is_about else "changes"
+    source, types = definition.source, definition.types
+    for name, ending, prefix in _OTHER_LOGS:
+        is_about = bool(types) and all(one.startswith(prefix) for one in types)
+        if is_about if source is None else source.endswith(ending):
+            return name
+    return "changes"
 
 
 async def _changed(connection: Connection, id: str) -> Subscription:

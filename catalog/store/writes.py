@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -11,10 +11,12 @@ import orjson
 
 from catalog.entitysignature import EntitySigner
 from catalog.longwork import aside
+from catalog.model.author import Author, author
 from catalog.model.change import Change
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import collection_of
+from catalog.store.auditnotes import interaction_row
 from catalog.store.changes import Position, read_newest
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
@@ -27,7 +29,8 @@ _queries = Queries("writes")
 class Write:
     """The rows that one interaction writes or removes.
 
-    `signed` stay as they are, and get another signature.
+    `signed` stay as they are, and get another signature. The audit names the `author` of the
+    changes.
     """
 
     interaction: str
@@ -38,6 +41,7 @@ class Write:
     dropped_documents: Sequence[str] = ()
     revived: Sequence[Origin] = ()
     signed: Sequence[Entity | Tombstone] = ()
+    author: Author | None = field(default_factory=author.get)
 
 
 async def write(
@@ -65,7 +69,7 @@ async def write(
     count = len(entities)
     rows = await aside(count, _entity_rows, entities, signer)
     changes = await aside(count, _change_rows, writes)
-    last = await connection.fetchrow(_queries.write, rows, changes)
+    last = await connection.fetchrow(_queries.write, rows, changes, _audit_rows(writes))
     if resources := await aside(count, _relisted, entities, writes):
         await connection.execute(_queries.relist, *_default_columns(resources))
     if documents := {e.xid: e.document for e in entities if e.document is not None}:
@@ -214,5 +218,15 @@ def _change_rows(writes: Sequence[Write]) -> str:
             }
             for write in writes
             for change in write.changes
+        ]
+    ).decode()
+
+
+def _audit_rows(writes: Sequence[Write]) -> str:
+    return orjson.dumps(
+        [
+            interaction_row(write.author, write.interaction, write.at, write.changes)
+            for write in writes
+            if write.changes
         ]
     ).decode()

@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from catalog.access.creatorrights import creator_of
-from catalog.access.identity import identity_of
+from catalog.access.identity import demand, identity_of
 from catalog.http.etag import NEVER_KEPT
 from catalog.http.responses import json_response
 from catalog.http.writeconditions import check_tag
@@ -20,6 +20,7 @@ from catalog.model.errors import NotFound
 from catalog.roles import Permission
 from catalog.store.database import Connection
 from catalog.store.deadletters import DeadLetterCounts, count_dead_letters
+from catalog.store.logpositions import LogName
 from catalog.store.subscriptioncommands import lock_subscription
 from catalog.store.subscriptions import State, Subscription, get
 from catalog.subscriptions.shown import show_subscription
@@ -33,12 +34,14 @@ async def lock_addressed(request: web.Request, connection: Connection) -> Subscr
 
     Raises:
         NotFound
+        Unauthenticated, Forbidden: as `demand_log`.
         PreconditionFailed
     """
     id = request.match_info["id"]
     found = await get(connection, id) if await lock_subscription(connection, id) else None
     if found is None or not _may_address(request, found):
         raise NotFound(request.path)
+    demand_log(request, found.log)
     check_tag(request, _tag_of(found), path_of(found))
     return found
 
@@ -53,10 +56,12 @@ async def read_addressed(request: web.Request, connection: Connection) -> Subscr
 
     Raises:
         NotFound
+        Unauthenticated, Forbidden: as `demand_log`.
     """
     found = await get(connection, request.match_info["id"])
     if found is None or not _may_address(request, found):
         raise NotFound(request.path)
+    demand_log(request, found.log)
     return found
 
 
@@ -74,6 +79,16 @@ def only_of(request: web.Request) -> str | None:
 def _may_address(request: web.Request, found: Subscription) -> bool:
     principal = only_of(request)
     return principal is None or principal == found.createdby
+
+
+def demand_log(request: web.Request, log: LogName) -> None:
+    """Refuse a caller that may not have what the log of a subscription tells.
+
+    Raises:
+        Unauthenticated, Forbidden
+    """
+    if log == "audit":
+        demand(request, Permission.ADMINISTER)
 
 
 async def show_subscriptions(

@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
+from catalog.access.audittrail import author_of
 from catalog.context import CONTEXT
 from catalog.events.sinkvalidation import request_origin
 from catalog.http.clientaddress import client_address, source_of
+from catalog.model.author import author
 from catalog.model.concorderrors import TooManyAttempts
 from catalog.model.errors import BadRequest, NotFound
 from catalog.model.sinkconsent import SinkConsent
@@ -65,6 +67,8 @@ async def take_consent(request: web.Request) -> web.Response:
         raise BadRequest(request.path, error_detail=fault) from None
     consent = SinkConsent(at=datetime.now(UTC), origin=request_origin(context), rate=rate)
     id, secret = request.match_info["id"], request.query.get("key", "")
+    # A GET writes here.
+    author.set(author_of(request))
     async with context.database.transaction() as connection:
         if not await grant_by_callback(connection, id, secret, consent):
             raise NotFound(request.path)

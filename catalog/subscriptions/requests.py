@@ -20,11 +20,13 @@ from catalog.http.body import read_json
 from catalog.http.flags import read_page
 from catalog.http.outboundaddress import why_endpoint_refused, why_refused
 from catalog.http.responses import json_response
+from catalog.model.author import name_target
 from catalog.model.concorderrors import LimitExceeded, LimitReached
 from catalog.model.errors import InvalidAttribute
 from catalog.model.sinkcredential import SinkCredential, TokenCredential
 from catalog.model.tokenlifetime import refresh_time
 from catalog.sinks.protocols import PROTOCOLS
+from catalog.store.auditlog import AUDIT_SOURCE
 from catalog.store.database import Connection
 from catalog.store.sinkcredentials import (
     load_credentials,
@@ -40,6 +42,7 @@ from catalog.store.subscriptions import (
     count,
     create,
     delete,
+    log_of,
     page,
     replace,
 )
@@ -47,6 +50,7 @@ from catalog.subscriptions.addressed import (
     OVER,
     answer_read,
     answer_write,
+    demand_log,
     lock_addressed,
     only_of,
     read_addressed,
@@ -93,6 +97,7 @@ async def create_subscription(request: web.Request) -> web.Response:
             keeps_credential(credential, None, request.path, is_same_sink=False)
             subscription = await _with_credential(connection, context, subscription, credential)
         subscription = with_fields(subscription, newkeys=made)
+        name_target(f"/subscriptions/{id}")
         return await answer_write(
             connection,
             subscription,
@@ -187,10 +192,11 @@ async def _read_request(request: web.Request, context: Context) -> SubscriptionR
     wanted = parse_subscription(body, request.path)
     base = context.public_base
     roots = [each.root for each in context.event_dialects]
-    sources = [base, *(f"{base}{root}" for root in (*roots, SUBSCRIPTION_SOURCE))]
+    sources = [base, *(f"{base}{root}" for root in (*roots, SUBSCRIPTION_SOURCE, AUDIT_SOURCE))]
     if wanted.source is not None and wanted.source not in sources:
         fault = f"the only sources of events here are {' and '.join(sources)}"
         raise InvalidAttribute(request.path, name="source", error_detail=fault)
+    demand_log(request, log_of(wanted.to_definition()))
     protocol = PROTOCOLS[wanted.protocol]
     refusal = why_refused(
         wanted.sink,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from catalog.model.author import author
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
@@ -101,6 +102,8 @@ class GroupCommit:
         """Apply waiting interactions until there are none."""
         task = asyncio.current_task()
         assert task is not None, "it is run as a task"
+        # It works for all that wait, not for the one that began it.
+        author.set(None)
         try:
             while batch := self._take():
                 try:

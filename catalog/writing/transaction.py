@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from catalog.entitysignature import EntitySigner
 from catalog.longwork import aside
+from catalog.model.author import Author, author
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -66,11 +67,13 @@ class Composer(Protocol):
 class Composed:
     """The composer of an interaction that depends on nothing else.
 
-    Once its locks did not suffice, it asks for the whole catalog.
+    Once its locks did not suffice, it asks for the whole catalog. It is made in the task of its
+    author, and may be written in another one.
     """
 
     interaction: Interaction
     touched: Touched
+    author: Author | None = field(default_factory=author.get)
     _was_asked: bool = False
 
     def locks(self) -> Touched:
@@ -239,6 +242,7 @@ class WriteTransaction:
         await check_interaction(self.connection, interaction)
         if isinstance(composer, Composed):
             touched = composer.touched
+            author.set(composer.author)
         else:
             revision = self.configuration.revision
             touched = await aside(interaction.size, touched_by, interaction, revision)

@@ -170,7 +170,7 @@ class Writer:
         condition: Condition | None,
         is_dry: bool,
     ) -> Outcome:
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(is_noted=False) as connection:
             transaction = WriteTransaction(
                 connection=connection,
                 node=self._database.node,

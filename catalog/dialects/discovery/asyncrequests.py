@@ -55,7 +55,8 @@ async def accept(
     context = request.app[CONTEXT]
     write.id = uuid.uuid4()
     seconds = context.settings.request_timeout_seconds + _SPARE_SECONDS
-    async with context.database.transaction() as connection:
+    # The audit tells of the write itself.
+    async with context.database.transaction(is_noted=False) as connection:
         await discoveryservices.forget(connection, _KEPT_SECONDS, _MOST_KEPT)
         if not await discoveryservices.accept(connection, write.id, seconds, _MOST_PENDING):
             raise ServerBusy(request.path)
@@ -79,7 +80,7 @@ async def _apply_in_background(
         failure = await _apply(context, write, condition)
         if failure is not None:
             body = to_json(problem_document(failure))
-            async with context.database.transaction() as connection:
+            async with context.database.transaction(is_noted=False) as connection:
                 headers = {"Content-Type": JSON_TYPE}
                 await discoveryservices.settle(connection, write.id, "failed", headers, body)
 

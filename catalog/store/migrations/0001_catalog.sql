@@ -21,6 +21,9 @@ CREATE TABLE node (
     -- The same for the log of subscriptions.
     dropped_subscription_txid bigint NOT NULL DEFAULT 0,
     dropped_subscription_seq bigint NOT NULL DEFAULT 0,
+    -- The same for the audit.
+    dropped_audit_txid bigint NOT NULL DEFAULT 0,
+    dropped_audit_seq bigint NOT NULL DEFAULT 0,
     resolved json,
     capabilities json,
     revision bigint NOT NULL DEFAULT 0,
@@ -188,6 +191,36 @@ CREATE TABLE access_paths (
 CREATE INDEX access_paths_pattern ON access_paths (rule) INCLUDE (pattern)
     WHERE pattern IS NOT NULL;
 CREATE INDEX access_paths_path ON access_paths (path, rule);
+-- The audit: who changed what, and who was refused. A row about what is `done` was written in the
+-- transaction that did it, so there is none without the other. Its positions are like those of the
+-- change log. `kind`, `name` and `issuer` are an identity, and `address` and `agent` are those of its
+-- request. Of an interaction, `targets` are the first xids that it changed, each with its action, of
+-- `changed` ones in all: the change log has the others as long as it keeps them. Of another request,
+-- `targets` are the paths of what it made. A row about what is `refused` stands for so many `attempts`
+-- alike, and has the `status` and the error's name as `reason`.
+CREATE TABLE audit (
+    txid bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
+    seq bigint GENERATED ALWAYS AS IDENTITY,
+    at timestamptz NOT NULL,
+    outcome text NOT NULL CHECK (outcome IN ('done', 'refused')),
+    kind text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    issuer text COLLATE "C" NOT NULL,
+    address text COLLATE "C" NOT NULL,
+    agent text COLLATE "C" NOT NULL,
+    method text COLLATE "C" NOT NULL,
+    path text COLLATE "C" NOT NULL,
+    interaction text COLLATE "C",
+    actions text[],
+    targets text[] NOT NULL,
+    changed integer,
+    status integer,
+    reason text COLLATE "C",
+    attempts integer,
+    -- What is done, and what is refused, is counted in the index alone.
+    PRIMARY KEY (txid, seq) INCLUDE (outcome)
+);
+CREATE INDEX audit_refused ON audit (txid, seq) WHERE outcome = 'refused';
 
 
 -- What authorities sign
@@ -571,7 +604,7 @@ CREATE TABLE subscriptions (
     id text COLLATE "C" PRIMARY KEY,
     definition jsonb NOT NULL,
     revision bigint NOT NULL DEFAULT nextval('subscriptions_revision'),
-    log text NOT NULL DEFAULT 'changes' CHECK (log IN ('changes', 'subscriptions')),
+    log text NOT NULL DEFAULT 'changes' CHECK (log IN ('changes', 'subscriptions', 'audit')),
     course integer NOT NULL DEFAULT 0,
     txid bigint NOT NULL,
     seq bigint NOT NULL,
@@ -688,9 +721,9 @@ BEGIN
         action := NULL;
     ELSIF s.state <> was OR s.definition <> OLD.definition THEN
         action := 'updated';
-    ELSIF s.log = 'changes' AND s.failures > 0 AND OLD.failures = 0 THEN
+    ELSIF s.log <> 'subscriptions' AND s.failures > 0 AND OLD.failures = 0 THEN
         action := 'failing';
-    ELSIF s.log = 'changes' AND s.failures = 0 AND OLD.failures > 0 THEN
+    ELSIF s.log <> 'subscriptions' AND s.failures = 0 AND OLD.failures > 0 THEN
         action := 'recovered';
     END IF;
     IF action IS NOT NULL THEN
@@ -719,6 +752,11 @@ SELECT s.*,
             SELECT FROM changes c WHERE (c.txid, c.seq) > (s.txid, s.seq)
             ORDER BY c.txid, c.seq LIMIT 1000
         ) AS unread
+    ) WHEN 'audit' THEN (
+        SELECT count(*) FROM (
+            SELECT FROM audit a WHERE (a.txid, a.seq) > (s.txid, s.seq)
+            ORDER BY a.txid, a.seq LIMIT 1000
+        ) AS unread
     ) ELSE (
         SELECT count(*) FROM (
             SELECT FROM subscription_events e WHERE (e.txid, e.seq) > (s.txid, s.seq)
@@ -728,6 +766,9 @@ SELECT s.*,
     CASE s.log WHEN 'changes' THEN (
         SELECT at FROM changes c WHERE (c.txid, c.seq) > (s.txid, s.seq)
         ORDER BY c.txid, c.seq LIMIT 1
+    ) WHEN 'audit' THEN (
+        SELECT at FROM audit a WHERE (a.txid, a.seq) > (s.txid, s.seq)
+        ORDER BY a.txid, a.seq LIMIT 1
     ) ELSE (
         SELECT at FROM subscription_events e WHERE (e.txid, e.seq) > (s.txid, s.seq)
         ORDER BY e.txid, e.seq LIMIT 1

@@ -18,17 +18,20 @@ SELECT EXISTS (
     SELECT FROM changes WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint
 ) OR EXISTS (
     SELECT FROM subscription_events
-    WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
+    WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+) OR EXISTS (SELECT FROM audit WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
 
 -- name: forget_log
--- Delete both logs: their positions could be assigned a second time.
-WITH gone AS (DELETE FROM subscription_events)
+-- Delete both logs: their positions could be assigned a second time. The audit stays, and comes
+-- before all that follows.
+WITH gone AS (DELETE FROM subscription_events), moved AS (UPDATE audit SET txid = 0)
 DELETE FROM changes
 
 -- name: renew_instance
 -- Change the instance id, so that peers drop their cursors, and let the logs begin anew.
 UPDATE node SET instance = $1, dropped_txid = 0, dropped_seq = 0,
-    dropped_subscription_txid = 0, dropped_subscription_seq = 0
+    dropped_subscription_txid = 0, dropped_subscription_seq = 0,
+    dropped_audit_txid = 0, dropped_audit_seq = 0
 
 -- name: move
 -- Store in which database, of which server and timeline, this node is. If it was in another one, it

@@ -1,5 +1,6 @@
 -- name: write
--- Entities and change rows; the answer is the place of the last change in the log, if there is one.
+-- Entities and change rows, with who made the changes; the answer is the place of the last change
+-- in the log, if there is one.
 WITH logged AS (
     INSERT INTO changes (
         interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation)
@@ -13,6 +14,15 @@ WITH logged AS (
         position)
     ORDER BY c.position
     RETURNING txid, seq
+), noted AS (
+    INSERT INTO audit (
+        at, outcome, kind, name, issuer, address, agent, method, path, interaction, actions,
+        targets, changed)
+    SELECT a.at, 'done', a.kind, a.name, a.issuer, a.address, a.agent, a.method, a.path,
+        a.interaction, a.actions, a.targets, a.changed
+    FROM json_to_recordset($3::json) AS a (
+        at timestamptz, kind text, name text, issuer text, address text, agent text, method text,
+        path text, interaction text, actions text[], targets text[], changed integer)
 ), kept AS (
     INSERT INTO entities (
         xid, collection, id, kind, authority, origin, epoch, attributes, replaced, createdat,

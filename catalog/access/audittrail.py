@@ -1,0 +1,102 @@
+"""Tells the audit who sends the requests that write, and which attempts were refused."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+
+import structlog
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
+
+from catalog.access.identity import identity_of
+from catalog.context import CONTEXT, Context
+from catalog.http.clientaddress import client_address, source_of
+from catalog.model.author import Author
+from catalog.model.errors import ServerBusy, XRegistryError
+from catalog.model.masking import described
+from catalog.model.refusals import RefusalKind
+from catalog.store.auditnotes import note_refusals
+
+_log = structlog.get_logger(__name__)
+
+_REFUSED = frozenset({401, 403, 429})
+_METHODS = hdrs.METH_ALL - {"*"}
+_PAUSE_SECONDS = 1.0
+_LAST_SECONDS = 2.0
+
+
+def author_of(request: web.Request) -> Author:
+    """The author of what a request does, once it has passed the access control, or was refused."""
+    identity = identity_of(request)
+    return Author(
+        kind=identity.kind,
+        name=identity.name,
+        issuer=identity.issuer,
+        address=client_address(request),
+        agent=request.headers.get(hdrs.USER_AGENT, ""),
+        method=_method_of(request),
+        path=request.path,
+    )
+
+
+def _method_of(request: web.Request) -> str:
+    return request.method if request.method in _METHODS else "other"
+
+
+@web.middleware
+async def refusal_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Have the audit tell of requests that are refused for what they are not permitted."""
+    try:
+        return await handler(request)
+    except XRegistryError as error:
+        if error.status in _REFUSED:
+            _add_refusal(request, error)
+        raise
+
+
+def _add_refusal(request: web.Request, error: XRegistryError) -> None:
+    identity = identity_of(request)
+    resource = request.match_info.route.resource
+    kind = RefusalKind(
+        source=source_of(client_address(request)),
+        caller=(identity.kind, identity.name, identity.issuer),
+        method=_method_of(request),
+        route="" if resource is None else resource.canonical,
+        status=error.status,
+        reason=error.type.rpartition("#")[2].rpartition(":")[2],
+    )
+    refusals = request.app[CONTEXT].refusals
+    now = datetime.now(UTC)
+    refusals.add(kind, lambda: author_of(request), at=now, now=time.monotonic())
+
+
+async def run_refusal_notes(context: Context) -> None:
+    """Write what was refused in this process, for ever, and the rest when the node stops."""
+    try:
+        while True:
+            try:
+                await note_refused(context)
+            except (ServerBusy, TimeoutError):
+                await context.database.recovered()
+            await asyncio.sleep(_PAUSE_SECONDS)
+    finally:
+        try:
+            async with asyncio.timeout(_LAST_SECONDS):
+                await note_refused(context, all=True)
+        except (ServerBusy, TimeoutError) as error:
+            _log.warning("the audit lacks the last refusals", error=described(error))
+
+
+async def note_refused(context: Context, *, all: bool = False) -> None:
+    """Write the refusals that are due, or `all` of them."""
+    rows = context.refusals.take(time.monotonic(), all=all)
+    if not rows:
+        return
+    try:
+        async with context.database.transaction() as connection:
+            await note_refusals(connection, rows)
+    except BaseException:
+        context.refusals.give_back(rows)
+        raise

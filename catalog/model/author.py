@@ -1,0 +1,102 @@
+"""The author of what the current task writes, as the audit tells it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Literal
+
+from catalog.model.masking import MASK
+from catalog.model.printable import printable
+
+AuthorKind = Literal[
+    "anonymous", "token", "jwt", "certificate", "link", "operator", "node", "others"
+]
+
+_LONGEST_NAME = 200
+_LONGEST_PATH = 1000
+_MOST_TARGETS = 20
+# Tokens of a node's own, and JWTs, that somebody has written where they do not belong.
+_TOKEN = re.compile(
+    r"concord_[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*", re.ASCII
+)
+# Masks are shorter than what they hide, and escapes longer.
+_ROOM = 16
+
+
+@dataclass(slots=True, kw_only=True)
+class Author:
+    """The caller of a request, a link, an operator on the node's machine, or the node itself.
+
+    Its texts are bounded and printable, and hold no token.
+
+    Args:
+        name: as that of an identity; the id of a link, or the account of an operator.
+        issuer: who vouches for the name; empty for the node.
+        address: of the client; of a link, where it reads.
+        agent: what the client calls itself.
+        method: empty without a request.
+        path: of the request, without its query; of a link itself; or the command of an operator.
+        targets: what was made or changed, where the request's path does not name it.
+        is_noted: whether the audit has a row about it.
+    """
+
+    kind: AuthorKind
+    name: str = ""
+    issuer: str = ""
+    address: str = ""
+    agent: str = ""
+    method: str = ""
+    path: str = ""
+    targets: list[str] = field(default_factory=list)
+    is_noted: bool = False
+
+    def __post_init__(self) -> None:
+        self.name = _harmless(self.name, _LONGEST_NAME)
+        self.issuer = _harmless(self.issuer, _LONGEST_NAME)
+        self.address = _harmless(self.address, _LONGEST_NAME)
+        self.agent = _harmless(self.agent, _LONGEST_NAME)
+        self.path = _harmless(self.path, _LONGEST_PATH)
+
+    def name_target(self, target: str) -> None:
+        if len(self.targets) < _MOST_TARGETS:
+            self.targets.append(_harmless(target, _LONGEST_PATH))
+
+
+def _harmless(text: str, most: int) -> str:
+    known = text[: most * _ROOM].encode(errors="replace").decode()
+    return printable(_TOKEN.sub(MASK, known))[:most]
+
+
+def the_node() -> Author:
+    """The author of what a node does by itself."""
+    return Author(kind="node")
+
+
+author: ContextVar[Author | None] = ContextVar("author", default=None)
+"""The author of the current task; `None` in tasks of the node itself."""
+
+
+def name_target(target: str) -> None:
+    """Name what the current request makes or changes, for the audit, by a path or as an authority.
+
+    It is called in the transaction, before its end.
+    """
+    if (current := author.get()) is not None:
+        current.name_target(target)
+
+
+@contextmanager
+def written_by(who: Author) -> Iterator[None]:
+    """Be the author of what is written meanwhile, unless a request is."""
+    if author.get() is not None:
+        yield
+        return
+    token = author.set(who)
+    try:
+        yield
+    finally:
+        author.reset(token)

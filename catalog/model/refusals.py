@@ -1,0 +1,118 @@
+"""Attempts that were refused, collected until the audit has them: few rows, however many attempts.
+
+The first attempt of a kind is told at once; those like it that follow within a minute are told
+together, with their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from catalog.model.author import Author
+
+MOST_KINDS = 200
+WINDOW_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalKind:
+    """What attempts have in common that are told together.
+
+    `source` is the client's IPv4 address, or its IPv6 network of 64 bits; `caller` is its identity.
+    """
+
+    source: str
+    caller: tuple[str, str, str]
+    method: str
+    route: str
+    status: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedAttempts:
+    """Attempts alike: the author of the first one, and when it was."""
+
+    at: datetime
+    author: Author
+    status: int
+    reason: str
+    attempts: int = 1
+
+
+@dataclass(slots=True)
+class _Window:
+    until: float
+    following: RefusedAttempts | None = None
+
+
+class Refusals:
+    """The refusals of one process that the audit has yet to get.
+
+    With too many kinds at a time, those beyond are told as attempts of others, by status and reason
+    only, so that nobody can fill the audit.
+    """
+
+    def __init__(self, most: int = MOST_KINDS) -> None:
+        self._most = most
+        self._windows: dict[RefusalKind, _Window] = {}
+        self._due: list[RefusedAttempts] = []
+
+    def add(
+        self,
+        kind: RefusalKind,
+        describe: Callable[[], Author],
+        *,
+        at: datetime,
+        now: float,
+    ) -> None:
+        """Count an attempt.
+
+        Args:
+            describe: is called for the first of a row only.
+            now: of a clock that never goes back.
+        """
+        window = self._windows.get(kind)
+        if window is None and len(self._windows) >= self._most:
+            kind = RefusalKind(
+                source="",
+                caller=("others", "", ""),
+                method="",
+                route="",
+                status=kind.status,
+                reason=kind.reason,
+            )
+            describe = _others
+            window = self._windows.get(kind)
+        if window is None:
+            self._windows[kind] = _Window(now + WINDOW_SECONDS)
+            self._due.append(_first(kind, describe, at))
+        elif window.following is None:
+            window.following = _first(kind, describe, at)
+        else:
+            following = window.following
+            window.following = replace(following, attempts=following.attempts + 1)
+
+    def take(self, now: float, *, all: bool = False) -> list[RefusedAttempts]:
+        """Take the rows that are due, or `all` of them."""
+        due, self._due = self._due, []
+        over = [kind for kind, window in self._windows.items() if all or window.until <= now]
+        for kind in over:
+            following = self._windows.pop(kind).following
+            if following is not None:
+                due.append(following)
+        return due
+
+    def give_back(self, rows: list[RefusedAttempts]) -> None:
+        """Keep rows that could not be written for the next time; too old ones go."""
+        self._due = [*rows, *self._due][-2 * self._most :]
+
+
+def _first(kind: RefusalKind, describe: Callable[[], Author], at: datetime) -> RefusedAttempts:
+    return RefusedAttempts(at=at, author=describe(), status=kind.status, reason=kind.reason)
+
+
+def _others() -> Author:
+    return Author(kind="others")

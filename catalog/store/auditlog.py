@@ -1,0 +1,131 @@
+"""Reads the audit, and drops its oldest rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from catalog.model.timestamps import format_time
+from catalog.store.changes import ChangesDropped, Position
+from catalog.store.database import Connection
+from catalog.store.queries import Queries
+
+AUDIT_TYPES = "concord.audit."
+"""Begins the types of events about rows of the audit."""
+AUDIT_SOURCE = "/audit"
+"""Ends the source of these events, after the URL of the node."""
+
+_queries = Queries("auditlog")
+_OPTIONAL = ("address", "agent", "method", "path")
+_OF_DONE = ("interaction", "changed")
+_OF_REFUSED = ("status", "reason", "attempts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """The conditions that rows have to meet; `None` is none.
+
+    Args:
+        identity: a name, a kind, or both as `KIND:NAME`.
+        path: begins the path of the request, or of a target.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    identity: str | None = None
+    path: str | None = None
+    interaction: str | None = None
+    outcome: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """A row of the audit: its place, and its members as clients see them."""
+
+    position: Position
+    at: datetime
+    outcome: str
+    path: str
+    shown: Mapping[str, Any]
+
+
+async def read_newest_first(
+    connection: Connection, wanted: AuditFilter, before: Position, limit: int
+) -> list[AuditEntry]:
+    """Up to `limit` rows before a position, the newest first."""
+    rows = await connection.fetch(
+        _queries.before, before.txid, before.seq, *_columns(wanted, limit)
+    )
+    return [_entry(row) for row in rows]
+
+
+async def read_oldest_first(
+    connection: Connection, wanted: AuditFilter, after: Position, limit: int
+) -> list[AuditEntry]:
+    """Up to `limit` rows after a position, in the order of the log.
+
+    A row is shown only when no row before it can still appear, so the position of the last one
+    is a cursor that skips nothing.
+    """
+    rows = await connection.fetch(_queries.after, after.txid, after.seq, *_columns(wanted, limit))
+    return [_entry(row) for row in rows]
+
+
+async def read_audit_log(connection: Connection, after: Position, limit: int) -> list[AuditEntry]:
+    """As `read_oldest_first`, of all rows.
+
+    Raises:
+        ChangesDropped: rows after the position are no longer there.
+    """
+    row = await connection.fetchrow(_queries.dropped)
+    begin = Position(row["txid"], row["seq"])
+    if after < begin:
+        raise ChangesDropped(begin)
+    return await read_oldest_first(connection, AuditFilter(), after, limit)
+
+
+async def drop_oldest_of_audit(
+    connection: Connection, before: datetime, most: int, most_refused: int, *, limit: int
+) -> int:
+    """Delete up to `limit` rows of each of these: from before a time, beyond the last `most` about
+    what was done, and beyond the last `most_refused` about what was refused; return how many."""
+    dropped: int | None = await connection.fetchval(
+        _queries.drop_oldest, before, most, most_refused, limit
+    )
+    return dropped or 0
+
+
+def _columns(wanted: AuditFilter, limit: int) -> tuple[Any, ...]:
+    return (
+        *(wanted.since, wanted.until, wanted.identity, wanted.path),
+        *(wanted.interaction, wanted.outcome, limit),
+    )
+
+
+def _entry(row: Mapping[str, Any]) -> AuditEntry:
+    position = Position(row["txid"], row["seq"])
+    identity = {name: row[name] for name in ("kind", "name", "issuer") if row[name]}
+    shown: dict[str, Any] = {
+        "sequence": str(position),
+        "time": format_time(row["at"]),
+        "outcome": row["outcome"],
+        "identity": identity,
+        **{name: row[name] for name in _OPTIONAL if row[name]},
+    }
+    if row["outcome"] == "refused":
+        shown |= {name: row[name] for name in _OF_REFUSED}
+    else:
+        shown |= {name: row[name] for name in _OF_DONE if row[name] is not None}
+        shown["targets"] = _targets(row["targets"], row["actions"])
+    return AuditEntry(
+        position=position, at=row["at"], outcome=row["outcome"], path=row["path"], shown=shown
+    )
+
+
+def _targets(targets: list[str], actions: list[str] | None) -> list[dict[str, str]]:
+    if actions is None:
+        return [{"path": target} for target in targets]
+    pairs = zip(targets, actions, strict=True)
+    return [{"path": target, "action": action} for target, action in pairs]

@@ -1,0 +1,80 @@
+"""Writes the audit: rows about interactions, other requests, and attempts that were refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from catalog.model.author import Author, the_node
+from catalog.model.change import Change
+from catalog.model.refusals import RefusedAttempts
+from catalog.store.connections import Connection
+from catalog.store.queries import Queries
+
+_queries = Queries("auditnotes")
+_MOST_TARGETS = 20
+
+
+def interaction_row(
+    author: Author | None, interaction: str, at: datetime, changes: Sequence[Change]
+) -> dict[str, Any]:
+    """The row about an interaction, for the statement that writes its changes.
+
+    From now on, the author is noted: unless its transaction fails, no other row is needed.
+    """
+    author = author or the_node()
+    author.is_noted = True
+    first = changes[:_MOST_TARGETS]
+    return {
+        "at": at,
+        "kind": author.kind,
+        "name": author.name,
+        "issuer": author.issuer,
+        "address": author.address,
+        "agent": author.agent,
+        "method": author.method,
+        "path": author.path,
+        "interaction": interaction,
+        "actions": [change.action for change in first],
+        "targets": [change.xid for change in first],
+        "changed": len(changes),
+    }
+
+
+async def note_author(connection: Connection, author: Author) -> None:
+    """Write the row about a request that is no interaction, in its transaction.
+
+    It has none if the transaction has written nothing so far.
+    """
+    tag = await connection.execute(
+        _queries.note,
+        author.kind,
+        author.name,
+        author.issuer,
+        author.address,
+        author.agent,
+        author.method,
+        author.path,
+        author.targets,
+    )
+    author.is_noted = tag != "INSERT 0 0"
+
+
+async def note_refusals(connection: Connection, refusals: Sequence[RefusedAttempts]) -> None:
+    """Write the rows about attempts that were refused."""
+    authors = [each.author for each in refusals]
+    await connection.execute(
+        _queries.note_refusals,
+        [each.at for each in refusals],
+        [author.kind for author in authors],
+        [author.name for author in authors],
+        [author.issuer for author in authors],
+        [author.address for author in authors],
+        [author.agent for author in authors],
+        [author.method for author in authors],
+        [author.path for author in authors],
+        [each.status for each in refusals],
+        [each.reason for each in refusals],
+        [each.attempts for each in refusals],
+    )
