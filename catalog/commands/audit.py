@@ -70,7 +70,7 @@ def audit(
     }
     conditions = {name: value for name, value in given.items() if value is not None}
     if follow:
-        on_node(url, lambda client: _follow(client, conditions, limit, as_json=as_json))
+        on_node(url, lambda client: follow_audit(client, conditions, limit, as_json=as_json))
         return
     entries = on_node(url, lambda client: client.audit(conditions, limit=limit))
     if as_json:
@@ -82,7 +82,7 @@ def audit(
     out.print(shown if entries else "The audit has no such entries.")
 
 
-async def _follow(
+async def follow_audit(
     client: Client, conditions: Mapping[str, str], limit: int, *, as_json: bool
 ) -> None:
     """Print what there is, the oldest first, and what comes."""

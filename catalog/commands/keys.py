@@ -21,7 +21,13 @@ from catalog.commands.console import (
     run,
     table,
 )
-from catalog.commands.nodedatabase import DatabaseUrl, DataDir, in_database, settings_of
+from catalog.commands.nodedatabase import (
+    DatabaseUrl,
+    DataDir,
+    in_database,
+    operator_of,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from catalog.config import Settings
@@ -121,6 +127,7 @@ def rotate(
 async def _rotate(settings: Settings) -> Rotation:
     from catalog.encryption import EncryptionKey
     from catalog.keyfile import KeyFile, key_ring
+    from catalog.store.auditnotes import note_author
     from catalog.store.keyrotation import RotationUnderWay, encrypt_anew
 
     async def rotate(connection: Connection) -> Rotation:
@@ -134,8 +141,14 @@ async def _rotate(settings: Settings) -> Rotation:
         file.replace(file.read()[:1])
         return rotation
 
+    async def rotate_and_note(connection: Connection) -> Rotation:
+        rotation = await rotate(connection)
+        # The keys were exchanged whether or not there were secrets to encrypt.
+        await note_author(connection, operator_of("concord key rotate"), has_written=True)
+        return rotation
+
     try:
-        return await in_database(settings, rotate)
+        return await in_database(settings, rotate_and_note)
     except RotationUnderWay:
         raise CommandError("Another process rotates the keys of this node now.") from None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -13,6 +15,7 @@ from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
     from catalog.config import Settings
+    from catalog.model.author import Author
     from catalog.store.database import Connection
 
 T = TypeVar("T")
@@ -71,3 +74,40 @@ async def in_database(settings: Settings, call: Callable[[Connection], Awaitable
     except DatabaseUnusable as error:
         message = f"The database cannot be used: {error}."
         raise CommandError(message, "Check CONCORD_DATABASE_URL.") from None
+
+
+async def in_audited_transaction(
+    settings: Settings, command: str, call: Callable[[Connection], Awaitable[T]]
+) -> T:
+    """As `in_database`, in one transaction with the entry of the audit that names the operator.
+
+    Args:
+        command: what the operator runs, as `concord token create`.
+    """
+    from catalog.model.author import written_by
+    from catalog.store.auditnotes import note_author
+
+    async def transact(connection: Connection) -> T:
+        operator = operator_of(command)
+        async with connection.transaction():
+            with written_by(operator):
+                result = await call(connection)
+            await note_author(connection, operator)
+        return result
+
+    return await in_database(settings, transact)
+
+
+def operator_of(command: str) -> Author:
+    """The author of what a command on the node's machine writes: the account that runs it."""
+    from catalog.model.author import Author
+
+    return Author(kind="operator", name=_account(), path=command)
+
+
+def _account() -> str:
+    """The name of the operator's account, or its number."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -30,6 +30,7 @@ from catalog.commands.nodedatabase import (
     DatabaseUrl,
     DataDir,
     NodeUrl,
+    in_audited_transaction,
     in_database,
     settings_of,
 )
@@ -98,7 +99,11 @@ def create(
         made = on_node(url, lambda client: client.create_token(wanted))
     else:
         settings = settings_of(data_dir, database_url)
-        made = run(lambda: in_database(settings, lambda connection: _create(connection, wanted)))
+        made = run(
+            lambda: in_audited_transaction(
+                settings, "concord token create", lambda connection: _create(connection, wanted)
+            )
+        )
     if as_json:
         print_json(made)
         return
@@ -152,7 +157,12 @@ def revoke(
         on_node(url, lambda client: client.revoke_token(id))
     else:
         settings = settings_of(data_dir, database_url)
-        if not run(lambda: in_database(settings, lambda connection: _revoke(connection, id))):
+        is_revoked = run(
+            lambda: in_audited_transaction(
+                settings, "concord token revoke", lambda connection: _revoke(connection, id)
+            )
+        )
+        if not is_revoked:
             fail(f"There is no token {id!r}.", "See `concord token list`.", code=NO)
     out.print(f"Token [bold]{cell(id)}[/] is revoked.")
 
@@ -213,14 +223,15 @@ def _end(text: str) -> str:
 async def _create(connection: Connection, wanted: dict[str, Any]) -> dict[str, Any]:
     from catalog.access.owntokens import make_token
     from catalog.access.tokenrequests import read_token, show_token
+    from catalog.model.author import name_target
     from catalog.model.errors import XRegistryError
 
     try:
         name, grants, expiresat = read_token("/access/tokens", wanted)
-        async with connection.transaction():
-            made, text = await make_token(
-                connection, name=name, grants=grants, expiresat=expiresat, by=BY_COMMAND
-            )
+        made, text = await make_token(
+            connection, name=name, grants=grants, expiresat=expiresat, by=BY_COMMAND
+        )
+        name_target(f"/access/tokens/{made.id}")
     except XRegistryError as error:
         raise CommandError(error.title, error.detail) from error
     return {**show_token(made, grants), "token": text}
@@ -234,6 +245,7 @@ async def _list(connection: Connection) -> list[dict[str, Any]]:
 
 async def _revoke(connection: Connection, id: str) -> bool:
     from catalog.access.owntokens import end_token
+    from catalog.model.author import name_target
 
-    async with connection.transaction():
-        return await end_token(connection, id) is not None
+    name_target(f"/access/tokens/{id}")
+    return await end_token(connection, id) is not None

@@ -30,9 +30,12 @@ class Audience:
         self._reads_all = Permission.READ in whole
         # Others' subscriptions are known to those who may manage all.
         self._manages_all = Permission.SUBSCRIBE in whole
+        self._may_have_log = subscription.log != "audit" or Permission.ADMINISTER in whole
 
     async def told(self, entries: Sequence[LogEntry]) -> Sequence[LogEntry]:
         """Entries of a log, of which those that the creator may not know have no events."""
+        if not self._may_have_log:
+            return [entry.untold() for entry in entries]
         if self._reads_all and self._manages_all:
             return entries
         hidden = await self.hidden({each.xid for each in entries if each.xid is not None})

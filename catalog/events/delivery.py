@@ -300,7 +300,10 @@ class Delivery:
         if not self._matches(event.texts):
             return False
         # A subscription to what becomes of subscriptions is not told of itself.
-        return event.texts.get("subject") != subscription_subject(self.id)
+        return not (
+            self._subscription.log == "subscriptions"
+            and event.texts.get("subject") == subscription_subject(self.id)
+        )
 
     def _waiter(self, passed: Callable[[Position], None]) -> Waiter:
         """One wait for events that are to be delivered."""

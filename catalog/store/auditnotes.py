@@ -42,10 +42,11 @@ def interaction_row(
     }
 
 
-async def note_author(connection: Connection, author: Author) -> None:
-    """Write the row about a request that is no interaction, in its transaction.
+async def note_author(connection: Connection, author: Author, *, has_written: bool = False) -> None:
+    """Write the row about a request or a command that is no interaction, in its transaction.
 
-    It has none if the transaction has written nothing so far.
+    It has none if the transaction has written nothing so far, unless it is known that something
+    `has_written` before.
     """
     tag = await connection.execute(
         _queries.note,
@@ -57,6 +58,7 @@ async def note_author(connection: Connection, author: Author) -> None:
         author.method,
         author.path,
         author.targets,
+        has_written,
     )
     author.is_noted = tag != "INSERT 0 0"
 

@@ -11,13 +11,11 @@ import pytest
 
 from catalog.access.auditretention import drop_once
 from catalog.access.audittrail import note_refused
-from catalog.access.owntokens import make_token
 from catalog.model.author import Author
 from catalog.model.refusals import MOST_KINDS
-from catalog.roles import Grant, Role
-from catalog.store.database import Database
 from replication.routes import routes as replication_routes
-from tests.integration.conftest import Answer, Node, start_node
+from tests.integration.auditing import Caller, as_role
+from tests.integration.conftest import Node, start_node
 from tests.integration.federation import execute
 
 CANARY = "canary0123456789"
@@ -94,35 +92,6 @@ OTHERS = {
 async def node(database_url: str) -> AsyncIterator[Node]:
     async with start_node(database_url, routes=replication_routes, open=False) as running:
         yield running
-
-
-async def token_for(database: Database, role: Role) -> tuple[str, str]:
-    """A new token: its id and its text."""
-    async with database.pool.acquire() as connection:
-        grants = (Grant(role),)
-        made, text = await make_token(connection, name="", grants=grants, expiresat=None)
-    return made.id, text
-
-
-class Caller:
-    """Sends requests with one token."""
-
-    def __init__(self, node: Node, id: str, text: str) -> None:
-        self.node, self.id, self.text = node, id, text
-
-    async def send(self, method: str, path: str, json: Any = None, **headers: str) -> Answer:
-        headers = {"Authorization": f"Bearer {self.text}", "User_Agent": "tester/1", **headers}
-        return await self.node.send(method, path, json, **headers)
-
-    async def audit(self, query: str = "") -> list[dict[str, Any]]:
-        answer = await self.send("GET", f"/audit{query}")
-        assert answer.status == 200, answer.body
-        found: list[dict[str, Any]] = answer.json["audit"]
-        return found
-
-
-async def as_role(node: Node, role: Role) -> Caller:
-    return Caller(node, *await token_for(node.database, role))
 
 
 @pytest.fixture

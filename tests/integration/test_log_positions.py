@@ -22,7 +22,7 @@ from catalog.store.queries import Queries
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-LOGS: list[LogName] = ["changes", "subscriptions"]
+LOGS: list[LogName] = ["changes", "subscriptions", "audit"]
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 DISORDER = int(MOST_DISORDER.total_seconds())
 MANY = 100_000
