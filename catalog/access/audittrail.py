@@ -73,20 +73,22 @@ def _add_refusal(request: web.Request, error: XRegistryError) -> None:
 
 
 async def run_refusal_notes(context: Context) -> None:
-    """Write what was refused in this process, for ever, and the rest when the node stops."""
-    try:
-        while True:
-            try:
-                await note_refused(context)
-            except (ServerBusy, TimeoutError):
-                await context.database.recovered()
-            await asyncio.sleep(_PAUSE_SECONDS)
-    finally:
+    """Write what was refused in this process, for ever."""
+    while True:
         try:
-            async with asyncio.timeout(_LAST_SECONDS):
-                await note_refused(context, all=True)
-        except (ServerBusy, TimeoutError) as error:
-            _log.warning("the audit lacks the last refusals", error=described(error))
+            await note_refused(context)
+        except (ServerBusy, TimeoutError):
+            await context.database.recovered()
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def note_last_refused(app: web.Application) -> None:
+    """Write the rest, once the last request was answered."""
+    try:
+        async with asyncio.timeout(_LAST_SECONDS):
+            await note_refused(app[CONTEXT], all=True)
+    except (ServerBusy, TimeoutError) as error:
+        _log.warning("the audit lacks the last refusals", error=described(error))
 
 
 async def note_refused(context: Context, *, all: bool = False) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from aiohttp import hdrs, web
 
 from catalog.access.accesscontrol import access_middleware
-from catalog.access.audittrail import refusal_middleware
+from catalog.access.audittrail import note_last_refused, refusal_middleware
 from catalog.access.authentication import AUTHENTICATION, Authentication
 from catalog.api.allowedmethods import answer_options, methods_of_route
 from catalog.api.answercache import ANSWERS, AnswerCache
@@ -70,6 +70,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     )
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
+    app.on_cleanup.append(note_last_refused)
     app[AUTHENTICATION] = Authentication(context.settings, context.database, background.begin)
     added = [*native_routes, *routes]
     app[DESCRIPTIONS] = [each for each in added if isinstance(each, RouteDescription)]

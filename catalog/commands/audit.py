@@ -120,7 +120,8 @@ def _about(entry: Mapping[str, Any]) -> str:
     if entry["outcome"] == "refused":
         times = f", {entry['attempts']} times" if entry["attempts"] > 1 else ""
         return f"refused: {entry['reason']} ({entry['status']}){times}"
-    targets = entry["targets"]
+    # The entities around them are only updated with what is created or deleted.
+    targets = sorted(entry["targets"], key=lambda each: each.get("action") == "updated")
     named = [" ".join(filter(None, (each.get("action"), each["path"]))) for each in targets]
     more = max(entry.get("changed", 0), len(named)) - _SHOWN_TARGETS
     return ", ".join(named[:_SHOWN_TARGETS]) + (f" and {more} more" if more > 0 else "")

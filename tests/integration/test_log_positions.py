@@ -36,6 +36,10 @@ COLUMNS: dict[LogName, tuple[str, str]] = {
         "subscription_events (txid, at, subscription, action, data)",
         "at, 's', 'started', '{}'",
     ),
+    "audit": (
+        "audit (txid, at, outcome, kind, name, issuer, address, agent, method, path, targets)",
+        "at, 'done', 'token', '', '', '', '', 'PUT', '/a', '{}'",
+    ),
 }
 
 
@@ -159,7 +163,11 @@ async def test_the_place_of_a_time_costs_as_much_at_the_end_of_a_long_log(
         assert sum(read) <= 2 * MOST_DISORDER / each + 200 + 64, read
 
 
-SINCE = {"changes": "change_since", "subscriptions": "subscription_event_since"}
+SINCE = {
+    "changes": "change_since",
+    "subscriptions": "subscription_event_since",
+    "audit": "audit_since",
+}
 
 
 async def plan_of(
