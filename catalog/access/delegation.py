@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from catalog.access.identity import Identity
 from catalog.access.rulebody import RuleBody
+from catalog.model.author import name_target
 from catalog.model.concorderrors import Forbidden, LimitReached
 from catalog.model.errors import InvalidAttribute
 from catalog.rolerules import TOKEN, Who
@@ -73,6 +74,7 @@ async def grant(connection: Connection, rule: RuleBody, *, by: str, subject: str
     )
     is_new = await store.add_rule(connection, made, rule.paths)
     assert is_new, "its id is random"
+    name_target(f"/access/rules/{made.id}")
     return made
 
 

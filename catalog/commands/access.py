@@ -26,7 +26,7 @@ from catalog.commands.nodedatabase import (
     DatabaseUrl,
     DataDir,
     NodeUrl,
-    in_database,
+    in_audited_transaction,
     settings_of,
 )
 
@@ -68,7 +68,7 @@ def list_(
 
     Example: concord access list
     """
-    place = (url, data_dir, database_url)
+    place = ("list", url, data_dir, database_url)
     rules = _do(place, lambda client: client.rules(), _list)
     if as_json:
         print_json(rules)
@@ -95,7 +95,7 @@ def show(
 
     Example: concord access show 5be21f09aa
     """
-    place = (url, data_dir, database_url)
+    place = ("show", url, data_dir, database_url)
     rule = _do(place, lambda client: client.rule(id), lambda connection: _show(connection, id))
     if as_json:
         print_json(rule)
@@ -137,7 +137,7 @@ def grant(
     Example: concord access grant reader --to anonymous --group '/*/public.*'
     """
     wanted = {"who": to, "role": role, "paths": group}
-    place = (url, data_dir, database_url)
+    place = ("grant", url, data_dir, database_url)
     made = _do(
         place, lambda client: client.grant(wanted), lambda connection: _grant(connection, wanted)
     )
@@ -168,7 +168,7 @@ def revoke(
 
     Example: concord access revoke 5be21f09aa --group /schemagroups/contoso.old
     """
-    place = (url, data_dir, database_url)
+    place = ("revoke", url, data_dir, database_url)
     paths = _do(place, lambda client: client.rule(id), lambda connection: _show(connection, id))
     left = _without(paths["paths"], group) if group else []
     if left:
@@ -192,26 +192,29 @@ def _without(paths: list[str], taken: list[str]) -> list[str]:
 
 
 def _do(
-    place: tuple[str | None, Path | None, str | None],
+    place: tuple[str, str | None, Path | None, str | None],
     ask: Callable[[Client], Awaitable[T]],
     work: Callable[[Connection], Awaitable[T]],
 ) -> T:
-    """Ask the node at a URL, or work on the database of a node."""
-    url, data_dir, database_url = place
+    """Ask the node at a URL, or work on the database of a node.
+
+    Args:
+        place: the name of the command, and where it is to work.
+    """
+    command, url, data_dir, database_url = place
     if url is not None:
         return on_node(url, ask)
     settings = settings_of(data_dir, database_url)
 
-    async def in_transaction(connection: Connection) -> T:
+    async def attempt(connection: Connection) -> T:
         from catalog.model.errors import XRegistryError
 
         try:
-            async with connection.transaction():
-                return await work(connection)
+            return await work(connection)
         except XRegistryError as error:
             raise CommandError(error.title, error.detail) from error
 
-    return run(lambda: in_database(settings, in_transaction))
+    return run(lambda: in_audited_transaction(settings, f"concord access {command}", attempt))
 
 
 async def _list(connection: Connection) -> list[dict[str, Any]]:
