@@ -33,6 +33,7 @@ from benchmarks import (
     large_bootstrap,
     many_links,
     put,
+    restricted,
     resync,
     sick_sinks,
     subscribing,
@@ -50,6 +51,7 @@ Benchmark = Callable[[Size, Path], Awaitable[list[Figure]]]
 BENCHMARKS: dict[str, Benchmark] = {
     "get": get.run,
     "find": find.run,
+    "restricted": restricted.run,
     "put": put.run,
     "import": imports.run,
     "export": export.run,
