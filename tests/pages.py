@@ -22,6 +22,7 @@ FOLLOWED = (
     "docs/joining.md",
     "docs/recovery.md",
     "docs/subscriptions.md",
+    "docs/securing.md",
     "docs/signing.md",
     "docs/handover.md",
 )

@@ -219,9 +219,17 @@ def _commit(directory: Path) -> None:
         subprocess.run(["git", *command], cwd=directory, check=True)
 
 
-README, CONTRIBUTING, EXAMPLE, JOINING, RECOVERY, SUBSCRIPTIONS, SIGNING, HANDOVER = (
-    ROOT / name for name in FOLLOWED
-)
+(
+    README,
+    CONTRIBUTING,
+    EXAMPLE,
+    JOINING,
+    RECOVERY,
+    SUBSCRIPTIONS,
+    SECURING,
+    SIGNING,
+    HANDOVER,
+) = (ROOT / name for name in FOLLOWED)
 
 
 def test_a_reader_can_do_all_that_the_readme_says(copy: Path) -> None:
@@ -254,6 +262,11 @@ def test_an_operator_can_join_two_catalogs(copy: Path) -> None:
 def test_an_operator_can_recover_a_lost_catalog(copy: Path) -> None:
     with reading_in(copy, copy.parent / "home") as reader:
         reader.follow(RECOVERY)
+
+
+def test_an_operator_can_give_roles_in_groups(copy: Path) -> None:
+    with reading_in(copy, copy.parent / "home") as reader:
+        reader.follow(SECURING)
 
 
 def test_an_operator_can_sign_and_trust(copy: Path) -> None:
