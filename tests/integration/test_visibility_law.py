@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from catalog.access.routeneeds import NEEDS
+from catalog.dialects.discovery.translate import service_id
 from catalog.model.shortpath import short_path
 from catalog.model.visibility import Visibility, visibility
 from catalog.monitoring.routes import routes as monitoring_routes
@@ -258,7 +259,10 @@ CASES: dict[str, list[str | Request]] = {
         *validations("endpoints", "borrowed", "/versions/1")
     ],
     "/services": ["/services", "/services?name=stock", "/services?name=Orders"],
-    "/services/{id}": [*each("/services/{}")],
+    "/services/{id}": [
+        *each("/services/{}"),
+        *(f"/services/{service_id(AUTHORITY, xid)}" for xid in each("/endpoints/{}")),
+    ],
     "/services/requests/{id}": ["/services/requests/1"],
     _CATALOG: [_CATALOG],
     f"{_CATALOG}/": [f"{_CATALOG}/"],
