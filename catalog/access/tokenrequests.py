@@ -26,7 +26,7 @@ from catalog.model.errors import (
     UnknownAttribute,
 )
 from catalog.model.timestamps import format_time, parse_time
-from catalog.roles import WHOLE_CATALOG, Grant, is_wild
+from catalog.roles import WHOLE_CATALOG, Grant, RuleGrant, is_wild
 from catalog.store.accessrules import (
     MOST_PATHS,
     MOST_WILD_PATHS,
@@ -47,20 +47,29 @@ _UNKEPT = {"Cache-Control": NEVER_KEPT}
 async def get_whoami(request: web.Request) -> web.Response:
     """`GET /access/whoami`: how the caller is known here, and its roles."""
     identity = identity_of(request)
-    grants, paths = [*identity.grants], [rule.rule for rule in identity.rules]
     async with request.app[CONTEXT].database.pool.acquire() as connection:
-        found = await first_paths(connection, paths, _MOST_SHOWN)
-    for rule in identity.rules:
-        grants += [Grant(rule.role, path) for path in found.get(rule.rule, ())]
+        in_groups, has_more = await _grants_in_groups(connection, identity.rules)
     shown = {
         "kind": identity.kind,
         "name": identity.name or None,
         "issuer": identity.issuer or None,
-        "grants": _show_grants(grants[:_MOST_SHOWN]),
-        "more": True if len(grants) > _MOST_SHOWN else None,
+        "grants": _show_grants((*identity.grants, *in_groups)),
+        "more": has_more or None,
         "open": request.app[AUTHENTICATION].is_open,
     }
     return json_response({k: v for k, v in shown.items() if v is not None}, headers=_UNKEPT)
+
+
+async def _grants_in_groups(
+    connection: Connection, rules: Sequence[RuleGrant]
+) -> tuple[list[Grant], bool]:
+    """The grants of rules, at their first paths, and whether there are more."""
+    shown = rules[:_MOST_SHOWN]
+    most = _MOST_SHOWN // max(len(shown), 1)
+    paths = await first_paths(connection, [each.rule for each in shown], most + 1)
+    grants = [Grant(each.role, p) for each in shown for p in paths.get(each.rule, [])[:most]]
+    has_more = len(shown) < len(rules) or any(len(each) > most for each in paths.values())
+    return grants, has_more
 
 
 async def get_tokens(request: web.Request) -> web.Response:

@@ -185,7 +185,7 @@ def whoami(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     out.print(cell(f"You are {name} ({found['kind']}{vouched})."))
     out.print(f"Roles: {cell(_roles(found['grants']) or 'none')}")
     if found.get("more"):
-        out.print("There are more; `concord whoami --json` has the first thousand.")
+        out.print("There are more than a node tells at once.")
 
 
 def _roles(grants: list[dict[str, Any]]) -> str:

@@ -211,10 +211,13 @@ async def seen_by(connection: Connection, visible: Visibility | None) -> AsyncIt
     before = await connection.fetchval(_queries.restrict_within, [*visible.rules])
     try:
         yield
-    finally:
-        # An error of the database has ended the transaction, and with it the restriction.
-        with contextlib.suppress(PostgresError, InterfaceError):
-            await connection.execute(_queries.end_restriction, before)
+    except (PostgresError, InterfaceError, ServerBusy, TimeoutError, OSError):
+        # The transaction is lost, and with it the restriction.
+        raise
+    except Exception:
+        await connection.execute(_queries.end_restriction, before)
+        raise
+    await connection.execute(_queries.end_restriction, before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,6 +127,8 @@ async def test_rules_are_bounded_and_come_in_pages(node: Node, admin: str) -> No
     most = [f"/s/{n}" for n in range(MOST_PATHS)]
     large = await make(node, admin, paths=most)
     assert large["pathscount"] == MOST_PATHS
+    shown = (await node.send("GET", "/access/whoami")).json
+    assert (len(shown["grants"]), shown["more"]) == (1000, True)
     ids = {large["id"], *[(await make(node, admin))["id"] for _ in range(6)]}
     found, path = [], f"{RULES}?limit=2"
     while path:
@@ -136,8 +138,8 @@ async def test_rules_are_bounded_and_come_in_pages(node: Node, admin: str) -> No
         links = [each for each in answer.headers.getall("Link") if "rel=next" in each]
         path = links[0].partition(">")[0].removeprefix(f"<{node.url}") if links else ""
     assert [each["id"] for each in found] == sorted(ids)
-    [shown] = [each for each in found if each["id"] == large["id"]]
-    assert (len(shown["paths"]), shown["pathscount"]) == (10, MOST_PATHS)
+    [listed] = [each for each in found if each["id"] == large["id"]]
+    assert (len(listed["paths"]), listed["pathscount"]) == (10, MOST_PATHS)
     async with node.database.transaction() as connection:
         await connection.execute(
             "INSERT INTO access_rules SELECT 'x' || n, 'anonymous', 'reader', now(), '' "
