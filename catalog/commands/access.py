@@ -155,9 +155,9 @@ def grant(
 def revoke(
     id: RuleId,
     group: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(help="Take only this one of its groups from the rule. Repeatable."),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = None,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     url: NodeUrl = None,

@@ -65,13 +65,13 @@ def create(
     ],
     name: Annotated[str, typer.Option(help="What the token is for.")] = "",
     group: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             help="Give the role in this group only, as /schemagroups/contoso, with * for any "
             "characters: /*/contoso.*. Repeatable; `concord access` changes it later.",
             metavar="PATH",
         ),
-    ] = [],  # noqa: B006 - typer copies it
+    ] = None,
     expires: Annotated[
         str | None,
         typer.Option(
