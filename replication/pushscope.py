@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from catalog.model.concorderrors import Forbidden
 from catalog.model.writescope import WriteScope
 from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition
 from catalog.writing.permission import check_writes
 from replication.mapping import GroupMapping, NoPlace, mapping_of
+
+_REMEDY = (
+    "What is accepted of this catalog could come to groups that its token has no role for: have "
+    "it accepted with --scope or --prefix, or give the token another role."
+)
 
 
 async def check_acceptance(
@@ -22,8 +28,12 @@ async def check_acceptance(
     Raises:
         Forbidden, Unauthenticated
     """
-    # A path with wildcards is covered where a path that reaches as far is: as its own text shows.
-    await check_writes(connection, scope, places_of(definition))
+    # Of a path with wildcards, the text itself is covered by whatever reaches as far.
+    try:
+        await check_writes(connection, scope, sorted(places_of(definition)))
+    except Forbidden as error:
+        error.detail = _REMEDY
+        raise
 
 
 def places_of(definition: LinkDefinition) -> frozenset[str]:

@@ -322,6 +322,7 @@ async def test_a_replicator_of_groups_pushes_to_these_only(node: Node, admin: Ca
     ):
         refused = await begins(**definition)
         assert (refused.status, refused.error) == (403, "forbidden"), definition
+        assert "--scope or --prefix" in refused.json["detail"]
     for definition in (
         {"prefix": "eu."},
         {"prefix": "eu.", "map": {"schemagroups/x": "schemagroups/shared"}},
