@@ -88,7 +88,7 @@ class Context:
         )
         self.checked_requests = CheckedRequests(self.checker, limits)
         self.signers = OwnSigners(authority=self.database.node.authority, keys=self.keys)
-        self.writer = Writer(self.database, self.checked_requests, self.signers)
+        self.writer = Writer(self.database, self.checked_requests, self.signers, self.metrics)
         self.database.signal.listeners.append(self.metrics.count_changes)
 
     @property

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 import structlog
+from prometheus_client.multiprocess import mark_process_dead
 
 from catalog.config import Settings
 from catalog.http.listener import Listening
@@ -166,11 +167,21 @@ class _Supervised:
             for task in (hearing, stopping):
                 task.cancel()
             await asyncio.wait((hearing, stopping))
+        _forget_gauges(process)
         return process.exitcode
 
     async def _hear(self, ours: socket.socket) -> None:
         if await asyncio.get_running_loop().sock_recv(ours, 1) == _READY:
             self._is_ready.set()
+
+
+def _forget_gauges(process: BaseProcess) -> None:
+    """Have the node's metrics tell no longer what a process that has ended had in use.
+
+    What it counted stays, so that no counter falls.
+    """
+    if process.pid is not None:
+        mark_process_dead(process.pid, os.environ["PROMETHEUS_MULTIPROC_DIR"])  # type: ignore[no-untyped-call]
 
 
 async def _ended(process: BaseProcess) -> None:

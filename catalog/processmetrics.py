@@ -1,12 +1,14 @@
-"""The metrics that one process counts itself: requests, refusals, changes, delays of its loop."""
+"""The metrics that one process counts itself: requests, writes, changes, and what it has in use."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     GCCollector,
     Histogram,
     PlatformCollector,
@@ -23,11 +25,13 @@ class ProcessMetrics:
     """The metrics of a process, in a registry of their own.
 
     Labels have few values each: routes as the routing table has them, not paths; types of
-    problems; kinds of entities.
+    problems; kinds of entities. What others count anyway is read from them by readers, whenever
+    the metrics are asked for and twice a second, since other processes of the node tell it, too.
     """
 
     def __init__(self) -> None:
         self._observed: dict[tuple[str, str, str], Histogram] = {}
+        self._readers: list[Callable[[], None]] = []
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
@@ -38,17 +42,17 @@ class ProcessMetrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self.problems = Counter(
-            "concord_http_problems",
-            "Requests that were answered with an error document",
-            ("type",),
-            registry=self.registry,
+        self.problems = self._counter(
+            "concord_http_problems", "Requests that were answered with an error document", "type"
         )
-        self.changes = Counter(
+        self.writes = self._counter(
+            "concord_writes", "Writes of clients: written, unchanged or refused", "outcome"
+        )
+        self.changes = self._counter(
             "concord_changes",
             "Changes that this process has written, those that links brought included",
-            ("kind", "action"),
-            registry=self.registry,
+            "kind",
+            "action",
         )
         self.loop_delay = Histogram(
             "concord_event_loop_delay_seconds",
@@ -56,6 +60,43 @@ class ProcessMetrics:
             buckets=_DELAYS,
             registry=self.registry,
         )
+        self.pool_used = self._gauge(
+            "concord_pool_used", "Connections to the database in use", "pool"
+        )
+        self.pool_limit = self._gauge(
+            "concord_pool_limit", "Connections to the database that may be in use", "pool"
+        )
+        self.pool_waiting = self._gauge(
+            "concord_pool_waiting", "Tasks that wait for a connection to the database", "pool"
+        )
+        self.cache_reads = self._counter(
+            "concord_cache_reads", "Reads of the answers that are remembered", "result"
+        )
+        self.cache_bytes = self._gauge("concord_cache_bytes", "Memory of remembered answers")
+        self.checks = self._counter(
+            "concord_checks",
+            "Checks of documents: done, known from before, or unfinished",
+            "result",
+        )
+        self.check_seconds = self._counter(
+            "concord_check_seconds", "Seconds that checks of documents have taken"
+        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        """A gauge of which a node has the sum of those of its processes."""
+        return Gauge(name, text, labels, registry=self.registry, multiprocess_mode="livesum")
+
+    def read_with(self, reader: Callable[[], None]) -> None:
+        """Call a function whenever the metrics are read, to bring some of them up to date."""
+        self._readers.append(reader)
+
+    def read(self) -> None:
+        """Bring up to date what readers bring."""
+        for reader in self._readers:
+            reader()
 
     def observe_request(self, route: str, method: str, status: str, seconds: float) -> None:
         """Count a request. Its labels are looked up in a dictionary, as each one costs a lock."""
@@ -65,7 +106,24 @@ class ProcessMetrics:
             found = self._observed[labels] = self.requests.labels(*labels)
         found.observe(seconds)
 
+    def count_write(self, outcome: Literal["written", "unchanged", "refused"]) -> None:
+        """Count a write of a client."""
+        self.writes.labels(outcome).inc()
+
     def count_changes(self, changes: Sequence[Change]) -> None:
         """Count the changes of one write."""
         for change in changes:
             self.changes.labels(change.kind, change.action).inc()
+
+
+class Tally:
+    """A number that only grows, whose growth since the last time goes to a counter."""
+
+    def __init__(self, counter: Counter, *labels: str) -> None:
+        self._counter = counter.labels(*labels) if labels else counter
+        self._told = 0.0
+
+    def tell(self, number: float) -> None:
+        if number > self._told:
+            self._counter.inc(number - self._told)
+            self._told = number

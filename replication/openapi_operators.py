@@ -8,6 +8,7 @@ from typing import get_args
 from catalog.api.openapi_operations import JSON_BODY, LIMIT, content
 from catalog.api.openapi_schemas import Json, reference
 from catalog.store.links import Dialect, Mode, State
+from catalog.store.reconciliations import Outcome
 from catalog.store.recoveries import ChoiceState, RecoveryState
 from replication import wire
 from replication.openapi_parts import NEXT, PLACE, done, operation, query, read, switch
@@ -28,7 +29,7 @@ _LINK, _CONFLICT = "replication.link", "replication.conflict"
 _DRY_RUN, _SIGNING = "replication.dryrun", "replication.signing"
 _TRUSTED, _AUDIT = "replication.trusted", "replication.signatureaudit"
 _RECOVERY, _FINDING = "replication.recovery", "replication.recoveryfinding"
-_REPAIRED = "replication.repaired"
+_REPAIRED, _RECONCILIATION = "replication.repaired", "replication.reconciliation"
 
 _NO_NUMBER: Json = {"type": ["number", "null"]}
 _YES_NO: Json = {"type": "boolean"}
@@ -46,6 +47,7 @@ def operator_schemas() -> dict[str, Json]:
         _RECOVERY: _recovery(),
         _FINDING: _finding(),
         _REPAIRED: _repaired(),
+        _RECONCILIATION: _reconciliation(),
     }
 
 
@@ -214,6 +216,26 @@ def _repaired() -> Json:
     )
 
 
+def _reconciliation() -> Json:
+    return object_of(
+        {
+            "run": about(TEXT, "The id of the comparison, the same at all catalogs"),
+            "startedat": TIME,
+            "endedat": TIME,
+            "at": about(TIME, "When this node was told, by its own clock"),
+            "outcome": {"enum": [*get_args(Outcome)]},
+            "name": about(TEXT, "The name of this catalog in the comparison"),
+            "catalogs": array_of(TEXT),
+            "findings": about(
+                {"type": "object", "additionalProperties": COUNT}, "Differences at this catalog"
+            ),
+            "unverifiable": about(COUNT, "Origins whose authority was not compared"),
+            "repaired": about(NO_COUNT, "Origins that this catalog was asked to fetch again"),
+            "error": NO_TEXT,
+        }
+    )
+
+
 def _json(schema: Json) -> Json:
     return content(JSON_BODY, schema)
 
@@ -261,6 +283,12 @@ OPERATOR_OPERATIONS: Mapping[tuple[str, str], Json] = {
     ),
     ("POST", "/replication/repair"): operation(
         {200: done(reference(_REPAIRED))}, (400, 413), taken=_json(body(wire.OriginsBody))
+    ),
+    ("GET", "/replication/reconciliations"): operation(
+        read(object_of({"reconciliations": array_of(reference(_RECONCILIATION))}))
+    ),
+    ("POST", "/replication/reconciliations"): operation(
+        {204: {"description": "Done."}}, (400,), taken=_json(body(wire.ReconciliationBody))
     ),
     ("GET", "/replication/acceptances"): operation(
         read(object_of({"acceptances": array_of(reference(_LINK))}), NEXT),

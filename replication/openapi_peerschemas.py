@@ -47,6 +47,7 @@ _BODIES = (
     wire.SigningBody,
     wire.RotateBody,
     wire.TrustBody,
+    wire.ReconciliationBody,
     wire.RecoveryBody,
     wire.ResumeBody,
     wire.HandoverBody,

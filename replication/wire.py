@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from aiohttp import web
 from pydantic import (
@@ -27,8 +28,10 @@ from catalog.model.errors import (
     XRegistryError,
     with_violations,
 )
+from catalog.model.timestamps import parse_time
 from catalog.model.xid import is_valid_id
 from catalog.store.links import RELAY, TRUST_FIRST, Dialect, LinkDefinition
+from catalog.store.reconciliations import FindingName, Outcome, Reconciliation
 from catalog.store.recoveries import RecoveryTerms
 from replication.addresses import why_no_rules
 from replication.mapping import why_no_names, write_names
@@ -147,7 +150,24 @@ def _check_authorities(authorities: list[str]) -> list[str]:
     return authorities
 
 
+def _check_uuid(text: str) -> str:
+    return str(UUID(text))
+
+
+def _check_time(text: str) -> str:
+    parse_time(text)
+    return text
+
+
+def _check_printable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("it must not have a NUL character")
+    return text
+
+
+_Number = Annotated[int, Field(ge=0, le=2**62)]
 _Text = Annotated[str, Field(min_length=1, max_length=1024)]
+_Shown = Annotated[_Text, AfterValidator(_check_printable)]
 _Url = Annotated[_Text, AfterValidator(_check_source)]
 _Authority = Annotated[str, AfterValidator(_check_authority)]
 _Scope = Annotated[
@@ -366,6 +386,35 @@ class OriginsBody(_ClosedBody):
     def to_origins(self) -> list[Origin]:
         """Each origin once, in the order given."""
         return list(dict.fromkeys(Origin(one.authority, one.origin) for one in self.origins))
+
+
+class ReconciliationBody(_ClosedBody):
+    """`POST /replication/reconciliations`; `Reconciliation` explains the members."""
+
+    run: Annotated[str, AfterValidator(_check_uuid)]
+    startedat: Annotated[_Text, AfterValidator(_check_time)]
+    endedat: Annotated[_Text, AfterValidator(_check_time)]
+    outcome: Outcome
+    name: _Shown
+    catalogs: list[_Shown] = Field(max_length=_MOST_NAMED)
+    findings: dict[FindingName, _Number] = Field(default_factory=dict)
+    unverifiable: _Number = 0
+    repaired: _Number | None = None
+    error: _Shown | None = None
+
+    def to_reconciliation(self) -> Reconciliation:
+        return Reconciliation(
+            run=UUID(self.run),
+            startedat=parse_time(self.startedat),
+            endedat=parse_time(self.endedat),
+            outcome=self.outcome,
+            name=self.name,
+            catalogs=tuple(self.catalogs),
+            findings=self.findings,
+            unverifiable=self.unverifiable,
+            repaired=self.repaired,
+            error=self.error,
+        )
 
 
 # Every fault of a body is found at once.

@@ -130,6 +130,8 @@ NEEDS: Mapping[str, PathNeeds] = {
     "/replication/entities": _PUSH,
     "/replication/keys": PathNeeds(Permission.FOLLOW, Permission.PUSH),
     "/replication/signatures": _FOLLOW,
+    # Whoever compares catalogs says what was found.
+    "/replication/reconciliations": _REPLICATE,
     # A comparison of catalogs reads which links they have.
     "/replication/links": _REPLICATE_ADMINISTER,
     "/replication/links/{id}": _REPLICATE_ADMINISTER,

@@ -21,6 +21,7 @@ from multidict import CIMultiDict
 
 from catalog.model.change import Change
 from catalog.model.xid import Xid
+from catalog.processmetrics import ProcessMetrics, Tally
 from catalog.store.changes import RecentWrites, read_written
 from catalog.store.database import Connection, Database
 
@@ -51,14 +52,14 @@ class AnswerCache:
     """The most recently used answers, as far as they fit into a number of bytes.
 
     Args:
-        most_bytes: of the answers together, with their keys and headers.
+        most_bytes: of the answers together, with their keys and headers; `bytes` is what they take.
         staleness_seconds: how long a write of a process on another host may go unnoticed.
     """
 
     def __init__(self, database: Database, *, most_bytes: int, staleness_seconds: float) -> None:
         self._database = database
         self._most_bytes = most_bytes
-        self._bytes = 0
+        self.bytes = self.hits = self.misses = 0
         self._staleness = staleness_seconds
         self._answers: OrderedDict[Key, CachedAnswer] = OrderedDict()
         self._places: dict[str, set[Key]] = {}
@@ -73,6 +74,17 @@ class AnswerCache:
         self._confirming = asyncio.Lock()
         database.signal.listeners.append(self.end_changed)
 
+    def tell_in(self, metrics: ProcessMetrics) -> None:
+        """Have the metrics of the process tell how often answers were remembered."""
+        hits, misses = (Tally(metrics.cache_reads, result) for result in ("hit", "miss"))
+
+        def read() -> None:
+            hits.tell(self.hits)
+            misses.tell(self.misses)
+            metrics.cache_bytes.set(self.bytes)
+
+        metrics.read_with(read)
+
     def ticket(self) -> int:
         """The number of the latest write; take it before reading the entities of an answer."""
         return self._writes
@@ -84,6 +96,7 @@ class AnswerCache:
             ServerBusy, TimeoutError: the database does not confirm that it is.
         """
         if key not in self._answers:
+            self.misses += 1
             return None
         asked_at = asyncio.get_running_loop().time()
         if not self._is_current(asked_at):
@@ -91,7 +104,12 @@ class AnswerCache:
                 if not self._is_current(asked_at):
                     async with self._database.pool.acquire() as connection:
                         await self._confirm(connection)
-        return self._use(key)
+        answer = self._use(key)
+        if answer is None:
+            self.misses += 1
+        else:
+            self.hits += 1
+        return answer
 
     async def get_confirmed(self, key: Key, connection: Connection) -> CachedAnswer | None:
         """An answer that is current now. The connection must not be in a transaction."""
@@ -112,9 +130,9 @@ class AnswerCache:
             return
         self._forget(key)
         self._answers[key] = answer
-        self._bytes += _size(key, answer)
+        self.bytes += _size(key, answer)
         self._places.setdefault(answer.place, set()).add(key)
-        while self._bytes > self._most_bytes:
+        while self.bytes > self._most_bytes:
             self._forget(next(iter(self._answers)))
 
     def end_changed(self, changes: Iterable[Change]) -> None:
@@ -130,7 +148,7 @@ class AnswerCache:
         self._writes += 1
         self._floor = self._writes
         self._answers.clear()
-        self._bytes = 0
+        self.bytes = 0
         self._places.clear()
         self._written.clear()
 
@@ -173,12 +191,12 @@ class AnswerCache:
         self._written[place] = self._writes
         self._written.move_to_end(place)
         for key in self._places.pop(place, ()):
-            self._bytes -= _size(key, self._answers.pop(key))
+            self.bytes -= _size(key, self._answers.pop(key))
 
     def _forget(self, key: Key) -> None:
         answer = self._answers.pop(key, None)
         if answer is not None:
-            self._bytes -= _size(key, answer)
+            self.bytes -= _size(key, answer)
             keys = self._places[answer.place]
             keys.discard(key)
             if not keys:

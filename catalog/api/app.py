@@ -31,6 +31,7 @@ from catalog.http.protocoloptions import protocol_options
 from catalog.http.requestmetrics import measuring_middleware
 from catalog.http.responses import leave_untyped
 from catalog.http.streamshares import add_stream_shares
+from catalog.http.usage import tell_usage
 from catalog.model.errors import ActionNotSupported
 from catalog.subscriptions.consentcallback import CALLBACK_RATES, CallbackRates
 
@@ -68,6 +69,8 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
         most_bytes=context.settings.cache_bytes,
         staleness_seconds=context.settings.staleness_seconds,
     )
+    app[ANSWERS].tell_in(context.metrics)
+    tell_usage(context)
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
     app.on_cleanup.append(note_last_refused)

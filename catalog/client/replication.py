@@ -126,6 +126,15 @@ class ReplicationCalls(Connection):
         """Let the node verify a part of its catalog: counts, faults, and where to go on."""
         return await self.get("/replication/signatures", [("after", after)] if after else [])
 
+    async def reconciliations(self) -> list[JsonObject]:
+        """What jobs reported that compared the node with other catalogs, the latest first."""
+        return await self._members("/replication/reconciliations", "reconciliations")
+
+    async def tell_reconciliation(self, result: Mapping[str, Any]) -> None:
+        """Tell the node what a comparison found there; it keeps a result that comes twice once."""
+        path = "/replication/reconciliations"
+        await self.request("POST", path, body=result, is_repeatable=True)
+
     async def acceptances(self) -> list[JsonObject]:
         """The catalogs whose pushes the node accepts."""
         return await self._members("/replication/acceptances", "acceptances")

@@ -40,6 +40,9 @@ class Checker:
 
     Args:
         processes: for one client at a time; there is one more in all.
+
+    It counts the checks that were `done`, that were `known` from before and that were `unfinished`
+    when their time was over, and the `spent` seconds.
     """
 
     def __init__(self, *, processes: int = 2, seconds: float = 2.0) -> None:
@@ -48,6 +51,8 @@ class Checker:
         self._turns = Turns(processes)
         self._idle: list[Process] = []
         self._remembered: OrderedDict[Key, str] = OrderedDict()
+        self.done = self.known = self.unfinished = 0
+        self.spent = 0.0
 
     async def __aenter__(self) -> Self:
         return self
@@ -95,6 +100,7 @@ class Checker:
         """
         known = {check.key: self.remembered(check.key) for check in checks}
         found = {key: answer for key, answer in known.items() if answer is not None}
+        self.known += len(found)
         due = deque({check.key: check for check in checks if check.key not in found}.items())
 
         async def run_due() -> None:
@@ -170,12 +176,19 @@ class Checker:
             process = await self._process()
             # A process that has answered before may have died since, before this check.
             may_be_dead = process.has_answered
+            begun = asyncio.get_running_loop().time()
             try:
-                return await process.ask(format, direction, documents)
+                answer = await process.ask(format, direction, documents)
+                self.done += 1
+                return answer
             except Lost:
                 if not may_be_dead:
                     raise
+            except Unfinished:
+                self.unfinished += 1
+                raise
             finally:
+                self.spent += asyncio.get_running_loop().time() - begun
                 await self._put_back(process)
 
     async def _process(self) -> Process:

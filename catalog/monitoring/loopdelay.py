@@ -1,4 +1,4 @@
-"""Measures how late the event loop serves its timers."""
+"""Measures how late the event loop serves its timers, and reads what others count."""
 
 from __future__ import annotations
 
@@ -16,3 +16,4 @@ async def run_loop_delay(context: Context) -> None:
         due = loop.time() + _EVERY_SECONDS
         await asyncio.sleep(_EVERY_SECONDS)
         context.metrics.loop_delay.observe(max(0.0, loop.time() - due))
+        context.metrics.read()

@@ -25,6 +25,7 @@ _MOST_SECONDS = 5.0
 async def get_metrics(request: web.Request) -> web.Response:
     """`GET /metrics`: what this process counts, and what the database tells of the whole node."""
     context = request.app[CONTEXT]
+    context.metrics.read()
     registry = CollectorRegistry()
     registry.register(StoredMetrics(await _figures_of(context)))
     if directory := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):

@@ -1,4 +1,4 @@
-"""The metrics that the database tells: sizes, subscriptions, links."""
+"""The metrics that the database tells: sizes, subscriptions, links, reconciliations."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ class StoredMetrics(Collector):
             yield from _sizes(self._figures.log)
             yield from _subscriptions(self._figures)
             yield from _links(self._figures)
+            yield from _reconciliations(self._figures)
 
 
 def _sizes(log: Row) -> Iterator[Metric]:
     yield _gauge("concord_database_bytes", "Size of the database", log["bytes"])
     yield _gauge("concord_entities", "Entities, as of the last statistics", log["entities"])
     yield _gauge("concord_log_entries", "Changes that the log has", log["entries"])
+    yield _gauge("concord_log_head", "Number of the last change in the log", log["newest_seq"])
     for which in ("oldest", "newest"):
         if (seconds := log[f"{which}_seconds"]) is not None:
             yield _gauge(
@@ -38,14 +40,17 @@ def _sizes(log: Row) -> Iterator[Metric]:
 
 
 def _subscriptions(figures: StoredFigures) -> Iterator[Metric]:
-    states, slowest = figures.subscriptions, figures.slowest_subscriptions
+    states, slowest, totals = figures.subscriptions, figures.slowest_subscriptions, figures.totals
     yield _by(("state",), "concord_subscriptions", "Subscriptions", states, "number")
-    delivered = CounterMetricFamily("concord_events_delivered", "Events that sinks took")
-    delivered.add_metric((), sum(row["delivered"] for row in states))
-    failed = CounterMetricFamily("concord_events_failed", "Events that were given up")
-    failed.add_metric((), sum(row["failed"] for row in states))
-    yield delivered
-    yield failed
+    yield _total("concord_events_delivered", "Events that sinks took", totals["delivered"])
+    yield _total("concord_events_failed", "Events that were given up", totals["failed"])
+    failed = "Attempts to deliver that failed"
+    yield _total("concord_delivery_attempts_failed", failed, totals["failedattempts"])
+    for column, text in (
+        ("delivered", "Events that the sink of a subscription took"),
+        ("failed", "Events of a subscription that were given up"),
+    ):
+        yield _totals_by(("id",), f"concord_subscription_{column}", text, slowest, column)
     labels = ("id", "state")
     lag = "Changes that a subscription has yet to pass"
     yield _by(labels, "concord_subscription_lag_changes", lag, slowest, "changes")
@@ -64,12 +69,25 @@ def _links(figures: StoredFigures) -> Iterator[Metric]:
     labels = ("id", "mode")
     yield _by(labels, "concord_link_conflicts", "Copies that were not applied", worst, "conflicts")
     yield _by(labels, "concord_link_failures", "Attempts in a row that failed", worst, "failures")
-    applied = CounterMetricFamily(
-        "concord_link_applied", "Copies that a link has applied", labels=labels
-    )
-    for row in worst:
-        applied.add_metric([row[label] for label in labels], row["applied"])
-    yield applied
+    behind = [row for row in worst if row["behind"] is not None]
+    changes = "Changes that a link has yet to bring, as its source told last"
+    yield _by(labels, "concord_link_lag_changes", changes, behind, "behind")
+    applied = "Copies that a link has applied"
+    yield _totals_by(labels, "concord_link_applied", applied, worst, "applied")
+    errors = "Requests of a link that failed"
+    yield _totals_by(labels, "concord_link_errors", errors, worst, "errors")
+    totals = figures.totals
+    yield _total("concord_copies_applied", "Copies that all links have applied", totals["applied"])
+    yield _total("concord_links_errors", "Requests of all links that failed", totals["errors"])
+
+
+def _reconciliations(figures: StoredFigures) -> Iterator[Metric]:
+    age = "Seconds since a job last reported a comparison of this catalog with this outcome"
+    told = figures.reconciliations
+    yield _by(("outcome",), "concord_reconciliation_age_seconds", age, told, "seconds")
+    found = "Differences at this catalog that the last complete comparison found"
+    differences = figures.differences
+    yield _by(("finding",), "concord_reconciliation_differences", found, differences, "number")
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
@@ -82,6 +100,21 @@ def _by(
     labels: Sequence[str], name: str, text: str, rows: Iterable[Row], column: str
 ) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, text, labels=labels)
+    for row in rows:
+        family.add_metric([row[label] for label in labels], row[column])
+    return family
+
+
+def _total(name: str, text: str, value: float) -> Metric:
+    family = CounterMetricFamily(name, text)
+    family.add_metric((), value)
+    return family
+
+
+def _totals_by(
+    labels: Sequence[str], name: str, text: str, rows: Iterable[Row], column: str
+) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
     for row in rows:
         family.add_metric([row[label] for label in labels], row[column])
     return family

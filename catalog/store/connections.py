@@ -100,7 +100,8 @@ class Connections:
     """A pool that raises the catalog's errors if the database is lost.
 
     While the database is away, the pool does not try to connect, so that a server that comes
-    back is not flooded with connections.
+    back is not flooded with connections. Of `limit` connections, `used` are lent, and so many tasks
+    are `waiting` for one.
     """
 
     def __init__(self, pool: asyncpg.Pool, availability: Availability) -> None:
@@ -109,6 +110,8 @@ class Connections:
         self._free = asyncio.Semaphore(pool.get_max_size())
         # Sound connections skip the pool, whose acquire and release cost as much as a query.
         self._idle: list[Connection] = []
+        self.limit: int = pool.get_max_size()
+        self.used = self.waiting = 0
 
     @contextlib.asynccontextmanager
     async def acquire(self, *, timeout: float = _ACQUIRE_SECONDS) -> AsyncIterator[Connection]:
@@ -121,6 +124,7 @@ class Connections:
         if self._availability.is_away:
             raise DatabaseUnavailable("/")
         await self._wait_for_turn(timeout)
+        self.used += 1
         try:
             connection = await self._take(timeout)
             is_sound = False
@@ -134,17 +138,21 @@ class Connections:
                 else:
                     await self._release(connection)
         finally:
+            self.used -= 1
             self._free.release()
 
     async def _wait_for_turn(self, timeout_seconds: float) -> None:
         if not self._free.locked():
             await self._free.acquire()
             return
+        self.waiting += 1
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._free.acquire()
         except TimeoutError as error:
             raise ServerBusy("/") from error
+        finally:
+            self.waiting -= 1
 
     async def _take(self, timeout_seconds: float) -> Connection:
         while self._idle:

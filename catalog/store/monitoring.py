@@ -1,4 +1,4 @@
-"""Reads the figures by which a node is watched: sizes, subscriptions, links."""
+"""Reads the figures by which a node is watched: sizes, subscriptions, links, reconciliations."""
 
 from __future__ import annotations
 
@@ -22,22 +22,30 @@ class StoredFigures:
     """
 
     log: Row
+    totals: Row
     subscriptions: Sequence[Row]
     slowest_subscriptions: Sequence[Row]
     links: Sequence[Row]
     worst_links: Sequence[Row]
+    reconciliations: Sequence[Row]
+    differences: Sequence[Row]
 
 
 async def read_figures(connection: Connection, *, most: int) -> StoredFigures:
     """Read all figures, and those of up to `most` subscriptions and as many links."""
     log = await connection.fetchrow(_queries.log)
+    totals = await connection.fetchrow(_queries.totals)
     assert log is not None, "there is one node"
+    assert totals is not None, "its migration wrote it"
     return StoredFigures(
         log=log,
+        totals=totals,
         subscriptions=await connection.fetch(_queries.subscriptions),
         slowest_subscriptions=await connection.fetch(_queries.slowest_subscriptions, most),
         links=await connection.fetch(_queries.link_states),
         worst_links=await connection.fetch(_queries.worst_links, most),
+        reconciliations=await connection.fetch(_queries.reconciliations),
+        differences=await connection.fetch(_queries.differences),
     )
 
 

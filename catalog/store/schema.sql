@@ -6,6 +6,10 @@ CREATE FUNCTION access_group(xid text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (lower(((('/'::text || split_part(xid, '/'::text, 2)) || '/'::text) || split_part(xid, '/'::text, 3))) COLLATE "C");
 
+CREATE FUNCTION all_errors(errors jsonb) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (SELECT (COALESCE(sum((jsonb_each_text.value)::bigint), (0)::numeric))::bigint AS "coalesce" FROM jsonb_each_text(all_errors.errors) jsonb_each_text(key, value));
+
 CREATE FUNCTION counted_error(errors jsonb, class text, more integer) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN ((class IS NULL) OR (more = 0)) THEN errors ELSE (errors || jsonb_build_object(class, (COALESCE(((errors ->> class))::bigint, (0)::bigint) + more))) END;
@@ -66,6 +70,26 @@ CREATE FUNCTION is_labelled(entity_xid text, wanted text[]) RETURNS boolean
 CREATE FUNCTION is_selected(origin text, scope text[], types text[]) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (((cardinality(scope) = 0) OR (EXISTS (SELECT FROM unnest(is_selected.scope) path(path) WHERE ((is_selected.origin = path.path) OR starts_with(is_selected.origin, (path.path || '/'::text)) OR starts_with(path.path, (is_selected.origin || '/'::text)))))) AND ((cardinality(types) =  ...'/'::text, 2) = split_part(type.type, '/'::text, 1)) AND ((split_part(type.type, '/'::text, 2) = ''::text) OR ((split_part(is_selected.origin, '/'::text, 4) = ''::text) OR (split_part(is_selected.origin, '/'::text, 4) = split_part(type.type, '/'::text, 2)))))))));
+
+CREATE FUNCTION keep_link_counts() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE former_counts
+    SET applied = applied + OLD.applied, errors = errors + all_errors(OLD.errors);
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION keep_subscription_counts() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE former_counts SET delivered = delivered + OLD.delivered, failed = failed + OLD.failed,
+        failedattempts = failedattempts + OLD.failedattempts;
+    RETURN NULL;
+END
+$$;
 
 CREATE FUNCTION lock_and_load(group_xids text[], resource_xids text[], registry_exclusive boolean, groups_exclusive boolean, catalog_exclusive boolean, expected_revision bigint, refused_at text[]) RETURNS TABLE(entity entities, is_referred boolean, has_lived boolean, signing_key integer)
     LANGUAGE plpgsql
@@ -393,6 +417,8 @@ CREATE TABLE changes (
     digest bytea NOT NULL,
     changed text[] NOT NULL,
     deprecation text[],
+    traceparent text,
+    tracestate text,
     CONSTRAINT changes_action_check CHECK ((action = ANY (ARRAY['created'::text, 'updated'::text, 'deleted'::text, 'signed'::text, 'handed'::text])))
 );
 
@@ -480,6 +506,16 @@ CREATE TABLE doubted_copies (
     link text NOT NULL,
     origin text NOT NULL COLLATE "C",
     digest bytea NOT NULL
+);
+
+CREATE TABLE former_counts (
+    singleton boolean DEFAULT true NOT NULL,
+    delivered bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    failedattempts bigint DEFAULT 0 NOT NULL,
+    applied bigint DEFAULT 0 NOT NULL,
+    errors bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT former_counts_singleton_check CHECK (singleton)
 );
 
 CREATE TABLE handover_copies (
@@ -616,6 +652,21 @@ CREATE TABLE node (
     access_revision bigint DEFAULT 0 NOT NULL,
     CONSTRAINT node_gate_check CHECK ((gate = ANY (ARRAY['open'::text, 'model'::text, 'closed'::text]))),
     CONSTRAINT node_singleton_check CHECK (singleton)
+);
+
+CREATE TABLE reconciliations (
+    run uuid NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    startedat timestamp with time zone NOT NULL,
+    endedat timestamp with time zone NOT NULL,
+    outcome text NOT NULL,
+    name text NOT NULL,
+    catalogs text[] NOT NULL,
+    findings jsonb NOT NULL,
+    unverifiable bigint NOT NULL,
+    repaired bigint,
+    error text,
+    CONSTRAINT reconciliations_outcome_check CHECK ((outcome = ANY (ARRAY['equal'::text, 'different'::text, 'failed'::text])))
 );
 
 CREATE TABLE recovery (
@@ -1046,7 +1097,9 @@ CREATE VIEW visible.changes AS
     epoch,
     digest,
     changed,
-    deprecation
+    deprecation,
+    traceparent,
+    tracestate
    FROM changes e
   WHERE ((xid = '/'::text) OR (EXISTS ( SELECT
            FROM access_paths
@@ -1270,6 +1323,9 @@ ALTER TABLE ONLY doubted_copies
 ALTER TABLE ONLY entities
     ADD CONSTRAINT entities_pkey PRIMARY KEY (xid);
 
+ALTER TABLE ONLY former_counts
+    ADD CONSTRAINT former_counts_pkey PRIMARY KEY (singleton);
+
 ALTER TABLE ONLY handover_copies
     ADD CONSTRAINT handover_copies_pkey PRIMARY KEY (handover, number);
 
@@ -1290,6 +1346,9 @@ ALTER TABLE ONLY migrations
 
 ALTER TABLE ONLY node
     ADD CONSTRAINT node_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY reconciliations
+    ADD CONSTRAINT reconciliations_pkey PRIMARY KEY (run);
 
 ALTER TABLE ONLY recovery_choices
     ADD CONSTRAINT recovery_choices_pkey PRIMARY KEY (origin);
@@ -1403,6 +1462,10 @@ CREATE INDEX subscriptions_expiresat ON subscriptions USING btree (expiresat) WH
 CREATE INDEX tombstones_bucket ON tombstones USING btree (bucket);
 
 CREATE INDEX written_entities_place ON written_entities USING btree (link, place);
+
+CREATE TRIGGER links_counted AFTER DELETE ON links FOR EACH ROW EXECUTE FUNCTION keep_link_counts();
+
+CREATE TRIGGER subscriptions_counted AFTER DELETE ON subscriptions FOR EACH ROW EXECUTE FUNCTION keep_subscription_counts();
 
 CREATE TRIGGER subscriptions_logged AFTER INSERT OR DELETE ON subscriptions FOR EACH ROW EXECUTE FUNCTION log_subscription();
 

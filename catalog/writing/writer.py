@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
 
 from catalog.longwork import aside, is_long
 from catalog.model.concorderrors import HandoverUnderWay
 from catalog.model.configuration import Configuration
+from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.writescope import writescope
+from catalog.processmetrics import ProcessMetrics
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database
 from catalog.store.locks import MustBeginAgain, Touched
@@ -37,15 +40,21 @@ class Writer:
     Args:
         checked_requests: those whose documents are checked.
         signers: those of this authority's keys.
+        metrics: count the interactions.
     """
 
     def __init__(
-        self, database: Database, checked_requests: CheckedRequests, signers: OwnSigners
+        self,
+        database: Database,
+        checked_requests: CheckedRequests,
+        signers: OwnSigners,
+        metrics: ProcessMetrics,
     ) -> None:
         self._database = database
         self._checked_requests = checked_requests
         self._signers = signers
         self._group_commit = GroupCommit(database, checked_requests, signers)
+        self._count = metrics.count_write
 
     async def apply(
         self,
@@ -68,6 +77,17 @@ class Writer:
             XRegistryError: it is refused, with every violation found.
             ConfigurationChanged: nothing was written; the request is to be read again.
         """
+        return await self._counted(
+            self._apply(configuration, interaction, reconfiguration, condition)
+        )
+
+    async def _apply(
+        self,
+        configuration: Configuration,
+        interaction: Interaction,
+        reconfiguration: Reconfiguration | None,
+        condition: Condition | None,
+    ) -> Outcome:
         revision = configuration.revision
         touched = await aside(interaction.size, touched_by, interaction, revision)
         if reconfiguration is not None:
@@ -105,9 +125,20 @@ class Writer:
             XRegistryError, ConfigurationChanged: as `apply`, and every error of `composer`.
         """
         checks = self._checked_requests.begin()
-        return await self._apply_alone(
+        applying = self._apply_alone(
             configuration, composer, checks, condition=condition, is_dry=is_dry
         )
+        return await (applying if is_dry else self._counted(applying))
+
+    async def _counted(self, applying: Awaitable[Outcome]) -> Outcome:
+        """Apply an interaction, and count what became of it."""
+        try:
+            outcome = await applying
+        except XRegistryError:
+            self._count("refused")
+            raise
+        self._count("written" if outcome.changes else "unchanged")
+        return outcome
 
     async def _apply_alone(
         self,

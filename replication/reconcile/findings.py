@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Protocol, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,10 +17,8 @@ from pyspark.sql import functions as F
 
 from catalog.model.entity import Origin
 from catalog.model.xid import depth
+from catalog.store.reconciliations import FindingName
 
-FindingName = Literal[
-    "missing", "stale", "ahead", "orphaned", "diverged", "collided", "unsigned", "forged"
-]
 FINDINGS: tuple[FindingName, ...] = get_args(FindingName)
 SIGNATURE_FINDINGS: frozenset[FindingName] = frozenset({"unsigned", "forged"})
 """The findings about a copy itself, whatever the others are."""

@@ -15,6 +15,7 @@ from replication.reconcile.bucketplan import BucketPlan, plan_of
 from replication.reconcile.catalogs import survey
 from replication.reconcile.compare import CatalogComparison, Stages, compare
 from replication.reconcile.copysignatures import UNCHECKED, UNSIGNED, VERIFIED
+from replication.reconcile.errors import ReconcileError
 from replication.reconcile.findings import FindingsList
 from replication.reconcile.keysurvey import survey_keys
 from replication.reconcile.remotecatalog import RemoteCatalog
@@ -27,6 +28,7 @@ from replication.reconcile.report import (
     paths_in,
     write_report,
 )
+from replication.reconcile.results import ResultReporter
 from replication.reconcile.session import open_session, spark_errors
 from replication.reconcile.uncompared import find_uncompared
 
@@ -46,7 +48,7 @@ def run_reconcile(
     sleep: Callable[[float], None] = time.sleep,
     spark: SparkSession | None = None,
 ) -> ReconcileSummary:
-    """Compare catalogs, and name every difference.
+    """Compare catalogs, name every difference, and tell each catalog what was found there.
 
     Args:
         catalogs: two or more, each under its own name.
@@ -66,6 +68,38 @@ def run_reconcile(
         ReconcileError: a catalog can't be read or understood, or refuses a repair; no
             report was written.
     """
+    reporter = ResultReporter(catalogs, progress)
+    try:
+        summary = _reconcile(
+            catalogs,
+            report=report,
+            repair=repair,
+            master=master,
+            verify=verify,
+            signatures=signatures,
+            settle=lambda: sleep(settle_seconds),
+            progress=progress,
+            spark=spark,
+        )
+    except ReconcileError as error:
+        reporter.tell_failure(error)
+        raise
+    reporter.tell(summary)
+    return summary
+
+
+def _reconcile(
+    catalogs: Sequence[RemoteCatalog],
+    *,
+    report: Path | None,
+    repair: bool,
+    master: str,
+    verify: bool,
+    signatures: bool,
+    settle: Callable[[], None],
+    progress: Callable[[str], None],
+    spark: SparkSession | None,
+) -> ReconcileSummary:
     startedat = datetime.now(UTC)
     stages = Stages(progress)
     with stages.stage("survey", f"asking {len(catalogs)} catalogs for their fingerprints"):
@@ -76,7 +110,7 @@ def run_reconcile(
     with (
         _session(spark, master, plan, stages) as session,
         spark_errors(),
-        _compared(session, plan, lambda: sleep(settle_seconds), stages) as compared,
+        _compared(session, plan, settle, stages) as compared,
     ):
         outcomes = None
         if repair:

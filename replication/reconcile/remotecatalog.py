@@ -51,7 +51,7 @@ class RemoteCatalog:
             )
         return cls(name=name, url=url.rstrip("/"))
 
-    def call(self, send: Callable[[Client], Awaitable[T]]) -> T:
+    def call(self, send: Callable[[Client], Awaitable[T]], *, seconds: float = CALL_SECONDS) -> T:
         """Run `send` with a client of the catalog, in an event loop of its own.
 
         Raises:
@@ -64,7 +64,7 @@ class RemoteCatalog:
 
         async def connect() -> None:
             async with Client.open(
-                self.url, token=self.token, timeout_seconds=CALL_SECONDS, retry=self.retry
+                self.url, token=self.token, timeout_seconds=seconds, retry=self.retry
             ) as client:
                 results.append(await send(client))
 

@@ -11,13 +11,13 @@ from typing import Any
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from catalog.store.reconciliations import FindingName
 from replication.reconcile.findings import (
     FINDINGS,
     REPAIRABLE,
     SIGNATURE_FINDINGS,
     Counts,
     Difference,
-    FindingName,
     Findings,
 )
 from replication.reconcile.repairrequests import RepairOutcome

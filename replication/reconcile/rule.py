@@ -21,12 +21,12 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from catalog.store.reconciliations import FindingName
 from replication.reconcile.copysignatures import DETAILS, UNSIGNED
 from replication.reconcile.findings import (
     FINDINGS,
     SIGNATURE_FINDINGS,
     Difference,
-    FindingName,
 )
 from replication.reconcile.topology import Coverage, Topology
 

@@ -19,6 +19,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deploy")]
 
 # Prometheus makes these itself.
 _OWN = {"up", "ALERTS"}
+_DIFFERENT = {
+    "run": "00000000-0000-4000-8000-000000000001",
+    "startedat": "2026-01-01T00:00:00Z",
+    "endedat": "2026-01-01T00:01:00Z",
+    "outcome": "different",
+    "name": "hub",
+    "catalogs": ["hub", "east"],
+    "findings": {"missing": 2},
+}
 # Tables of what is not as it should be are empty as long as it is.
 _EMPTY = ("Conflicts A", "Failures in a row A")
 _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}
@@ -35,6 +44,7 @@ async def nodes(tmp_path: Path) -> AsyncIterator[tuple[NodeProcess, NodeProcess]
         await client.add_link({"id": "east", "source": east.url, "mode": "pull"})
         await client.subscribe({"sink": f"http://127.0.0.1:{free_port()}/", "protocol": "HTTP"})
         await client.create("/messagegroups/g", {})
+        await client.tell_reconciliation(_DIFFERENT)
         await until(lambda: _is_current(client), what="the link to be current")
         yield hub, east
 
@@ -64,6 +74,7 @@ async def test_alarms_and_board_read_what_nodes_tell(
             ("ConcordDown", "east"),
             ("ConcordLinkFailing", "hub"),
             ("ConcordSubscriptionFailing", "hub"),
+            ("ConcordReconciliationDiffers", "hub"),
         ):
             firing = f'ALERTS{{alertstate="firing", alertname="{alarm}", node="{node}"}}'
             await until(lambda e=firing: prometheus.query(e), what=firing)

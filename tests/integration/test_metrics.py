@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from catalog.monitoring.loopdelay import run_loop_delay
 from catalog.monitoring.routes import routes as monitoring_routes
+from catalog.store.reconciliations import MOST_KEPT
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import eventually, execute
@@ -125,3 +126,122 @@ async def test_a_node_without_its_database_is_alive_and_not_ready(node: Node) ->
     assert found["concord_database_up",] == 0
     assert ("concord_database_bytes",) not in found
     assert ("concord_http_problems_total",) not in found
+
+
+async def test_totals_do_not_fall_when_subscriptions_and_links_go(node: Node) -> None:
+    await execute(
+        node,
+        """INSERT INTO subscriptions (id, definition, txid, seq, delivered, failed, failedattempts)
+        VALUES ('a', '{}', 1, 0, 7, 2, 5), ('b', '{}', 1, 0, 1, 0, 0)""",
+    )
+    await execute(
+        node,
+        """INSERT INTO links (id, revision, definition, applied, errors, behind) VALUES
+        ('l', 1, '{"mode": "pull"}', 11, '{"unreachable": 3, "faulty": 1}', 9),
+        ('m', 2, '{"mode": "pull"}', 1, '{}', NULL)""",
+    )
+    before = await samples(node)
+    assert before["concord_subscription_delivered_total", "a"] == 7
+    assert before["concord_subscription_failed_total", "a"] == 2
+    assert before["concord_link_errors_total", "l", "pull"] == 4
+    assert before["concord_link_lag_changes", "l", "pull"] == 9
+    totals = {
+        "concord_events_delivered_total": 8,
+        "concord_events_failed_total": 2,
+        "concord_delivery_attempts_failed_total": 5,
+        "concord_copies_applied_total": 12,
+        "concord_links_errors_total": 4,
+    }
+    assert {name: before[name,] for name in totals} == totals
+    await execute(node, "DELETE FROM subscriptions WHERE id = 'a'")
+    await execute(node, "DELETE FROM links")
+    after = await samples(node)
+    assert {name: after[name,] for name in totals} == totals
+    assert ("concord_link_errors_total", "l", "pull") not in after
+
+
+async def test_the_head_of_the_log_stays_when_the_log_is_pruned(node: Node) -> None:
+    await node.put("/messagegroups/g")
+    head = (await samples(node))["concord_log_head",]
+    assert head == await node.logged()
+    await execute(node, "DELETE FROM changes")
+    await execute(node, "UPDATE node SET dropped_seq = $1", int(head))
+    found = await samples(node)
+    assert found["concord_log_head",] == head
+    assert found["concord_log_entries",] == 0
+
+
+async def test_writes_reads_and_checks_are_counted_where_they_are_done(node: Node) -> None:
+    await node.put("/messagegroups/g")
+    assert (await node.send("PUT", "/messagegroups/g", {"epoch": 7})).status == 400
+    assert (await node.send("DELETE", "/messagegroups/nothing")).status == 404
+    for _ in range(4):
+        await node.get("/messagegroups/g")
+    found = await samples(node)
+    assert found["concord_writes_total", "written"] == 1
+    assert found["concord_writes_total", "refused"] == 2
+    hits, misses = (found["concord_cache_reads_total", each] for each in ("hit", "miss"))
+    assert hits + misses == 4
+    assert hits >= 1
+    assert found["concord_cache_bytes",] > 0
+    assert found["concord_pool_limit", "requests"] >= 1
+    assert found["concord_pool_waiting", "requests"] == 0
+    assert await node.context.checker.validate("JsonSchema/draft-07", b"{}") == ""
+    await node.context.checker.validate("JsonSchema/draft-07", b"{}")
+    found = await samples(node)
+    assert found["concord_checks_total", "done"] == found["concord_checks_total", "known"] == 1
+    assert found["concord_check_seconds_total",] > 0
+
+
+def _result(number: int, **more: object) -> dict[str, object]:
+    return {
+        "run": f"00000000-0000-4000-8000-{number:012}",
+        "startedat": "2030-01-01T00:00:00Z",
+        "endedat": "2030-01-01T00:01:00+00:00",
+        "outcome": "equal",
+        "name": "eu",
+        "catalogs": ["eu", "us"],
+        **more,
+    }
+
+
+async def test_comparisons_tell_what_they_found_and_how_long_ago(node: Node) -> None:
+    path = "/replication/reconciliations"
+    found = await samples(node)
+    assert not [key for key in found if key[0].startswith("concord_reconciliation")]
+    differs = _result(1, outcome="different", findings={"missing": 3, "stale": 1}, repaired=4)
+    for body in (differs, differs, _result(2, outcome="failed", error="us did not answer")):
+        assert (await node.send("POST", path, body)).status == 204
+    found = await samples(node)
+    assert found["concord_reconciliation_differences", "missing"] == 3
+    assert 0 <= found["concord_reconciliation_age_seconds", "different"] < 600
+    assert 0 <= found["concord_reconciliation_age_seconds", "failed"] < 600
+    assert ("concord_reconciliation_age_seconds", "equal") not in found
+    assert (await node.send("POST", path, _result(3))).status == 204
+    shown = (await node.get(path))["reconciliations"]
+    assert [each["outcome"] for each in shown] == ["equal", "failed", "different"]
+    assert shown[2]["findings"] == {"missing": 3, "stale": 1}
+    assert shown[1]["error"] == "us did not answer"
+    assert ("concord_reconciliation_differences", "missing") not in await samples(node)
+
+
+async def test_reports_of_comparisons_are_checked_and_bounded(node: Node) -> None:
+    path = "/replication/reconciliations"
+    for wrong in (
+        {"run": "1"},
+        {"startedat": "now"},
+        {"outcome": "fine"},
+        {"findings": {"wrong": 1}},
+        {"findings": {"missing": -1}},
+        {"catalogs": ["x"] * 101},
+        {"name": "a\0b"},
+        {"error": "x" * 1025},
+    ):
+        assert (await node.send("POST", path, _result(1, **wrong))).status == 400, wrong
+    assert (await node.send("POST", path, _result(1, outcome="failed"))).status == 204
+    for run in range(2, MOST_KEPT + 5):
+        assert (await node.send("POST", path, _result(run))).status == 204
+    shown = (await node.get(path))["reconciliations"]
+    assert len(shown) == MOST_KEPT + 1
+    assert shown[0]["run"] == _result(MOST_KEPT + 4)["run"]
+    assert shown[-1]["outcome"] == "failed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -97,6 +98,7 @@ async def test_every_answer_fits_and_every_described_success_comes(
     await links(ours, source)
     await handovers(theirs, ours)
     await recoveries(ours)
+    await reconciliations(ours)
     expected = {
         (method, path, status)
         for (method, path), operation in DESCRIPTION.operations.items()
@@ -224,6 +226,17 @@ async def handovers(giver: DescribedPeer, taker: DescribedPeer) -> None:
     await taker.done("GET", f"{HANDOVERS}/{{id}}", id=began["id"])
     for api, id in ((giver, offered["id"]), (taker, began["id"])):
         await api.done("DELETE", f"{HANDOVERS}/{{id}}", id=id)
+
+
+async def reconciliations(api: DescribedPeer) -> None:
+    path = "/replication/reconciliations"
+    time = "2030-01-01T00:00:00Z"
+    result = {"run": str(uuid.uuid4()), "startedat": time, "endedat": time, "outcome": "different"}
+    await api.done(
+        "POST", path, {**result, "name": "a", "catalogs": ["a", "b"], "findings": {"stale": 1}}
+    )
+    await api.done("GET", path)
+    await api.refused(400, "POST", path, result)
 
 
 async def recoveries(api: DescribedPeer) -> None:

@@ -147,6 +147,10 @@ CREATE TABLE changes (
     digest bytea NOT NULL,
     changed text[] NOT NULL,
     deprecation text[],
+    -- The trace of the request that made it, here or at another catalog, as the headers of W3C Trace
+    -- Context have it.
+    traceparent text,
+    tracestate text,
     PRIMARY KEY (txid, seq)
 );
 
@@ -742,6 +746,28 @@ CREATE TRIGGER subscriptions_update_logged AFTER UPDATE ON subscriptions
         OR (OLD.failures = 0) <> (NEW.failures = 0))
     EXECUTE FUNCTION log_subscription();
 
+-- What subscriptions and links counted that are gone: the totals of a node never fall.
+CREATE TABLE former_counts (
+    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    delivered bigint NOT NULL DEFAULT 0,
+    failed bigint NOT NULL DEFAULT 0,
+    failedattempts bigint NOT NULL DEFAULT 0,
+    applied bigint NOT NULL DEFAULT 0,
+    errors bigint NOT NULL DEFAULT 0
+);
+INSERT INTO former_counts DEFAULT VALUES;
+
+CREATE FUNCTION keep_subscription_counts()
+RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE former_counts SET delivered = delivered + OLD.delivered, failed = failed + OLD.failed,
+        failedattempts = failedattempts + OLD.failedattempts;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER subscriptions_counted AFTER DELETE ON subscriptions
+    FOR EACH ROW EXECUTE FUNCTION keep_subscription_counts();
+
 -- Each subscription with how many entries of its log come after its cursor, 1000 at most, and the
 -- time of the first of them. In their order, they are read from an index: a scan of the whole log
 -- would find a thousand as soon, but not a few at its end.
@@ -894,6 +920,40 @@ CREATE TABLE links (
     copyof bigint,
     errors jsonb NOT NULL DEFAULT '{}',
     sealed bytea
+);
+
+-- The number of errors of all classes.
+CREATE FUNCTION all_errors(errors jsonb)
+RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (SELECT coalesce(sum(value::bigint), 0)::bigint FROM jsonb_each_text(errors));
+
+CREATE FUNCTION keep_link_counts()
+RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE former_counts
+    SET applied = applied + OLD.applied, errors = errors + all_errors(OLD.errors);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER links_counted AFTER DELETE ON links
+    FOR EACH ROW EXECUTE FUNCTION keep_link_counts();
+
+-- The comparisons of this catalog with others, as the jobs that made them have reported them; the
+-- latest of each outcome. `at` is the time of the report by the clock of this node, `name` the name
+-- that the job has for this catalog, and `catalogs` are those of all that were compared. `findings`
+-- are the numbers of differences here, `unverifiable` of origins whose authority was not compared.
+CREATE TABLE reconciliations (
+    run uuid PRIMARY KEY,
+    at timestamptz NOT NULL DEFAULT now(),
+    startedat timestamptz NOT NULL,
+    endedat timestamptz NOT NULL,
+    outcome text NOT NULL CHECK (outcome IN ('equal', 'different', 'failed')),
+    name text NOT NULL,
+    catalogs text[] NOT NULL,
+    findings jsonb NOT NULL,
+    unverifiable bigint NOT NULL,
+    repaired bigint,
+    error text
 );
 
 -- Whether a link's selection contains an entity: its origin is at, below or above one of the paths
