@@ -204,7 +204,7 @@ def _serve(settings: Settings) -> None:
         for line in ways_in(settings):
             err.print(cell(line))
 
-    configure_logs(settings.log_level)
+    configure_logs(settings.log_level, settings.log_format)
     is_alone = settings.processes == 1
     try:
         uvloop.run(
@@ -222,7 +222,7 @@ def _run_member(settings: Settings, member: ProcessMember) -> None:
     from catalog.logs import configure_logs
     from catalog.processes import say_ready
 
-    configure_logs(settings.log_level)
+    configure_logs(settings.log_level, settings.log_format)
     try:
         uvloop.run(_node(settings, lambda _: say_ready(member), member))
     except Exception as error:  # An unexpected one is raised again.

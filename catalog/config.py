@@ -298,6 +298,8 @@ class Settings(Limits):
     )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log events to write"""
+    log_format: Literal["json", "console"] | None = None
+    """Form of the log; without it, `console` on a terminal and `json` elsewhere"""
 
     @model_validator(mode="after")
     def _check_who_is_known(self) -> Self:

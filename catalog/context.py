@@ -26,6 +26,7 @@ from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import LoggedChange
 from catalog.store.configuration import read_revision, read_stored
 from catalog.store.database import Connection, Database
+from catalog.tracing import Tracing
 from catalog.writing.documentchecks import CheckedRequests
 from catalog.writing.writer import Writer
 
@@ -62,7 +63,7 @@ class Context:
     the most capabilities that clients may turn on. `event_dialects` are those whose events a
     subscription can ask for in place of the native ones. `keys` encrypt what is secret in the
     database; `signers` are those of this authority's own keys. `metrics` are those of this process,
-    and `refusals` those that the audit has yet to get from it.
+    `refusals` those that the audit has yet to get from it, and `tracing` tells its spans.
     """
 
     database: Database
@@ -78,6 +79,7 @@ class Context:
     writer: Writer = field(init=False)
     metrics: ProcessMetrics = field(default_factory=ProcessMetrics)
     refusals: Refusals = field(default_factory=Refusals)
+    tracing: Tracing = field(default_factory=Tracing)
     _others: bytes = field(init=False, default=b"")
 
     def __post_init__(self) -> None:
@@ -88,7 +90,9 @@ class Context:
         )
         self.checked_requests = CheckedRequests(self.checker, limits)
         self.signers = OwnSigners(authority=self.database.node.authority, keys=self.keys)
-        self.writer = Writer(self.database, self.checked_requests, self.signers, self.metrics)
+        self.writer = Writer(
+            self.database, self.checked_requests, self.signers, self.metrics, self.tracing
+        )
         self.database.signal.listeners.append(self.metrics.count_changes)
 
     @property

@@ -8,38 +8,45 @@ import sys
 import traceback
 from collections.abc import MutableMapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import structlog
 
+from catalog.model.logfields import log_fields
 from catalog.model.masking import described
 from catalog.model.printable import printable, printable_lines
+from catalog.model.tracecontext import current_trace
 
 _MOST_FRAMES = 3
 _ROOT = Path(__file__).parent.parent
 
 
-def configure_logs(level: str) -> None:
-    """Log from `level` on: readable on a terminal, JSON elsewhere.
+def configure_logs(level: str, form: Literal["json", "console"] | None = None) -> None:
+    """Log from `level` on.
 
     Args:
         level: a name of the standard library's: debug, info, warning, error.
+        form: unless given, `console` on a terminal and JSON elsewhere.
     """
+    is_read = sys.stderr.isatty() if form is None else form == "console"
     # Tracebacks are plain because richer ones print locals, and secrets with them.
     renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
     exceptions: list[structlog.typing.Processor] = [structlog.processors.format_exc_info]
-    if sys.stderr.isatty():
-        renderer = structlog.dev.ConsoleRenderer(exception_formatter=_write_traceback)
+    if is_read:
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=_write_traceback
+        )
         exceptions = []
     if level != "debug":
         exceptions = [_shorten_traceback]
-    if sys.stderr.isatty():
+    if is_read:
         exceptions.append(_make_printable)
     # aiohttp would log a traceback for each malformed request. Errors of handlers are logged
     # by the middleware.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[
+            _add_ids,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *exceptions,
@@ -50,6 +57,13 @@ def configure_logs(level: str) -> None:
         ),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+
+
+def _add_ids(_: object, __: str, event: structlog.typing.EventDict) -> dict[str, object]:
+    """Tell the ids of what the current task works for, and its trace."""
+    trace = current_trace.get()
+    ids = log_fields.get({})
+    return {**ids, **({} if trace is None else {"trace": trace.trace}), **event}
 
 
 def _shorten_traceback(

@@ -34,6 +34,7 @@ from catalog.store.database import Database
 from catalog.store.databasewatch import Revive, Watch, leave_alone
 from catalog.store.embedded import start_embedded
 from catalog.store.statistics import Statistics
+from catalog.tracing import open_tracing
 
 _log = structlog.get_logger()
 # The time for open requests when the node stops.
@@ -116,6 +117,7 @@ async def _run(
     shared_writes = None if member is None else member.shared_writes
     async with (
         _open_database(settings, shared_writes) as (database, revive),
+        contextlib.aclosing(open_tracing(str(database.node.instance))) as tracing,
         asyncio.TaskGroup() as tasks,
     ):
         context = Context(
@@ -124,6 +126,7 @@ async def _run(
             settings=settings,
             public_base="",
             event_dialects=event_dialects,
+            tracing=tracing,
         )
         _log.debug("encryption key in use", id=context.keys.current_id)
         await check_callers(settings, database)

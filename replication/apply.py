@@ -45,6 +45,7 @@ from replication.batch import (
     raised_registry,
 )
 from replication.copychecks import Incoming, MalformedCopy, check_copies
+from replication.copytraces import going_on, traces_of
 from replication.decide import SETTLED, Verdict
 from replication.deletionlimit import TooManyDeletions, ask, count_deletions
 from replication.mapping import UNMAPPED, GroupMapping
@@ -115,16 +116,23 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
         CatalogRecovering: nothing was written; the batch is of a recovery that has ended.
         Forbidden, Unauthenticated: nothing was written; the sender may not write all of it.
     """
-    for _ in range(_MOST_ATTEMPTS):
-        try:
-            with written_by(_link_author(batch.link)):
+    by = {} if batch.link is None else {"concord.link": batch.link.id}
+    with (
+        written_by(_link_author(batch.link)),
+        context.tracing.spans_in(
+            "apply", traces_of(batch.copies), kind="consumer", attributes=by
+        ) as spans,
+    ):
+        batch = replace(batch, copies=going_on(batch.copies, spans))
+        for _ in range(_MOST_ATTEMPTS):
+            try:
                 return await _apply_under(context, context.configuration, batch)
-        except ConfigurationChanged:
-            await context.reload()
-        except TooManyDeletions as error:
-            await ask(context, error)
-            raise
-    raise ServerBusy("/")
+            except ConfigurationChanged:
+                await context.reload()
+            except TooManyDeletions as error:
+                await ask(context, error)
+                raise
+        raise ServerBusy("/")
 
 
 def _link_author(link: Link | None) -> Author:
@@ -318,6 +326,7 @@ async def write_decision(
     documented = {xid for xid, entity in before.items() if entity.document_sha256 is not None}
     if decision.dropped:
         await stored_copies.drop(connection, decision.dropped)
+    copies: list[Copy] = [*decision.written, *decision.deleted, *decision.remembered]
     await write(
         connection,
         Write(
@@ -331,6 +340,7 @@ async def write_decision(
             ],
             revived=decision.revived,
             signed=decision.signed,
+            traces={each.xid: each.trace for each in copies if each.trace is not None},
         ),
         signer=signer,
     )

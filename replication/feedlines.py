@@ -13,6 +13,7 @@ import orjson
 from catalog.model.authoritykey import SIGNATURE_BYTES, is_key_id
 from catalog.model.entity import Entity, Tombstone
 from catalog.model.timestamps import format_time, parse_time
+from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext
 from replication.copychecks import Incoming, MalformedCopy
 from replication.provenance import Copy
 
@@ -57,6 +58,8 @@ def write_copy(copy: Copy) -> bytes:
     if copy.signature is not None:
         line["signature"] = base64.b64encode(copy.signature).decode()
         line["signedby"] = copy.signedby
+    if copy.trace is not None:
+        line |= copy.trace.headers()
     if isinstance(copy, Entity) and copy.document is not None:
         line["document"] = base64.b64encode(copy.document).decode()
     return orjson.dumps(line) + b"\n"
@@ -100,6 +103,7 @@ def _read_entity(data: dict[str, Any]) -> Entity:
     return Entity(
         **_identity(data),
         **_signature(data),
+        trace=_trace(data),
         attributes=attributes,
         createdat=parse_time(_text(data["createdat"])),
         modifiedat=parse_time(_text(data["modifiedat"])),
@@ -111,7 +115,9 @@ def _read_entity(data: dict[str, Any]) -> Entity:
 
 def _read_tombstone(data: dict[str, Any]) -> Tombstone:
     deletedat = parse_time(_text(data["deletedat"]))
-    tombstone = Tombstone(**_identity(data), **_signature(data), deletedat=deletedat)
+    tombstone = Tombstone(
+        **_identity(data), **_signature(data), trace=_trace(data), deletedat=deletedat
+    )
     if tombstone.digest != _digest(data):
         raise ValueError("its digest does not match its content")
     return tombstone
@@ -138,6 +144,11 @@ def _signature(data: dict[str, Any]) -> dict[str, Any]:
         return {}
     is_whole = len(signature) == SIGNATURE_BYTES
     return {"signature": signature, "signedby": signedby} if is_whole else {}
+
+
+def _trace(data: dict[str, Any]) -> TraceContext | None:
+    parent = data.get(TRACEPARENT)
+    return None if parent is None else TraceContext.parse(parent, data.get(TRACESTATE))
 
 
 def _text(value: Any) -> str:

@@ -15,7 +15,7 @@ from catalog.model.visibility import visibility
 from catalog.model.xid import Xid, depth
 from catalog.store import entities as store
 from catalog.store.accessrules import covered_groups
-from catalog.store.changes import Position, read_changes, read_head, read_newest
+from catalog.store.changes import LoggedChange, Position, read_changes, read_head, read_newest
 from catalog.store.database import Connection, Database, wait_for
 from replication.provenance import Copy, CopyFilter
 
@@ -94,6 +94,22 @@ async def _read_changed(
     return sorted(found, key=lambda copy: (depth(copy.xid), copy.xid)), changed
 
 
+def _traced(copies: list[Copy], logged: Sequence[LoggedChange]) -> list[Copy]:
+    """The copies with the traces of their last changes, of which most have none."""
+    traces = {
+        Origin(each.change.authority, each.change.origin): each.trace
+        for each in logged
+        if each.trace is not None
+    }
+    if not traces:
+        return copies
+    return [
+        copy if trace is None else replace(copy, trace=trace)
+        for copy in copies
+        for trace in (traces.get(Origin(copy.authority, copy.origin)),)
+    ]
+
+
 def ancestors(text: str) -> list[str]:
     """The xids of the group and the resource that an entity belongs to."""
     xid = Xid.parse(text)
@@ -148,6 +164,7 @@ class FeedPages:
                 if entry.change.kind != "registry"
             }
             copies, changed = await _read_changed(connection, origins)
+            copies = _traced(copies, logged)
             is_last = len(logged) < limit
             newest = await read_newest(connection)
         end = logged[-1].position if logged else after

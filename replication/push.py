@@ -22,6 +22,7 @@ from catalog.store.changes import Position, read_head
 from catalog.store.digests import count_entities
 from catalog.store.links import Link
 from replication.batch import origin_of
+from replication.copytraces import traces_of
 from replication.decide import CONFLICTS, Verdict
 from replication.feedlines import write_end
 from replication.feedpages import Page, read_copies
@@ -140,7 +141,9 @@ class PushFlow:
         params = [("after", self.after)] if self.after is not None else []
         params += [("current", "")] if is_current else []
         end = [] if cursor is None else [write_end(cursor)]
-        answer = await self._request(b"".join([*request.lines, *end]), params)
+        traces, by = traces_of(request.copies.values()), {"concord.link": self.link.id}
+        with self.context.tracing.spans_in("push", traces, kind="client", attributes=by):
+            answer = await self._request(b"".join([*request.lines, *end]), params)
         verdicts = self._verdicts_in(answer[:-1], request)
         await self._save(request, verdicts, cursor, behind)
         if cursor is not None:

@@ -76,6 +76,8 @@ async def _serve(context: Context, timing: LoopTiming, connection: Connection) -
 class LinkScheduler(Supervisor[LinkRunner]):
     """Keeps one runner running for each link that is not paused."""
 
+    row = "link"
+
     def __init__(self, resources: LinkResources, group: asyncio.TaskGroup) -> None:
         super().__init__(resources.context.database, group)
         self._resources = resources

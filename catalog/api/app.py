@@ -21,6 +21,7 @@ from catalog.context import CONTEXT, Context
 from catalog.http.authoritypointer import pointing_middleware
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.bodymemory import BODY_MEMORY, BodyMemory, releasing_middleware
+from catalog.http.correlation import correlating_middleware, show_request_id
 from catalog.http.crossorigin import share_with_origins
 from catalog.http.etag import conditional_middleware
 from catalog.http.frameworkerrors import answer_framework_errors
@@ -46,6 +47,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     answer_framework_errors()
     app = web.Application(
         middlewares=[
+            correlating_middleware,
             measuring_middleware,
             problem_middleware,
             refusal_middleware,
@@ -105,6 +107,7 @@ async def _prepare(request: web.Request, response: web.StreamResponse) -> None:
     # core/http.md, "xRegistry Root HTTP Header"
     response.headers.add("Link", f"<{context.base_url(request)}>;rel=xregistry-root")
     leave_untyped(response)
+    show_request_id(request, response)
     show_position(request, response)
     share_with_origins(request, response, context.settings.cors_origins)
     if not request.content.is_eof():

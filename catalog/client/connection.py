@@ -27,6 +27,7 @@ from catalog.client.errors import (
 from catalog.client.retry import Retry
 from catalog.client.singlesending import send_once
 from catalog.model.backoff import parse_retry_after
+from catalog.model.tracecontext import trace_headers
 
 JsonObject = dict[str, Any]
 Params = Mapping[str, str] | Iterable[tuple[str, str]]
@@ -401,7 +402,7 @@ class Connection:
                 self._at(call.path),
                 params=call.params,
                 data=call.data,
-                headers={**call.headers, **self._credential},
+                headers={**trace_headers(), **call.headers, **self._credential},
                 allow_redirects=False,
                 timeout=timeout or self._session.timeout,
                 middlewares=None if call.method in _READS else (send_once,),

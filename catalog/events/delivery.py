@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import assert_never
 
@@ -33,6 +33,7 @@ from catalog.sinks.sink import Delivered, SinkGone, SinkRefused
 from catalog.store.changes import ChangesDropped, Position
 from catalog.store.database import Database
 from catalog.store.subscriptions import Subscription
+from catalog.tracing import Tracing
 
 _log = structlog.get_logger(__name__)
 
@@ -59,6 +60,7 @@ class DeliveryResources:
     rights: CreatorRights
     timeout_seconds: float
     most_dead_letters: int
+    tracing: Tracing = field(default_factory=Tracing)
 
 
 class Delivery:
@@ -91,6 +93,7 @@ class Delivery:
             progress=resources.progress,
             timing=resources.timing,
             timeout_seconds=resources.timeout_seconds,
+            tracing=resources.tracing,
         )
         self._retries = RetryPolicy(
             subscription, self.record, backoff=resources.backoff, timing=resources.timing

@@ -90,6 +90,7 @@ async def _deliver(
             rights=CreatorRights(settings, database),
             timeout_seconds=settings.delivery_timeout_seconds,
             most_dead_letters=settings.dead_letters,
+            tracing=context.tracing,
         )
         dispatcher = Dispatcher(database, group, resources, leases)
         for tail in tails:
@@ -127,6 +128,8 @@ async def _run_expiry(database: Database, timing: LoopTiming) -> None:
 
 class Dispatcher(Supervisor[Delivery]):
     """Keeps one delivery running for each active subscription of this process's shards."""
+
+    row = "subscription"
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import EventDialect
 from catalog.model.change import REMOVED, Change
-from catalog.store.changes import LoggedChange
+from catalog.store.changes import LoggedChange, trace_attributes
 from catalog.store.database import Connection
 
 _TYPE = "io.xregistry"
@@ -48,6 +48,7 @@ def events_of(logged: LoggedChange, *, source: str, names: EventNames = "rc4") -
                 "epoch": str(logged.change.epoch),
                 "authority": logged.change.authority,
                 "digest": logged.change.digest.hex(),
+                **trace_attributes(logged),
             },
             data,
         )

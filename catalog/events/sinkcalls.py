@@ -13,13 +13,16 @@ from catalog.events.progress import ProgressWriter
 from catalog.events.supervisor import LoopTiming
 from catalog.model.errors import ServerBusy
 from catalog.model.tokenbucket import TokenBucket
+from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext
 from catalog.sinks.outgoing import OutgoingEvent
 from catalog.sinks.sink import Delivered, Sink, SinkAnswer, SinkGone, SinkRefused
 from catalog.store.deliveryattempts import Attempt, Outcome
 from catalog.store.subscriptions import Subscription
+from catalog.tracing import Tracing
 
 _log = structlog.get_logger(__name__)
 
+_UNTOLD = Tracing()
 # Successes that are recorded are so far apart; failures are all recorded.
 _BETWEEN_SUCCESSES = timedelta(seconds=10)
 _LONGEST_REASON = 500
@@ -37,7 +40,9 @@ class SinkCalls:
         progress: ProgressWriter,
         timing: LoopTiming,
         timeout_seconds: float,
+        tracing: Tracing = _UNTOLD,
     ) -> None:
+        self._tracing = tracing
         self._id = subscription.id
         consent = subscription.consent
         allowed = None if consent is None else consent.rate
@@ -65,7 +70,7 @@ class SinkCalls:
         async with self._slots.hold(self._host, is_proven=self._is_proven):
             at, loop = self._timing.now(), asyncio.get_running_loop()
             began = loop.time()
-            answers = await self._call(events)
+            answers = await self._traced_call(events)
             milliseconds = round((loop.time() - began) * 1000)
         accepted = sum(isinstance(each, Delivered) for each in answers)
         answer = answers[-1]
@@ -84,6 +89,25 @@ class SinkCalls:
 
     async def close(self) -> None:
         await self._sink.close()
+
+    async def _traced_call(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
+        """Call the sink in a span of each trace that the events have."""
+        traces = [
+            trace
+            for each in events
+            if (parent := each.texts.get(TRACEPARENT))
+            and (trace := TraceContext.parse(parent, each.texts.get(TRACESTATE)))
+        ]
+        if not traces:
+            return await self._call(events)
+        told = {"concord.subscription": self._id, "server.address": self._host}
+        with self._tracing.spans_in("deliver", traces, kind="client", attributes=told) as spans:
+            answers = await self._call(events)
+            outcome, reason = _outcome(answers[-1])
+            spans.note({"concord.outcome": outcome, "concord.reason": reason[:_LONGEST_REASON]})
+            if outcome != "delivered":
+                spans.error = outcome
+        return answers
 
     async def _call(self, events: Sequence[OutgoingEvent]) -> Sequence[SinkAnswer]:
         try:

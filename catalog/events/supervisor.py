@@ -15,6 +15,7 @@ import structlog
 from catalog.config import Settings
 from catalog.model.backoff import Backoff
 from catalog.model.errors import ServerBusy
+from catalog.model.logfields import begin_log_fields
 from catalog.store.database import Connection, Database, wait_for
 from catalog.store.leadership import take_over
 
@@ -134,8 +135,11 @@ class Supervisor(Generic[ChildT]):
     """Keeps exactly one child running for each row that is to be served.
 
     A change of one row costs the same however many there are. All rows are compared every few
-    seconds, since an announcement can be lost.
+    seconds, since an announcement can be lost. Each child tells its id in its lines of the log, as
+    `row`.
     """
+
+    row = "id"
 
     def __init__(self, database: Database, group: asyncio.TaskGroup) -> None:
         self.children: dict[str, ChildT] = {}
@@ -202,12 +206,16 @@ class Supervisor(Generic[ChildT]):
             self.ended(child, found.get(child.id))
         for child in coming:
             self.children[child.id] = child
-            self._tasks[child.id] = self._group.create_task(child.run())
+            self._tasks[child.id] = self._group.create_task(self._run_child(child))
         return len({child.id for child in (*leaving, *coming)})
 
     def _revision(self, id: str) -> int | None:
         child = self.children.get(id)
         return None if child is None else child.revision
+
+    async def _run_child(self, child: ChildT) -> None:
+        begin_log_fields(**{self.row: child.id})
+        await child.run()
 
     async def _stop(self, child: ChildT) -> None:
         """Wait until none of the child's requests is in flight."""

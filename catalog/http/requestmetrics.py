@@ -27,11 +27,15 @@ async def measuring_middleware(request: web.Request, handler: Handler) -> web.St
             metrics.problems.labels(response[PROBLEM]).inc()
         return response
     finally:
-        method = request.method if request.method in _METHODS else "other"
-        metrics.observe_request(_route_of(request), method, status, loop.time() - began)
+        metrics.observe_request(route_of(request), method_of(request), status, loop.time() - began)
 
 
-def _route_of(request: web.Request) -> str:
+def method_of(request: web.Request) -> str:
+    """The method, if it is one of HTTP's: clients may invent others."""
+    return request.method if request.method in _METHODS else "other"
+
+
+def route_of(request: web.Request) -> str:
     """The route as the routing table has it: paths are as many as clients invent."""
     resource = request.match_info.route.resource
     return "none" if resource is None else resource.canonical

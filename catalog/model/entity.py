@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from catalog.model.digest import bucket, digest_entity, digest_tombstone, fingerprint
+from catalog.model.tracecontext import TraceContext
 from catalog.model.xid import Kind, Xid
 
 
@@ -32,6 +33,7 @@ class Entity:
 
     `damage` says why the stored attributes could not be read; there are none then. `signature` is
     that of its authority over the digest, and `signedby` the id of the key; both may be missing.
+    `trace` is that of the write of this state, while a copy is on its way between catalogs.
     """
 
     xid: str
@@ -49,6 +51,7 @@ class Entity:
     damage: str = ""
     signature: bytes | None = None
     signedby: str = ""
+    trace: TraceContext | None = field(default=None, compare=False, repr=False)
 
     @property
     def path(self) -> Xid:
@@ -97,7 +100,10 @@ class Entity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """The record of a deleted entity, signed as one. Its epoch is one above the entity's last."""
+    """The record of a deleted entity, signed as one. Its epoch is one above the entity's last.
+
+    `trace` is as that of an entity.
+    """
 
     xid: str
     kind: Kind
@@ -107,6 +113,7 @@ class Tombstone:
     deletedat: datetime
     signature: bytes | None = None
     signedby: str = ""
+    trace: TraceContext | None = field(default=None, compare=False, repr=False)
 
     @property
     def digest(self) -> bytes:

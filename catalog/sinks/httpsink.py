@@ -11,6 +11,7 @@ from catalog.config import Settings
 from catalog.model.backoff import parse_retry_after
 from catalog.model.masking import described
 from catalog.model.sinkcredential import PlainCredential, SinkCredential
+from catalog.model.tracecontext import trace_headers
 from catalog.sinks.httpanswer import HttpAnswer
 from catalog.sinks.httpclient import HttpClient
 from catalog.sinks.httpfailure import PostFailure
@@ -115,7 +116,8 @@ class HttpSink:
         signature = header_lines(self._signer.headers(id, self._now(), message.body))
         if self._compresses:
             message = await compressed(message)
-        request = b"".join((head, signature, message.head, b"\r\n", message.body))
+        trace = header_lines(trace_headers())
+        request = b"".join((head, signature, trace, message.head, b"\r\n", message.body))
         try:
             answer = await self._client.send(target, request, self._seconds)
         except PostFailure as failure:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from catalog.model.change import Change
+from catalog.model.tracecontext import TraceContext
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
@@ -48,12 +49,18 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChange:
-    """A change with its position in the log, its time and its interaction."""
+    """A change with its position in the log, its time, its interaction and its trace."""
 
     position: Position
     interaction: str
     at: datetime
     change: Change
+    trace: TraceContext | None = None
+
+
+def trace_attributes(logged: LoggedChange) -> Mapping[str, str]:
+    """The attributes of an event that tell the trace of its change (distributed-tracing.md)."""
+    return {} if logged.trace is None else logged.trace.headers()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +118,7 @@ async def read_changes(connection: Connection, after: Position, limit: int) -> l
             position=Position(row["txid"], row["seq"]),
             interaction=row["interaction"],
             at=row["at"],
+            trace=row["traceparent"] and TraceContext.parse(row["traceparent"], row["tracestate"]),
             change=Change(
                 xid=row["xid"],
                 kind=row["kind"],

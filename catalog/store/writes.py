@@ -15,6 +15,7 @@ from catalog.model.author import Author, author
 from catalog.model.change import Change
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.tracecontext import TraceContext
 from catalog.model.xid import collection_of
 from catalog.store.auditnotes import interaction_row
 from catalog.store.changes import Position, read_newest
@@ -30,7 +31,7 @@ class Write:
     """The rows that one interaction writes or removes.
 
     `signed` stay as they are, and get another signature. The audit names the `author` of the
-    changes.
+    changes. `trace` is theirs, unless `traces` has another one for an xid.
     """
 
     interaction: str
@@ -42,6 +43,8 @@ class Write:
     revived: Sequence[Origin] = ()
     signed: Sequence[Entity | Tombstone] = ()
     author: Author | None = field(default_factory=author.get)
+    trace: TraceContext | None = None
+    traces: Mapping[str, TraceContext] = field(default_factory=dict)
 
 
 async def write(
@@ -202,23 +205,7 @@ def _tombstone_columns(
 
 def _change_rows(writes: Sequence[Write]) -> str:
     return orjson.dumps(
-        [
-            {
-                "interaction": write.interaction,
-                "at": write.at,
-                "xid": change.xid,
-                "kind": change.kind,
-                "action": change.action,
-                "authority": change.authority,
-                "origin": change.origin,
-                "epoch": change.epoch,
-                "digest": change.digest.hex(),
-                "changed": change.changed,
-                "deprecation": change.deprecation,
-            }
-            for write in writes
-            for change in write.changes
-        ]
+        [_change_row(write, change) for write in writes for change in write.changes]
     ).decode()
 
 
@@ -230,3 +217,21 @@ def _audit_rows(writes: Sequence[Write]) -> str:
             if write.changes
         ]
     ).decode()
+
+
+def _change_row(write: Write, change: Change) -> dict[str, Any]:
+    row = {
+        "interaction": write.interaction,
+        "at": write.at,
+        "xid": change.xid,
+        "kind": change.kind,
+        "action": change.action,
+        "authority": change.authority,
+        "origin": change.origin,
+        "epoch": change.epoch,
+        "digest": change.digest.hex(),
+        "changed": change.changed,
+        "deprecation": change.deprecation,
+    }
+    trace = write.traces.get(change.xid, write.trace) if write.traces else write.trace
+    return row if trace is None else {**row, **trace.headers()}

@@ -16,7 +16,9 @@ from functools import reduce
 from catalog.model.author import author
 from catalog.model.configuration import Configuration
 from catalog.model.interaction import Interaction
+from catalog.model.logfields import begin_log_fields
 from catalog.model.schema import Model
+from catalog.model.tracecontext import current_trace
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database, has_committed
 from catalog.store.locks import MustBeginAgain
@@ -100,6 +102,9 @@ class GroupCommit:
 
     async def _run(self) -> None:
         """Apply waiting interactions until there are none."""
+        # It works for many requests, and not for the one that it was begun by.
+        begin_log_fields()
+        current_trace.set(None)
         task = asyncio.current_task()
         assert task is not None, "it is run as a task"
         # It works for all that wait, not for the one that began it.

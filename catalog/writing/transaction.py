@@ -15,6 +15,7 @@ from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
+from catalog.model.tracecontext import TraceContext, current_trace
 from catalog.model.visibility import visibility
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import read_newest
@@ -74,6 +75,8 @@ class Composed:
     interaction: Interaction
     touched: Touched
     author: Author | None = field(default_factory=author.get)
+    # The task of a group commit is none of a request.
+    trace: TraceContext | None = field(default_factory=current_trace.get)
     _was_asked: bool = False
 
     def locks(self) -> Touched:
@@ -241,9 +244,10 @@ class WriteTransaction:
         interaction = await self._compose(composer)
         await check_interaction(self.connection, interaction)
         if isinstance(composer, Composed):
-            touched = composer.touched
+            touched, trace = composer.touched, composer.trace
             author.set(composer.author)
         else:
+            trace = current_trace.get()
             revision = self.configuration.revision
             touched = await aside(interaction.size, touched_by, interaction, revision)
         if not self._locks.suffice_for(touched):
@@ -268,6 +272,8 @@ class WriteTransaction:
             # A cross reference to what its client does not see is one to what does not exist.
             stored = await seen_among(self.connection, interaction.visible, stored)
         outcome = await self._decider(interaction).decide(interaction, stored, datetime.now(UTC))
+        if trace is not None:
+            outcome = replace(outcome, trace=trace)
         if self.reconfiguration is None:
             return outcome
         changes = self.reconfiguration.noted_in(outcome.changes)

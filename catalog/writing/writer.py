@@ -11,11 +11,13 @@ from catalog.model.concorderrors import HandoverUnderWay
 from catalog.model.configuration import Configuration
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
+from catalog.model.logfields import add_log_fields
 from catalog.model.writescope import writescope
 from catalog.processmetrics import ProcessMetrics
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database
 from catalog.store.locks import MustBeginAgain, Touched
+from catalog.tracing import Tracing
 from catalog.writing.documentchecks import CheckedRequests, KnownResults, RequestChecks
 from catalog.writing.groupcommit import GroupCommit, is_small
 from catalog.writing.outcome import Outcome
@@ -41,6 +43,7 @@ class Writer:
         checked_requests: those whose documents are checked.
         signers: those of this authority's keys.
         metrics: count the interactions.
+        tracing: has a span for each.
     """
 
     def __init__(
@@ -49,12 +52,14 @@ class Writer:
         checked_requests: CheckedRequests,
         signers: OwnSigners,
         metrics: ProcessMetrics,
+        tracing: Tracing,
     ) -> None:
         self._database = database
         self._checked_requests = checked_requests
         self._signers = signers
         self._group_commit = GroupCommit(database, checked_requests, signers)
         self._count = metrics.count_write
+        self._tracing = tracing
 
     async def apply(
         self,
@@ -131,14 +136,18 @@ class Writer:
         return await (applying if is_dry else self._counted(applying))
 
     async def _counted(self, applying: Awaitable[Outcome]) -> Outcome:
-        """Apply an interaction, and count what became of it."""
-        try:
-            outcome = await applying
-        except XRegistryError:
-            self._count("refused")
-            raise
-        self._count("written" if outcome.changes else "unchanged")
-        return outcome
+        """Apply an interaction, count what became of it, and tell its id."""
+        with self._tracing.within("write") as span:
+            try:
+                outcome = await applying
+            except XRegistryError:
+                self._count("refused")
+                raise
+            self._count("written" if outcome.changes else "unchanged")
+            add_log_fields(interaction=outcome.interaction)
+            told = {"concord.interaction": outcome.interaction}
+            span.note({**told, "concord.changes": len(outcome.changes)})
+            return outcome
 
     async def _apply_alone(
         self,

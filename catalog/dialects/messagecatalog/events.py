@@ -12,7 +12,7 @@ from catalog.dialects.messagecatalog.uris import CATALOG_ROOT, MESSAGE_GROUPS, p
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
 from catalog.store import entities as store
-from catalog.store.changes import LoggedChange
+from catalog.store.changes import LoggedChange, trace_attributes
 from catalog.store.database import Connection
 
 _TYPE = "io.cloudevents.messagecatalog"
@@ -43,6 +43,7 @@ def events_of(logged: LoggedChange, *, source: str, time: datetime) -> list[Clou
         "epoch": str(change.epoch),
         "authority": change.authority,
         "digest": change.digest.hex(),
+        **trace_attributes(logged),
     }
     return [CloudEvent(attributes, None)]
 

@@ -3,15 +3,16 @@
 -- in the log, if there is one.
 WITH logged AS (
     INSERT INTO changes (
-        interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation)
+        interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation,
+        traceparent, tracestate)
     SELECT c.interaction, c.at, c.xid, c.kind, c.action, c.authority, c.origin, c.epoch,
-        decode(c.digest, 'hex'), c.changed, c.deprecation
+        decode(c.digest, 'hex'), c.changed, c.deprecation, c.traceparent, c.tracestate
     FROM ROWS FROM (json_to_recordset($2::json) AS (
         interaction text, at timestamptz, xid text, kind text, action text, authority text, origin text, epoch bigint, digest text,
-        changed text[], deprecation text[]
+        changed text[], deprecation text[], traceparent text, tracestate text
     )) WITH ORDINALITY AS c (
         interaction, at, xid, kind, action, authority, origin, epoch, digest, changed, deprecation,
-        position)
+        traceparent, tracestate, position)
     ORDER BY c.position
     RETURNING txid, seq
 ), noted AS (

@@ -1,0 +1,158 @@
+"""Spans of what a process does, if they are to be told; the trace is passed on in any case."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Literal, TypeAlias
+
+import structlog
+
+from catalog.model.tracecontext import TraceContext, current_trace
+
+_log = structlog.get_logger(__name__)
+
+Kind: TypeAlias = Literal["server", "internal", "client", "consumer"]
+Attributes: TypeAlias = Mapping[str, str | int]
+
+_MOST_AT_ONCE = 100
+_NOTHING: Attributes = {}
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+class Span:
+    """A part of a trace. `context` is what others go on from; `None` if nobody traces it."""
+
+    __slots__ = ("context",)
+
+    def __init__(self, context: TraceContext | None) -> None:
+        self.context = context
+
+    def note(self, attributes: Attributes) -> None:
+        """Add attributes."""
+
+    def end(self, error: str = "") -> None:
+        """End the span; `error` says why what it stands for failed."""
+
+
+class TraceSpans:
+    """Spans that stand for the same in several traces; `error` says why that failed."""
+
+    def __init__(self, spans: Mapping[TraceContext, Span]) -> None:
+        self._spans = spans
+        self.error = ""
+
+    def goes_on(self, trace: TraceContext) -> TraceContext:
+        """What others go on from in a trace."""
+        span = self._spans.get(trace)
+        return trace if span is None or span.context is None else span.context
+
+    def note(self, attributes: Attributes) -> None:
+        """Add attributes to all of them."""
+        for span in self._spans.values():
+            span.note(attributes)
+
+    def end(self) -> None:
+        for span in self._spans.values():
+            span.end(self.error)
+
+
+class Tracing:
+    """The tracing of a process that tells no spans. What it begins is part of the caller's span."""
+
+    is_told = False
+
+    def begin(
+        self,
+        name: str,
+        parent: TraceContext | None,
+        *,
+        kind: Kind = "internal",
+        attributes: Attributes = _NOTHING,
+    ) -> Span:
+        """Begin a span; the caller ends it.
+
+        Args:
+            parent: without it, a new trace begins.
+        """
+        return Span(parent)
+
+    @contextlib.contextmanager
+    def within(
+        self, name: str, *, kind: Kind = "internal", attributes: Attributes = _NOTHING
+    ) -> Iterator[Span]:
+        """Make a span of the current trace, if there is one, the current one for a context."""
+        parent = current_trace.get()
+        if parent is None or not self.is_told:
+            yield Span(parent)
+            return
+        span = self.begin(name, parent, kind=kind, attributes=attributes)
+        before = current_trace.set(span.context)
+        error = ""
+        try:
+            yield span
+        except BaseException as failure:
+            error = type(failure).__name__
+            raise
+        finally:
+            current_trace.reset(before)
+            span.end(error)
+
+    @contextlib.contextmanager
+    def spans_in(
+        self,
+        name: str,
+        traces: Iterable[TraceContext],
+        *,
+        kind: Kind = "internal",
+        attributes: Attributes = _NOTHING,
+    ) -> Iterator[TraceSpans]:
+        """Have a span for a context in each of some traces; that of the first is the current one.
+
+        Of very many, the others have none.
+        """
+        first = [*islice(dict.fromkeys(traces), _MOST_AT_ONCE)]
+        spans = TraceSpans(
+            {each: self.begin(name, each, kind=kind, attributes=attributes) for each in first}
+        )
+        if not first:
+            yield spans
+            return
+        before = current_trace.set(spans.goes_on(first[0]))
+        try:
+            yield spans
+        except BaseException as failure:
+            spans.error = type(failure).__name__
+            raise
+        finally:
+            current_trace.reset(before)
+            spans.end()
+
+    async def aclose(self) -> None:
+        """Send what was not sent yet."""
+
+
+def open_tracing(instance: str) -> Tracing:
+    """The tracing that the variables OTEL_* ask for: none unless they name a collector.
+
+    Args:
+        instance: the id of the node.
+    """
+    if not is_wanted(os.environ):
+        return Tracing()
+    try:
+        from catalog.otlptracing import OtlpTracing
+    except ImportError:
+        remedy = "install it with: pip install 'concord[tracing]'"
+        _log.warning("no traces are sent, since OpenTelemetry is not installed", remedy=remedy)
+        return Tracing()
+    return OtlpTracing(instance)
+
+
+def is_wanted(environment: Mapping[str, str]) -> bool:
+    """Whether a collector is named, and nothing turns traces off."""
+    is_off = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    is_off = is_off or environment.get("OTEL_TRACES_EXPORTER", "otlp") == "none"
+    return not is_off and any(environment.get(name) for name in _ENDPOINTS)
