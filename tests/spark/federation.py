@@ -83,6 +83,8 @@ class Node:
     trusted: dict[str, list[PublicKey]] = field(default_factory=dict)
     offers: list[str] = field(default_factory=lambda: ["digests", "signatures"])
     resets: list[tuple[str, bool]] = field(default_factory=list)
+    told: list[dict[str, Any]] = field(default_factory=list)
+    takes_results: bool = True
 
     @property
     def given(self) -> RemoteCatalog:
@@ -220,6 +222,7 @@ class _Server:
                 web.get("/{node}/replication/links", self._links),
                 web.get("/{node}/replication/digests", self._digests),
                 web.post("/{node}/replication/repair", self._repair),
+                web.post("/{node}/replication/reconciliations", self._result),
                 web.get("/{node}/replication/links/{id}", self._link),
                 web.post("/{node}/replication/links/{id}/reset", self._reset),
                 web.get("/{node}/replication/signing", self._signing),
@@ -257,6 +260,13 @@ class _Server:
         body = await request.json()
         origins = [(one["authority"], one["origin"]) for one in body["origins"]]
         return web.json_response(self._node(request).repair(origins))
+
+    async def _result(self, request: web.Request) -> web.Response:
+        node = self._federation.nodes[request.match_info["node"]]
+        if not node.takes_results:
+            raise web.HTTPNotFound
+        node.told.append(await request.json())
+        return web.Response(status=204)
 
     async def _link(self, request: web.Request) -> web.Response:
         links = self._node(request).links
