@@ -16,6 +16,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from catalog.config import Settings
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 from tests.integration.webhooksink import WebHookSink
 
@@ -110,6 +111,10 @@ async def test_one_process_delivers_and_the_others_answer(node: NodeProcess) -> 
 
 async def test_a_process_that_ends_is_started_again(node: NodeProcess) -> None:
     before = {each.pid for each in members_of(node)}
+    async with node.client() as client:
+        await client.create("/messagegroups/sooner", {})
+    await until(partial(_has_connections, node), what="the connections of all processes")
+    counted = (await samples(node))[_CREATED]
     for pid in before:
         os.kill(pid, signal.SIGKILL)
 
@@ -121,6 +126,24 @@ async def test_a_process_that_ends_is_started_again(node: NodeProcess) -> None:
     async with node.client() as client:
         await until(client.is_ready, what="the node")
         await client.create("/messagegroups/later", {})
+    assert (await samples(node))[_CREATED] > counted, "counters outlive processes"
+    await until(partial(_has_connections, node), what="the connections of the new processes alone")
+
+
+_CREATED = 'concord_changes_total{action="created",kind="group"}'
+_LIMIT = 'concord_pool_limit{pool="tasks"}'
+
+
+async def samples(node: NodeProcess) -> dict[str, float]:
+    async with node.client() as client:
+        told = (await client.request("GET", "/metrics")).body.decode()
+    lines = (line.rpartition(" ") for line in told.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
+async def _has_connections(node: NodeProcess) -> bool:
+    each = Settings().database_task_connections
+    return (await samples(node)).get(_LIMIT) == (PROCESSES + 1) * each
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])

@@ -22,7 +22,6 @@ from replication.reconcile.errors import ReconcileError
 from replication.reconcile.findings import FINDINGS, SIGNATURE_FINDINGS
 from replication.reconcile.job import run_reconcile
 from replication.reconcile.report import ReconcileSummary
-from replication.wire import ReconciliationBody
 from tests.spark.federation import Federation, Node, damaged, three_catalogs
 
 pytestmark = pytest.mark.slow
@@ -245,32 +244,6 @@ def test_an_error_of_a_worker_reaches_the_caller(
 
     assert "version of Concord" in caught.value.hint
     assert not list(tmp_path.iterdir())
-
-
-def test_each_catalog_is_told_its_result_and_one_that_cannot_be_told_is_named(
-    federation: Federation, reconcile: Reconcile
-) -> None:
-    eu, us, hub = three_catalogs(federation)
-    spoil(eu, us, hub)
-    hub.takes_results = False
-    lines: list[str] = []
-    summary = reconcile(progress=lines.append)
-    [told], [other] = eu.told, us.told
-    body = ReconciliationBody.model_validate(told)
-    assert body.findings == {"missing": 1, "diverged": 1, "collided": 1}
-    assert (body.outcome, body.name, body.catalogs) == ("different", "eu", ["eu", "us", "hub"])
-    assert body.repaired is None
-    assert told["run"] == other["run"]
-    assert other["findings"] == {"ahead": 1, "collided": 1}
-    assert not summary.is_equal
-    assert [line for line in lines if line.startswith("hub was not told")]
-
-    hub.takes_results = True
-    us.digestversion = 99
-    with pytest.raises(ReconcileError):
-        reconcile()
-    assert {node.told[-1]["outcome"] for node in (eu, us, hub)} == {"failed"}
-    assert ReconciliationBody.model_validate(hub.told[-1]).error
 
 
 def test_the_exit_code_is_the_contract(
