@@ -40,6 +40,7 @@ from catalog.commands import (
     verification,
 )
 from catalog.commands.apply.command import app as apply_app
+from catalog.commands.backup.command import app as backup_app
 from catalog.commands.console import (
     EXIT_CODES,
     NO,
@@ -79,7 +80,7 @@ app = typer.Typer(
 )
 for single in (
     *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
-    *(verification.app, migrate.app, tokens.single, audit.app),
+    *(verification.app, migrate.app, backup_app, tokens.single, audit.app),
 ):
     app.add_typer(single)
 for name, group, short_help in (

@@ -380,8 +380,10 @@ async def _create(
 async def _identify(connection: Connection) -> Node:
     async with connection.transaction():
         if await connection.fetchval(_queries.is_log_from_elsewhere):
+            await connection.execute(_queries.note_losses)
             await connection.execute(_queries.forget_log)
             await connection.execute(_queries.renew_instance, uuid.uuid4())
+        await connection.execute(_queries.return_cursors)
         await connection.execute(_queries.move, uuid.uuid4())
     row = await connection.fetchrow(_queries.read)
     return Node(instance=row["instance"], authority=row["authority"])

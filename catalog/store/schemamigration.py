@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -29,6 +30,15 @@ class Migration:
         return hashlib.sha256(self.sql.encode()).digest()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedMigration:
+    """A migration that a database has; the checksum tells it from others of its number."""
+
+    number: int
+    name: str
+    checksum: bytes
+
+
 def migrations() -> list[Migration]:
     """Every migration of this version, in order."""
     found = [
@@ -37,6 +47,18 @@ def migrations() -> list[Migration]:
         if (match := _FILE_NAME.fullmatch(file.name))
     ]
     return sorted(found, key=lambda migration: migration.number)
+
+
+async def applied_migrations(connection: Connection) -> list[AppliedMigration]:
+    """The migrations that a catalog's database has, in order."""
+    rows = await connection.fetch(_queries.applied)
+    return [AppliedMigration(**row) for row in rows]
+
+
+def can_go_on_from(applied: Iterable[AppliedMigration]) -> bool:
+    """Whether this version knows all these migrations, so that it can add its own."""
+    known = {migration.number: migration.checksum for migration in migrations()}
+    return all(known.get(one.number) == one.checksum for one in applied)
 
 
 async def migrate(connection: Connection) -> list[str]:

@@ -21,6 +21,15 @@ SELECT EXISTS (
     WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint
 ) OR EXISTS (SELECT FROM audit WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint)
 
+-- name: note_losses
+-- Note which subscriptions have yet to pass something in the logs, before these are deleted.
+UPDATE subscriptions s SET lostat = now()
+WHERE state IN ('pending', 'active', 'paused') AND CASE log
+    WHEN 'changes' THEN EXISTS (
+        SELECT FROM changes c WHERE (c.txid, c.seq) > (s.txid, s.seq))
+    ELSE EXISTS (
+        SELECT FROM subscription_events e WHERE (e.txid, e.seq) > (s.txid, s.seq)) END
+
 -- name: forget_log
 -- Delete both logs: their positions could be assigned a second time. The audit stays, and comes
 -- before all that follows.
@@ -32,6 +41,16 @@ DELETE FROM changes
 UPDATE node SET instance = $1, dropped_txid = 0, dropped_seq = 0,
     dropped_subscription_txid = 0, dropped_subscription_seq = 0,
     dropped_audit_txid = 0, dropped_audit_seq = 0
+
+-- name: return_cursors
+-- Let subscriptions whose cursors this server has yet to reach go on from now: they have passed all
+-- that there is, and would miss what comes until the server is there.
+UPDATE subscriptions SET txid = now.before, seq = 9223372036854775807
+FROM (
+    SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS before,
+        pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next
+) AS now
+WHERE subscriptions.txid >= now.next
 
 -- name: move
 -- Store in which database, of which server and timeline, this node is. If it was in another one, it

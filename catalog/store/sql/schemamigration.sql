@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS migrations (
 
 -- name: applied
 -- The migrations that were applied to this database.
-SELECT number, checksum FROM migrations
+SELECT number, name, checksum FROM migrations ORDER BY number
 
 -- name: record
 -- Record that a migration was applied.

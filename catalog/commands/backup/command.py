@@ -1,0 +1,262 @@
+"""The commands `backup` and `restore`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catalog.commands.console import AsJson, CommandError, cell, err, fail, out, print_json, run
+from catalog.commands.nodedatabase import DatabaseUrl, DataDir
+from catalog.commands.nodesettings import read_settings
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from catalog.commands.backup.archive import BackupManifest
+    from catalog.config import Settings
+    from catalog.store.backups import DumpedCatalog
+
+_SAYS = "Exit codes: 0 done; 2 nothing was changed, and the command says why."
+
+app = typer.Typer()
+
+
+@app.command(epilog=_SAYS)
+def backup(
+    file: Annotated[Path, typer.Argument(help="The file to write, which must not exist.")],
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a node's catalog to a file, while the node runs or not.
+
+    The file has all that is in the database as it was at one moment: entities and tombstones, the
+    change log, links, subscriptions, the model, digests of tokens. Secrets in it are encrypted, and
+    the keys are not in it: keep a copy of `encryption.key` in the data directory, or of
+    CONCORD_ENCRYPTION_KEY, in another place than backups.
+
+    Example: concord backup /backups/hub-monday.concord
+    """
+    settings = read_settings({"data_dir": data_dir, "database_url": database_url})
+    if file.exists():
+        fail(f"{file} exists.", "Name a file that does not.")
+    manifest = run(lambda: _back_up(settings, file))
+    if as_json:
+        print_json(_shown(manifest))
+        return
+    contents = manifest.catalog.contents
+    out.print(
+        f"{cell(file)} has the catalog of {cell(manifest.catalog.authority)} as of "
+        f"{manifest.catalog.at:%Y-%m-%d %H:%M:%S} UTC: {contents.entities:,} entities, "
+        f"{contents.tombstones:,} tombstones, {contents.changes:,} changes, {contents.links:,} "
+        f"links, {contents.subscriptions:,} subscriptions; {file.stat().st_size:,} bytes."
+    )
+    if secrets := sum(manifest.catalog.keys.values()):
+        out.print(
+            f"{secrets:,} secrets in it can be decrypted with {cell(_where_keys_are(settings))} "
+            f"only (keys {cell(', '.join(manifest.catalog.keys))}), which is not in it: keep a "
+            "copy in another place."
+        )
+
+
+@app.command(epilog=_SAYS)
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `concord backup` has written.")],
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Drop the catalog that is there, of the same authority."),
+    ] = False,
+    alone: Annotated[
+        bool,
+        typer.Option(
+            "--alone",
+            help="Take writes at once: no other catalog has anything of this one that is later.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a node's catalog back from a file, while no process of the node runs.
+
+    The file is checked as a whole first, then everything is restored in one transaction, or
+    nothing. A file can do in the database all that the database's user can: restore only what is
+    yours.
+
+    The catalog is another instance then. Its peers notice that, compare digests, and go on. What
+    the node has acknowledged after the backup may be at catalogs that follow it: it takes no writes
+    until it has that back (`concord recover`), so that no epoch comes twice.
+
+    Example: concord restore /backups/hub-monday.concord --data-dir ./hub
+    """
+    settings = read_settings({"data_dir": data_dir, "database_url": database_url})
+    manifest = run(lambda: _restore(settings, file, replaces=replace, is_alone=alone))
+    if as_json:
+        print_json({**_shown(manifest), "awaitsrecovery": not alone})
+        return
+    contents = manifest.catalog.contents
+    out.print(
+        f"[green]The catalog of {cell(manifest.catalog.authority)} is as it was at "
+        f"{manifest.catalog.at:%Y-%m-%d %H:%M:%S} UTC[/]: {contents.entities:,} entities, "
+        f"{contents.tombstones:,} tombstones, {contents.changes:,} changes, {contents.links:,} "
+        f"links, {contents.subscriptions:,} subscriptions."
+    )
+    for number, step in enumerate(_next_steps(settings, manifest.catalog, is_alone=alone), 1):
+        out.print(f"{number}. {step}")
+
+
+async def _back_up(settings: Settings, file: Path) -> BackupManifest:
+    from catalog.commands.backup.archive import ArchiveWriter, open_archive
+    from catalog.store.backups import dump
+
+    writer = ArchiveWriter(file)
+    async with _dsn_of(settings) as dsn:
+        with _expected_errors(), writer.open() as write, _progress() as progress:
+            task = progress.add_task("backing up", total=None)
+
+            def take(chunk: bytes) -> None:
+                write(chunk)
+                progress.advance(task, len(chunk))
+
+            def begin(catalog: DumpedCatalog) -> None:
+                progress.update(task, description=f"{catalog.contents.entities:,} entities")
+
+            writer.finish(await dump(dsn, take, begin=begin), f"concord/{version('concord')}")
+    with _expected_errors(), open_archive(file) as (manifest, _):
+        return manifest
+
+
+async def _restore(
+    settings: Settings, file: Path, *, replaces: bool, is_alone: bool
+) -> BackupManifest:
+    from catalog.commands.backup.archive import open_archive
+    from catalog.store.backups import check_target, load
+    from catalog.store.schemamigration import can_go_on_from
+
+    with _expected_errors(), open_archive(file) as (manifest, read), _progress() as progress:
+        if not can_go_on_from(manifest.catalog.migrations):
+            raise CommandError(
+                f"{file} is of another version of Concord, {manifest.software}, whose schema this "
+                "one does not know.",
+                "Restore it with that version, or a later one.",
+            )
+        checking = progress.add_task("checking", total=manifest.size)
+        for chunk in read():
+            progress.advance(checking, len(chunk))
+        async with _dsn_of(settings) as dsn:
+            await check_target(dsn, manifest.catalog, replaces=replaces)
+            loading = progress.add_task("restoring", total=manifest.size)
+
+            def chunks() -> Iterator[bytes]:
+                for chunk in read():
+                    yield chunk
+                    progress.advance(loading, len(chunk))
+
+            await load(dsn, chunks(), manifest.catalog, awaits_recovery=not is_alone)
+    return manifest
+
+
+@contextlib.asynccontextmanager
+async def _dsn_of(settings: Settings) -> AsyncIterator[str]:
+    """The URL of a node's database, as it is: it is not migrated."""
+    from catalog.store.embedded import start_embedded
+
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+        return
+    with _expected_errors():
+        embedded = await start_embedded(settings.data_dir)
+        try:
+            yield embedded.dsn
+        finally:
+            await embedded.stop()
+
+
+@contextlib.contextmanager
+def _expected_errors() -> Iterator[None]:
+    from catalog.commands.backup.archive import ArchiveUnusable
+    from catalog.store.backups import DatabaseInTheWay
+    from catalog.store.connections import DatabaseUnusable
+    from catalog.store.postgresprocess import EmbeddedPostgresError
+    from catalog.store.postgrestools import ToolFailed
+
+    try:
+        yield
+    except (ArchiveUnusable, DatabaseInTheWay, ToolFailed) as error:
+        text = str(error)
+        raise CommandError(f"{text[0].upper()}{text[1:]}.", "Nothing was changed.") from None
+    except EmbeddedPostgresError as error:
+        raise CommandError(str(error)) from None
+    except DatabaseUnusable as error:
+        message = f"The database cannot be used: {error}."
+        raise CommandError(message, "Check CONCORD_DATABASE_URL.") from None
+    except OSError as error:
+        raise CommandError(f"{error.filename or 'A file'}: {error.strerror}.") from None
+
+
+def _progress() -> Progress:
+    """Bars that count bytes on stderr, which are hidden without a terminal."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    return Progress(
+        *(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
+
+
+def _where_keys_are(settings: Settings) -> str:
+    from catalog.keyfile import KeyFile
+
+    if settings.encryption_keys:
+        return "CONCORD_ENCRYPTION_KEY"
+    return str(KeyFile.of(settings).path)
+
+
+def _lacking_keys(settings: Settings, catalog: DumpedCatalog) -> list[str]:
+    """The keys that secrets of a catalog need and its node would not have."""
+    from catalog.keyfile import KeyFile, KeysUnusable
+
+    file, keys = KeyFile.of(settings), settings.encryption_keys
+    if not keys and file.path.exists():
+        with contextlib.suppress(KeysUnusable):
+            keys = file.read()
+    return sorted({*catalog.keys} - {key.id for key in keys} - {""})
+
+
+def _next_steps(settings: Settings, catalog: DumpedCatalog, *, is_alone: bool) -> Iterator[str]:
+    if lacking := _lacking_keys(settings, catalog):
+        yield (
+            f"[yellow]Its secrets need the keys {cell(', '.join(lacking))}[/]: before the node "
+            f"starts, put the copy of its key file at {cell(_where_keys_are(settings))}, or set "
+            "CONCORD_ENCRYPTION_KEY. `concord key list` shows what is missing."
+        )
+    yield "Start the node: `concord serve`, with the public URL that it had."
+    if is_alone:
+        yield "It takes writes at once, as you said that no other catalog follows it."
+    else:
+        yield (
+            "It [yellow]takes no writes yet[/]. Name the catalogs that follow it, so that it takes "
+            "back what it has acknowledged since: `concord recover --from URL --from URL`. If "
+            "there are none, `concord recover abort` lets clients write."
+        )
+    if catalog.contents.tokens:
+        yield (
+            "Tokens that were revoked since are [yellow]valid again[/]: `concord token list`, and "
+            "`concord token revoke`."
+        )
+
+
+def _shown(manifest: BackupManifest) -> dict[str, Any]:
+    import orjson
+
+    from catalog.commands.backup.archive import manifest_json
+
+    shown: dict[str, Any] = orjson.loads(manifest_json(manifest))
+    return shown

@@ -1,0 +1,245 @@
+"""PostgreSQL's programs that dump a database and load a dump, as processes with bounded memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from catalog.store.postgresprocess import EmbeddedPostgresError, executables
+
+CHUNK = 256 * 1024
+_VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
+_NAMES = ("pg_dump", "pg_restore", "psql")
+_VERSION_SECONDS = 30
+_LONGEST_MESSAGE = 2000
+# Older servers do not know this setting, which every script of pg_restore 17 and later begins with.
+_NEWER_SETTING = b"SET transaction_timeout = 0;\n"
+_KNOWS_NEWER_SETTING = 17
+
+
+class ToolFailed(Exception):
+    """One of PostgreSQL's programs is missing or has failed; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresTools:
+    """The directory of the programs, for a server of a major version."""
+
+    directory: Path
+    server: int
+
+    @classmethod
+    def for_server(cls, server: int) -> PostgresTools:
+        """The oldest programs that can dump a server: those of the wheel, or of the PATH.
+
+        Raises:
+            ToolFailed: there are none, or all are older than the server.
+        """
+        found: dict[int, Path] = {}
+        for directory in _directories():
+            if version := _version_in(directory):
+                found.setdefault(version, directory)
+        usable = sorted(version for version in found if version >= server)
+        if not usable:
+            has = ", ".join(map(str, sorted(found))) or "none"
+            raise ToolFailed(
+                f"pg_dump, pg_restore and psql of PostgreSQL {server} or later are needed (there "
+                f"are: {has}). Install the client programs of PostgreSQL {server}, for example "
+                f"the package postgresql-client-{server}"
+            )
+        return cls(found[usable[0]], server)
+
+    async def dump(self, dsn: str, snapshot: str, take: Callable[[bytes], None]) -> None:
+        """Dump what a snapshot shows, in parts.
+
+        Raises:
+            ToolFailed
+        """
+        options = ("--format=custom", "--compress=6", "--schema=public", f"--snapshot={snapshot}")
+        owned = ("--no-owner", "--no-privileges", "--no-password")
+        async with self._running("pg_dump", *options, *owned, dsn=dsn, stdout=PIPE) as process:
+            assert process.stdout is not None
+            while chunk := await process.stdout.read(CHUNK):
+                take(chunk)
+
+    async def load(
+        self,
+        dsn: str,
+        dump: Iterable[bytes],
+        *,
+        before: Iterable[str],
+        after: Iterable[str],
+        settings: Mapping[str, str],
+    ) -> None:
+        """Load a dump in one transaction: all of it, or nothing.
+
+        Args:
+            dsn: the database.
+            dump: the parts of what `dump` has made.
+            before: statements that come before it in the transaction.
+            after: statements that come behind it.
+            settings: of the session, without spaces.
+
+        Raises:
+            ToolFailed
+        """
+        quieter = {"client_min_messages": "warning", **settings}
+        named = [f"-c {key}={value}" for key, value in quieter.items()]
+        quiet = ("--no-psqlrc", "--quiet", "--single-transaction", "--file=-", "--no-password")
+        strict = "--set=ON_ERROR_STOP=1"
+        kept_out = ("--format=custom", "--schema=public", "--no-owner", "--no-privileges")
+        async with self._running(
+            "psql", *quiet, strict, dsn=dsn, stdin=PIPE, stdout=subprocess.DEVNULL, settings=named
+        ) as loading:
+            try:
+                await _write(loading, _script(before))
+                async with (
+                    self._running(
+                        "pg_restore", *kept_out, "--file=-", stdin=PIPE, stdout=PIPE
+                    ) as reading,
+                    asyncio.TaskGroup() as tasks,
+                ):
+                    tasks.create_task(_feed(reading, dump))
+                    tasks.create_task(self._relay(reading, loading))
+                await _write(loading, _script(after))
+            # psql has ended, and says why.
+            except* (BrokenPipeError, ConnectionResetError):
+                pass
+            _close(loading)
+
+    async def _relay(self, reading: Process, loading: Process) -> None:
+        assert reading.stdout is not None
+        head = True
+        while chunk := await reading.stdout.read(CHUNK):
+            if head and self.server < _KNOWS_NEWER_SETTING:
+                chunk = chunk.replace(_NEWER_SETTING, b"")
+            head = False
+            await _write(loading, chunk)
+
+    @asynccontextmanager
+    async def _running(
+        self,
+        program: str,
+        *arguments: str,
+        dsn: str | None = None,
+        settings: Iterable[str] = (),
+        **streams: int,
+    ) -> AsyncIterator[Process]:
+        """Run a program as long as a context, which closes its input.
+
+        It is killed if the context ends with an error: a server then rolls back what it did.
+
+        Raises:
+            ToolFailed: it has failed.
+        """
+        environment = {**os.environ, "LC_ALL": "C"}
+        if dsn is not None:
+            url, password, options = _apart(dsn)
+            arguments = (*arguments, f"--dbname={url}")
+            # Everybody on the machine sees arguments.
+            environment |= {"PGPASSWORD": password} if password else {}
+            environment["PGOPTIONS"] = " ".join(filter(None, (options, *settings)))
+        with tempfile.TemporaryFile("w+", errors="replace") as messages:
+            process = await asyncio.create_subprocess_exec(
+                str(self.directory / program),
+                *arguments,
+                env=environment,
+                stderr=messages,
+                **{"stdin": subprocess.DEVNULL, **streams},  # type: ignore[arg-type]
+            )
+            try:
+                yield process
+                status = await process.wait()
+            except BaseException:
+                await _kill(process)
+                raise
+            if status != 0:
+                raise ToolFailed(_explain(program, messages))
+
+
+def _directories() -> list[Path]:
+    found = []
+    with suppress(EmbeddedPostgresError):
+        found.append(executables())
+    if path := shutil.which("pg_dump"):
+        found.append(Path(path).parent)
+    return found
+
+
+def _version_in(directory: Path) -> int | None:
+    """The major version of the programs in a directory; `None` if one does not run."""
+    if not all(os.access(directory / name, os.X_OK) for name in _NAMES):
+        return None
+    with suppress(OSError, subprocess.SubprocessError):
+        told = subprocess.run(
+            [str(directory / "pg_dump"), "--version"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_VERSION_SECONDS,
+        )
+        if match := _VERSION.search(told.stdout):
+            return int(match[1])
+    return None
+
+
+def _apart(dsn: str) -> tuple[str, str, str]:
+    """A PostgreSQL URL without its password and its session's options, and these two."""
+    parts = urlsplit(dsn)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    given = dict(query)
+    rest = [(name, value) for name, value in query if name not in ("password", "options")]
+    user, at, hosts = parts.netloc.rpartition("@")
+    name, _, password = user.partition(":")
+    bare = parts._replace(netloc=f"{name}{at}{hosts}", query=urlencode(rest, quote_via=quote))
+    secret = unquote(password) or given.get("password", "")
+    return bare.geturl(), secret, given.get("options", "")
+
+
+def _script(statements: Iterable[str]) -> bytes:
+    return "".join(f"{statement};\n" for statement in statements).encode()
+
+
+async def _write(process: Process, data: bytes) -> None:
+    assert process.stdin is not None
+    process.stdin.write(data)
+    await process.stdin.drain()
+
+
+async def _feed(process: Process, chunks: Iterable[bytes]) -> None:
+    """Write everything to a process, unless that ends before: it then says why."""
+    with suppress(BrokenPipeError, ConnectionResetError):
+        for chunk in chunks:
+            await _write(process, chunk)
+    _close(process)
+
+
+def _close(process: Process) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+async def _kill(process: Process) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()
+    # It counts as ended once its pipes are, and one that is full is not read to its end by itself.
+    await process.communicate()
+
+
+def _explain(program: str, messages: IO[str]) -> str:
+    messages.seek(0)
+    lines = [line.strip() for line in messages.read(_LONGEST_MESSAGE).splitlines()]
+    return f"the program {program} failed: " + (
+        " / ".join(filter(None, lines)) or "it said nothing"
+    )

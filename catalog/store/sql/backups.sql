@@ -1,0 +1,110 @@
+-- name: describe
+-- The identity of the catalog in this database, and the major version of the server.
+SELECT instance, authority, current_setting('server_version_num')::integer / 10000 AS server,
+    now() AS at
+FROM node
+
+-- name: server
+-- The major version of the server.
+SELECT current_setting('server_version_num')::integer / 10000
+
+-- name: export_snapshot
+-- Let another connection see what this transaction sees, as long as it lasts.
+SELECT pg_export_snapshot()
+
+-- name: count
+-- What the catalog has, with the fingerprint of all its entities.
+SELECT (SELECT count(*) FROM entities) AS entities,
+    (SELECT coalesce(bit_xor(fingerprint), 0) FROM entities) AS fingerprint,
+    (SELECT count(*) FROM documents) AS documents,
+    (SELECT count(*) FROM tombstones) AS tombstones,
+    (SELECT count(*) FROM changes) AS changes,
+    (SELECT count(*) FROM links) AS links,
+    (SELECT count(*) FROM subscriptions) AS subscriptions,
+    (SELECT count(*) FROM access_tokens) AS tokens
+
+-- name: relations
+-- How many tables and views the schema has that a catalog would be in, and whether one is a node's.
+SELECT count(*) AS number, count(*) FILTER (WHERE relname IN ('node', 'migrations')) = 2 AS is_catalog
+FROM pg_class WHERE relnamespace = to_regnamespace('public') AND relkind IN ('r', 'p', 'v', 'm', 'f')
+
+-- name: users
+-- How many connections of nodes this database has, apart from the one that asks.
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'concord' AND pid <> pg_backend_pid()
+
+-- name: keep_nodes_out
+-- Let nodes that start wait until the database is restored: they migrate it first.
+SELECT pg_advisory_xact_lock(hashtextextended('concord migrations', 0))
+
+-- name: clear
+-- Drop all that a catalog is made of, whatever version made it.
+DO $$
+DECLARE
+    found record;
+BEGIN
+    FOR found IN
+        SELECT c.oid, c.relkind, c.relname FROM pg_class c
+        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'S')
+        ORDER BY c.relkind = 'S', c.relkind <> 'v'
+    LOOP
+        -- What depends on another one may be gone with it.
+        IF EXISTS (SELECT FROM pg_class c WHERE c.oid = found.oid) THEN
+            EXECUTE format('DROP %s public.%I CASCADE',
+                CASE found.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,
+                found.relname);
+        END IF;
+    END LOOP;
+    FOR found IN
+        SELECT p.oid, p.oid::regprocedure AS signature FROM pg_proc p
+        WHERE p.pronamespace = 'public'::regnamespace AND p.prokind IN ('f', 'p')
+            AND NOT EXISTS (
+                SELECT FROM pg_depend d
+                WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+    LOOP
+        IF EXISTS (SELECT FROM pg_proc p WHERE p.oid = found.oid) THEN
+            EXECUTE format('DROP ROUTINE %s CASCADE', found.signature);
+        END IF;
+    END LOOP;
+END
+$$
+
+-- name: find_own_names
+-- Let names be those of the role again: the script of pg_restore has emptied the search path.
+RESET search_path
+
+-- name: verify
+-- Fail unless everything is here that the setting `concord.contents` of the session counts.
+DO $$
+DECLARE
+    expected CONSTANT text := current_setting('concord.contents');
+    found text;
+BEGIN
+    SELECT concat_ws(',', (SELECT count(*) FROM entities),
+        (SELECT coalesce(bit_xor(fingerprint), 0) FROM entities),
+        (SELECT count(*) FROM documents), (SELECT count(*) FROM tombstones),
+        (SELECT count(*) FROM changes), (SELECT count(*) FROM links),
+        (SELECT count(*) FROM subscriptions), (SELECT count(*) FROM access_tokens)) INTO found;
+    IF found <> expected THEN
+        RAISE EXCEPTION 'it has %, not %', found, expected;
+    END IF;
+END
+$$
+
+-- name: be_another
+-- Be another instance, so that peers drop their cursors, in a database that is not known yet.
+UPDATE node SET instance = gen_random_uuid(), home = NULL
+
+-- name: forget_recovery
+-- Forget what a recovery had noted that was under way in another past.
+WITH choices AS (DELETE FROM recovery_choices), sources AS (DELETE FROM recovery_sources)
+DELETE FROM recovery
+
+-- name: await_recovery
+-- Take no writes until the node has recovered, or an operator ends that.
+WITH closed AS (UPDATE node SET gate = 'model')
+INSERT INTO recovery (state, startedat) VALUES ('awaited', now())
+
+-- name: take_writes
+-- Take writes at once.
+UPDATE node SET gate = 'open'
