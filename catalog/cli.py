@@ -24,6 +24,7 @@ from catalog.commands import (
     access,
     audit,
     delete,
+    doctor,
     export,
     get,
     handover,
@@ -49,18 +50,19 @@ from catalog.commands.console import (
     err,
     fail,
     out,
-    print_json,
     table,
 )
 from catalog.commands.import_.command import app as import_app
 from catalog.commands.lint.command import app as lint_app
+from catalog.commands.nodesettings import app as settings_app
 from catalog.commands.nodesettings import read_settings
 from catalog.commands.nodetokens import give_token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from catalog.config import Settings
+    from catalog.monitoring.diagnosis import Check
     from catalog.node import ProcessMember
     from replication.reconcile.report import ReconcileSummary
 
@@ -78,9 +80,18 @@ app = typer.Typer(
         f"clients of a node: the one at --url or CONCORD_URL. {EXIT_CODES}"
     ),
 )
+
+
+def _peer_checks() -> Sequence[Check]:
+    from replication.peerchecks import PEER_CHECKS
+
+    return PEER_CHECKS
+
+
 for single in (
     *(import_app, apply_app, export.app, get.app, delete.app, lint_app, validate.app),
-    *(verification.app, migrate.app, backup_app, tokens.single, audit.app),
+    doctor.with_checks(_peer_checks),
+    *(verification.app, migrate.app, backup_app, settings_app, tokens.single, audit.app),
 ):
     app.add_typer(single)
 for name, group, short_help in (
@@ -311,22 +322,6 @@ def _explain(error: Exception, settings: Settings) -> None:
     if isinstance(cause, DatabaseUnusable):
         fail(f"The database cannot be used: {cause}.", "Check CONCORD_DATABASE_URL.")
     raise error
-
-
-@app.command()
-def settings(as_json: AsJson = False) -> None:
-    """List all settings with their values; secrets are masked.
-
-    Example: CONCORD_PORT=8081 concord settings
-    """
-    values = read_settings({}).masked()
-    if as_json:
-        print_json(values)
-        return
-    shown = table("variable", "value")
-    for name, value in values.items():
-        shown.add_row(f"CONCORD_{name.upper()}", cell(value))
-    out.print(shown)
 
 
 @app.command()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -111,3 +112,22 @@ def _account() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
+
+
+@asynccontextmanager
+async def dsn_of(settings: Settings) -> AsyncIterator[str]:
+    """The URL of a node's database, which is left as it is; its embedded server runs meanwhile."""
+    from catalog.store.embedded import start_embedded
+    from catalog.store.postgresprocess import EmbeddedPostgresError
+
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+        return
+    try:
+        embedded = await start_embedded(settings.data_dir)
+    except EmbeddedPostgresError as error:
+        raise CommandError(str(error)) from None
+    try:
+        yield embedded.dsn
+    finally:
+        await embedded.stop()

@@ -1,13 +1,17 @@
-"""The settings of a node, for commands that run it or use its database."""
+"""The settings of a node for commands that use it, and the command `settings`, which lists them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog.commands.console import cell, err, fail
+import typer
+
+from catalog.commands.console import AsJson, cell, err, fail, out, print_json, table
 
 if TYPE_CHECKING:
     from catalog.config import Settings
+
+app = typer.Typer()
 
 
 def read_settings(values: dict[str, Any]) -> Settings:
@@ -26,3 +30,19 @@ def read_settings(values: dict[str, Any]) -> Settings:
             name = "_".join(map(str, ("concord", *each["loc"]) if each["loc"] else ())).upper()
             err.print(f"[red]{name or 'Settings'}[/]: {cell(each['msg'])}")
         fail("The settings are not valid.", "README.md has a table of all of them.")
+
+
+@app.command()
+def settings(as_json: AsJson = False) -> None:
+    """List all settings with their values; secrets are masked.
+
+    Example: CONCORD_PORT=8081 concord settings
+    """
+    values = read_settings({}).masked()
+    if as_json:
+        print_json(values)
+        return
+    shown = table("variable", "value")
+    for name, value in values.items():
+        shown.add_row(f"CONCORD_{name.upper()}", cell(value))
+    out.print(shown)

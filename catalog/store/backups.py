@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import asyncpg
-
-from catalog.store.connections import Connection, DatabaseFailure, DatabaseUnusable
+from catalog.store.bareconnection import connected
+from catalog.store.connections import Connection
 from catalog.store.keyrotation import count_secrets
 from catalog.store.postgrestools import PostgresTools
 from catalog.store.queries import Queries
 from catalog.store.schemamigration import AppliedMigration, applied_migrations
 
-_CONNECT_SECONDS = 10.0
 _LONG_SECONDS = 3600.0
 _queries = Queries("backups")
 
@@ -58,25 +55,6 @@ class DumpedCatalog:
 
 class DatabaseInTheWay(Exception):
     """A database is not one that a backup can be restored into; the text says why."""
-
-
-@contextlib.asynccontextmanager
-async def connected(dsn: str) -> AsyncIterator[Connection]:
-    """A connection to a database that is used as it is: it is neither migrated nor a node's yet.
-
-    Raises:
-        DatabaseUnusable
-    """
-    try:
-        connection = await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS)
-    except (*DatabaseFailure, ValueError) as error:
-        raise DatabaseUnusable(str(error) or "it does not answer") from error
-    try:
-        yield connection
-    except DatabaseFailure as error:
-        raise DatabaseUnusable(str(error) or "it does not answer") from error
-    finally:
-        await connection.close(timeout=_CONNECT_SECONDS)
 
 
 async def dump(

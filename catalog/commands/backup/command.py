@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catalog.commands.console import AsJson, CommandError, cell, err, fail, out, print_json, run
-from catalog.commands.nodedatabase import DatabaseUrl, DataDir
+from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
 from catalog.commands.nodesettings import read_settings
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ async def _back_up(settings: Settings, file: Path) -> BackupManifest:
     from catalog.store.backups import dump
 
     writer = ArchiveWriter(file)
-    async with _dsn_of(settings) as dsn:
+    async with dsn_of(settings) as dsn:
         with _expected_errors(), writer.open() as write, _progress() as progress:
             task = progress.add_task("backing up", total=None)
 
@@ -148,7 +148,7 @@ async def _restore(
         checking = progress.add_task("checking", total=manifest.size)
         for chunk in read():
             progress.advance(checking, len(chunk))
-        async with _dsn_of(settings) as dsn:
+        async with dsn_of(settings) as dsn:
             await check_target(dsn, manifest.catalog, replaces=replaces)
             loading = progress.add_task("restoring", total=manifest.size)
 
@@ -159,22 +159,6 @@ async def _restore(
 
             await load(dsn, chunks(), manifest.catalog, awaits_recovery=not is_alone)
     return manifest
-
-
-@contextlib.asynccontextmanager
-async def _dsn_of(settings: Settings) -> AsyncIterator[str]:
-    """The URL of a node's database, as it is: it is not migrated."""
-    from catalog.store.embedded import start_embedded
-
-    if settings.database_url is not None:
-        yield settings.database_url.get_secret_value()
-        return
-    with _expected_errors():
-        embedded = await start_embedded(settings.data_dir)
-        try:
-            yield embedded.dsn
-        finally:
-            await embedded.stop()
 
 
 @contextlib.contextmanager

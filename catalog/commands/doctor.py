@@ -1,0 +1,80 @@
+"""The command `doctor`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from catalog.commands.console import NO, AsJson, cell, out, print_json, run, table
+from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
+from catalog.commands.nodesettings import read_settings
+from catalog.commands.nodetokens import token_for
+
+if TYPE_CHECKING:
+    from catalog.config import Settings
+    from catalog.monitoring.diagnosis import Check, Diagnosis
+
+_COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
+
+
+def with_checks(more: Callable[[], Sequence[Check]]) -> typer.Typer:
+    """The command, which makes further checks, too."""
+    app = typer.Typer()
+
+    @app.command(epilog="Exit codes: 0 nothing is wrong, though there may be warnings; 1 errors.")
+    def doctor(
+        data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: AsJson = False
+    ) -> None:
+        """Check what commonly goes wrong with a node, and say how to mend it.
+
+        Run it on the node's machine, as its user and with its settings, while the node runs or not.
+        It looks at the database (reachable, version, durability, connections, age of transaction
+        ids, schema, clock, transactions that hold readers back, cursors about to be left behind),
+        the data directory, the keys and certificates, settings that are unsafe, the public URL, the
+        peers of links and the sinks of subscriptions. It changes nothing, and sends no event.
+
+        Example: concord doctor --data-dir ./hub
+        """
+        settings = read_settings({"data_dir": data_dir, "database_url": database_url})
+        found = run(lambda: _examine(settings, more()))
+        if as_json:
+            print_json([asdict(each) for each in found])
+        else:
+            _show(found)
+        if any(each.level == "error" for each in found):
+            raise typer.Exit(NO)
+
+    return app
+
+
+async def _examine(settings: Settings, more: Sequence[Check]) -> list[Diagnosis]:
+    from catalog.monitoring.databasechecks import DATABASE_CHECKS
+    from catalog.monitoring.diagnosis import Patient, examine
+    from catalog.monitoring.machinechecks import MACHINE_CHECKS
+    from catalog.monitoring.sinkchecks import SINK_CHECKS
+
+    checks = [*DATABASE_CHECKS, *MACHINE_CHECKS, *more, *SINK_CHECKS]
+
+    def token(url: str) -> str | None:
+        return token_for(url)
+
+    # There is nothing to start, and a doctor makes no node.
+    if settings.database_url is None and not (settings.data_dir.expanduser() / "data").exists():
+        return await examine(Patient(settings, None, token), checks)
+    async with dsn_of(settings) as dsn:
+        return await examine(Patient(settings, dsn, token), checks)
+
+
+def _show(found: Sequence[Diagnosis]) -> None:
+    shown = table("", "subject", "finding", "remedy")
+    for each in found:
+        colour = _COLOURS[each.level]
+        level = f"[{colour}]{each.level}[/]"
+        shown.add_row(level, cell(each.subject), cell(each.text), cell(each.remedy))
+    out.print(shown)
+    counts = Counter(each.level for each in found)
+    out.print(f"{counts['error']} errors, {counts['warning']} warnings, {counts['ok']} ok.")

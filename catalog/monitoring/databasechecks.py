@@ -1,0 +1,174 @@
+"""Checks of a node's database: its server, its schema, its log, and what holds readers back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from catalog.config import Settings
+from catalog.monitoring.diagnosis import Check, Diagnosis, Level, Patient
+from catalog.store.healthfacts import (
+    Facts,
+    long_transactions,
+    read_clock,
+    read_node,
+    read_server,
+)
+from catalog.store.monitoring import Row, read_figures
+from catalog.store.schemamigration import applied_migrations, can_go_on_from, migrations
+
+# SQL-standard bodies of functions, and bit_xor.
+_LEAST_MAJOR = 14
+_MOST_SKEW_SECONDS = 2.0
+# PostgreSQL stops to write at two thousand millions.
+_AGE_WARNED, _AGE_ERROR = 1_000_000_000, 1_600_000_000
+_LONG_TRANSACTION_SECONDS = 60.0
+_NEAR = 0.8
+_DAY_SECONDS = 86_400
+_MOST_TOLD = 20
+_DURABILITY = ("fsync", "full_page_writes")
+
+
+async def check_server(patient: Patient) -> Sequence[Diagnosis]:
+    """The version and the settings of PostgreSQL."""
+    async with patient.database() as connection:
+        facts = await read_server(connection)
+    found = [*_faults_of_server(facts), *_faults_of_pool(facts, patient.settings)]
+    return found or [
+        Diagnosis(subject="database", level="ok", text=f"PostgreSQL {facts['version']} answers")
+    ]
+
+
+def _faults_of_server(facts: Facts) -> Iterator[Diagnosis]:
+    def fault(text: str, remedy: str, *, is_warning: bool = False) -> Diagnosis:
+        level: Level = "warning" if is_warning else "error"
+        return Diagnosis(subject="database", level=level, text=text, remedy=remedy)
+
+    if facts["major"] < _LEAST_MAJOR:
+        yield fault(f"it is PostgreSQL {facts['version']}", f"Use {_LEAST_MAJOR} or later.")
+    if facts["is_standby"]:
+        yield fault("it is a standby, which takes no writes", "Name the primary server.")
+    for name in _DURABILITY:
+        if facts[name] == "off":
+            yield fault(
+                f"{name} is off: a power cut can destroy the catalog",
+                f"ALTER SYSTEM SET {name} = on; SELECT pg_reload_conf();",
+            )
+    if facts["encoding"] != "UTF8":
+        yield fault(
+            f"its encoding is {facts['encoding']}, which lacks characters of documents",
+            "Create a database with ENCODING 'UTF8' TEMPLATE template0, and import into it.",
+        )
+    if facts["collation_made"] != facts["collation_now"]:
+        yield fault(
+            "the library that sorts its texts has changed since it was made",
+            "REINDEX DATABASE, then ALTER DATABASE … REFRESH COLLATION VERSION.",
+            is_warning=True,
+        )
+    if facts["age"] > _AGE_WARNED:
+        yield fault(
+            f"transaction ids are {facts['age']:,} old: it stops to write at two thousand millions",
+            "Let autovacuum run, end old transactions and replication slots, or run VACUUM.",
+            is_warning=facts["age"] < _AGE_ERROR,
+        )
+
+
+def _faults_of_pool(facts: Facts, settings: Settings) -> Iterator[Diagnosis]:
+    members = settings.processes + 1 if settings.processes > 1 else 1
+    shared = settings.database_pool_size + settings.streams + settings.database_feed_connections
+    wanted = shared + members * (settings.database_task_connections + 1)
+    if wanted > facts["connections"]:
+        yield Diagnosis(
+            subject="database",
+            level="warning",
+            text=f"this node may open {wanted} connections, and the server allows "
+            f"{facts['connections']} in all ({facts['used']} are open)",
+            remedy="Raise max_connections, or lower CONCORD_DATABASE_POOL_SIZE, CONCORD_STREAMS.",
+        )
+
+
+async def check_schema(patient: Patient) -> Sequence[Diagnosis]:
+    """The migrations of the database, and whether its node takes writes."""
+    async with patient.database() as connection:
+        applied = await applied_migrations(connection)
+        node = await read_node(connection)
+    if not can_go_on_from(applied):
+        text = "another version of Concord has migrated it, which is newer or not a release"
+        remedy = "Run that version, or restore a backup of before."
+        return [Diagnosis(subject="schema", level="error", text=text, remedy=remedy)]
+    if missing := len(migrations()) - len(applied):
+        text = f"{missing} migrations of this version are missing"
+        remedy = "`concord migrate`, or start the node, which does the same."
+        return [Diagnosis(subject="schema", level="warning", text=text, remedy=remedy)]
+    if node is not None and node["gate"] != "open":
+        text = "the node takes no writes, as it has yet to recover its own entities"
+        remedy = "`concord recover --from URL`; `concord recover status` tells how far it is."
+        return [Diagnosis(subject="schema", level="error", text=text, remedy=remedy)]
+    return [Diagnosis(subject="schema", level="ok", text="it is that of this version")]
+
+
+async def check_clock(patient: Patient) -> Sequence[Diagnosis]:
+    """The difference between the clocks of this machine and of the database."""
+    async with patient.database() as connection:
+        before = datetime.now(UTC)
+        there = await read_clock(connection)
+        after = datetime.now(UTC)
+    skew = max((before - there).total_seconds(), (there - after).total_seconds(), 0.0)
+    if skew > _MOST_SKEW_SECONDS:
+        text = f"this machine and the database differ by {skew:.1f} seconds"
+        remedy = "Synchronise both with NTP (chrony, systemd-timesyncd)."
+        return [Diagnosis(subject="clock", level="error", text=text, remedy=remedy)]
+    return [Diagnosis(subject="clock", level="ok", text="it agrees with that of the database")]
+
+
+async def check_transactions(patient: Patient) -> Sequence[Diagnosis]:
+    """Open transactions of any database of the server: readers of the log wait for them."""
+    async with patient.database() as connection:
+        found = await long_transactions(connection, _LONG_TRANSACTION_SECONDS)
+    return [
+        Diagnosis(
+            subject="transactions",
+            level="warning",
+            text=f"a transaction of {one['program'] or 'a client'} in the database "
+            f"{one['database']} has been open for {one['seconds']:,.0f} seconds: links and "
+            "subscriptions see nothing that was written since",
+            remedy=f"End it: SELECT pg_terminate_backend({one['process']})"
+            if one["process"].isdigit()
+            else f"End it: ROLLBACK PREPARED '{one['process']}'",
+        )
+        for one in found
+    ] or [Diagnosis(subject="transactions", level="ok", text="none is open for long")]
+
+
+async def check_cursors(patient: Patient) -> Sequence[Diagnosis]:
+    """Subscriptions and links whose next change is about to leave a log."""
+    async with patient.database() as connection:
+        figures = await read_figures(connection, most=_MOST_TOLD)
+    settings = patient.settings
+    late = [
+        *_late("subscription", figures.slowest_subscriptions, settings.log_held_days),
+        *_late("link", figures.worst_links, settings.log_days),
+    ]
+    return late or [Diagnosis(subject="cursors", level="ok", text="none is near the end of a log")]
+
+
+def _late(kind: str, rows: Sequence[Row], days: float) -> Iterator[Diagnosis]:
+    for row in rows:
+        seconds = row["seconds"] or 0.0
+        if seconds > _NEAR * days * _DAY_SECONDS:
+            yield Diagnosis(
+                subject=f"{kind} {row['id']}",
+                level="warning",
+                text=f"it is {seconds / _DAY_SECONDS:.0f} days behind, and changes stay for "
+                f"{days:g} days",
+                remedy=f"`concord {kind} show {row['id']}` tells why. Mend that, or delete it.",
+            )
+
+
+DATABASE_CHECKS: Sequence[Check] = (
+    check_server,
+    check_schema,
+    check_clock,
+    check_transactions,
+    check_cursors,
+)

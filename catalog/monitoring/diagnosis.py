@@ -1,0 +1,94 @@
+"""Checks of a node that are made at once, each in bounded time, and what they find."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from catalog.config import Settings
+from catalog.model.masking import described
+from catalog.store.bareconnection import connected
+from catalog.store.connections import Connection, DatabaseUnusable
+
+Level = Literal["ok", "warning", "error"]
+
+_SECONDS = 20.0
+_MOST_CONNECTIONS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What a check has found about a subject, and what mends it."""
+
+    subject: str
+    level: Level
+    text: str
+    remedy: str = ""
+
+
+class Patient:
+    """The node that is checked: its settings, its database, and the tokens of its user.
+
+    Args:
+        settings: those of the environment.
+        dsn: the database; `None` if there is none yet.
+        token_for: the token to send to the node at a URL.
+    """
+
+    def __init__(
+        self, settings: Settings, dsn: str | None, token_for: Callable[[str], str | None]
+    ) -> None:
+        self.settings = settings
+        self.dsn = dsn
+        self.token_for = token_for
+        self._free = asyncio.Semaphore(_MOST_CONNECTIONS)
+
+    def database(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection to the database, which is left as it is.
+
+        Raises:
+            DatabaseUnusable
+        """
+        return self._connected()
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Connection]:
+        if self.dsn is None:
+            raise DatabaseUnusable("there is none yet")
+        async with self._free, connected(self.dsn) as connection:
+            yield connection
+
+
+Check: TypeAlias = Callable[[Patient], Awaitable[Sequence[Diagnosis]]]
+
+
+async def examine(
+    patient: Patient, checks: Sequence[Check], *, seconds: float = _SECONDS
+) -> list[Diagnosis]:
+    """Make all checks at once, and return what they found in their order.
+
+    A check that fails or takes too long is found to be an error itself.
+    """
+    found = await asyncio.gather(*(_make(patient, check, seconds) for check in checks))
+    return list(dict.fromkeys(diagnosis for each in found for diagnosis in each))
+
+
+async def _make(patient: Patient, check: Check, seconds: float) -> Sequence[Diagnosis]:
+    subject = str(getattr(check, "__name__", "check")).removeprefix("check_").replace("_", " ")
+    try:
+        async with asyncio.timeout(seconds):
+            return await check(patient)
+    except TimeoutError:
+        text, remedy = f"it could not be checked within {seconds:g} seconds", ""
+    except DatabaseUnusable as error:
+        # All checks that need it find the same, which is told once.
+        subject = "database"
+        text = f"it cannot be used, so what depends on it was not checked: {error}"
+        remedy = "Check CONCORD_DATABASE_URL or CONCORD_DATA_DIR, and that the server runs."
+    # A defect in one check must not hide what the others find.
+    except Exception as error:
+        text, remedy = f"the check itself failed: {described(error)}", ""
+    return [Diagnosis(subject=subject, level="error", text=text, remedy=remedy)]

@@ -1,0 +1,31 @@
+"""A connection to the database of a node that is left as it is, and is not migrated."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import asyncpg
+
+from catalog.store.connections import Connection, DatabaseFailure, DatabaseUnusable
+
+_CONNECT_SECONDS = 10.0
+
+
+@contextlib.asynccontextmanager
+async def connected(dsn: str) -> AsyncIterator[Connection]:
+    """Connect to a database, whatever it has.
+
+    Raises:
+        DatabaseUnusable
+    """
+    try:
+        connection = await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS)
+    except (*DatabaseFailure, ValueError) as error:
+        raise DatabaseUnusable(str(error) or "it does not answer") from error
+    try:
+        yield connection
+    except DatabaseFailure as error:
+        raise DatabaseUnusable(str(error) or "it does not answer") from error
+    finally:
+        await connection.close(timeout=_CONNECT_SECONDS)

@@ -1,0 +1,192 @@
+"""Checks of what others see of a node, and of the catalogs that its links lead to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+
+from catalog.http.endpointprobe import probe_endpoint
+from catalog.http.outbound import open_session
+from catalog.keyfile import key_ring
+from catalog.model.digest import DIGEST_VERSION
+from catalog.model.masking import described
+from catalog.monitoring.diagnosis import Check, Diagnosis, Level, Patient
+from catalog.monitoring.machinechecks import expiry
+from catalog.store import links as stored_links
+from catalog.store.healthfacts import read_node
+from catalog.store.links import Link
+from catalog.store.linktokens import token_of
+
+_SECONDS = 10.0
+_LARGEST = 1024 * 1024
+_MOST_LINKS = 200
+_AT_A_TIME = 10
+# A header tells whole seconds.
+_MOST_SKEW_SECONDS = 5.0
+_REFUSED = (401, 403)
+# These lead to nodes that replicate; the rest to topics and to servers of other software.
+_NODES = frozenset({"pull", "events", "push"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What a server has answered at a URL, and how far its clock is from this one."""
+
+    status: int
+    body: Any
+    skew: float | None
+
+
+async def check_public_url(patient: Patient) -> Sequence[Diagnosis]:
+    """Whether this very node answers at its public URL."""
+    url = patient.settings.public_url
+    if url is None:
+        return []
+    async with patient.database() as connection:
+        node = await read_node(connection)
+    try:
+        # The operator has named it, at whatever address it is.
+        settings = patient.settings.model_copy(update={"allow_private_addresses": True})
+        async with open_session(settings, total_seconds=_SECONDS) as session:
+            answer = await _get(session, f"{url}/replication", patient.token_for(url))
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        text = f"nobody answers there: {described(error)}"
+        remedy = "Start the node; see DNS, the proxy, the firewall and the certificate."
+        return [Diagnosis(subject=url, level="error", text=text, remedy=remedy)]
+    return [*_clock_of(url, answer), _identity(url, answer, node)]
+
+
+def _identity(url: str, answer: _Answer, node: Any) -> Diagnosis:
+    said = answer.body.get("instance") if isinstance(answer.body, dict) else None
+    if answer.status in _REFUSED:
+        text = "a server answers there, which tells nobody without a token who it is"
+        remedy = "Give it one: CONCORD_TOKEN, of the role reader."
+        return Diagnosis(subject=url, level="warning", text=text, remedy=remedy)
+    if node is not None and said == str(node["instance"]):
+        return Diagnosis(subject=url, level="ok", text="this node answers there")
+    text = f"something else answers there ({answer.status}, instance {str(said)[:64]})"
+    remedy = "Let CONCORD_PUBLIC_URL, DNS and the proxy lead to this node and its database."
+    return Diagnosis(subject=url, level="error", text=text, remedy=remedy)
+
+
+async def check_peers(patient: Patient) -> Sequence[Diagnosis]:
+    """Whether the catalogs of links can be reached, know their tokens, and agree about the time."""
+    async with patient.database() as connection:
+        found = await stored_links.page(connection, "", _MOST_LINKS)
+    turns = asyncio.Semaphore(_AT_A_TIME)
+    async with open_session(patient.settings, total_seconds=_SECONDS) as session:
+        asked = await asyncio.gather(
+            *(_ask(patient, session, link, turns) for link in found if link.definition.peer)
+        )
+    return [each for found in asked for each in found]
+
+
+async def _ask(
+    patient: Patient, session: aiohttp.ClientSession, link: Link, turns: asyncio.Semaphore
+) -> list[Diagnosis]:
+    subject, url = f"link {link.id}", link.definition.peer
+    if link.definition.is_topic:
+        return [*_state_of(link)]
+    path = "/replication" if link.definition.mode in _NODES else ""
+    try:
+        async with turns:
+            token = token_of(link, key_ring(patient.settings))
+            answer = await _get(session, f"{url}{path}", token)
+            end = await _end_of_certificate(patient, url)
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        text = f"{url} cannot be reached: {described(error)}"
+        remedy = "See its name, its firewall and CONCORD_ALLOW_PRIVATE_ADDRESSES."
+        return [Diagnosis(subject=subject, level="error", text=text, remedy=remedy)]
+    diagnoses = [*_state_of(link), *_clock_of(subject, answer), *_faults_of(link, answer)]
+    if end is not None:
+        diagnoses.append(expiry(subject, end, f"Whoever runs {url} renews it."))
+    if all(each.level == "ok" for each in diagnoses):
+        return [Diagnosis(subject=subject, level="ok", text=f"{url} answers")]
+    return [each for each in diagnoses if each.level != "ok"]
+
+
+def _faults_of(link: Link, answer: _Answer) -> Iterator[Diagnosis]:
+    def fault(text: str, remedy: str, level: Level = "error") -> Diagnosis:
+        return Diagnosis(subject=f"link {link.id}", level=level, text=text, remedy=remedy)
+
+    url = link.definition.peer
+    if answer.status in _REFUSED:
+        kind = "the token of the link" if link.sealed is not None else "requests without a token"
+        remedy = (
+            "Have a token made there, and add the link again with it (`concord link add --help`)."
+        )
+        yield fault(f"{url} refuses {kind} ({answer.status})", remedy)
+    elif answer.status >= 400:
+        yield fault(f"{url} answers {answer.status}", "See what is wrong there.")
+    elif link.definition.mode in _NODES and isinstance(answer.body, dict):
+        if answer.body.get("digestversion") != DIGEST_VERSION:
+            yield fault(f"{url} computes other digests", "Bring both to one version of Concord.")
+        authority = answer.body.get("authority")
+        if link.authority is not None and authority != link.authority:
+            text = f"{url} is the authority {str(authority)[:200]}, not {link.authority}"
+            yield fault(text, f"See whether that is right: `concord link show {link.id}`.")
+
+
+def _state_of(link: Link) -> Iterator[Diagnosis]:
+    if link.state in ("refused", "braked") or link.conflicts:
+        text = f"it is {link.state}, with {link.conflicts} conflicts"
+        remedy = f"`concord link show {link.id}` tells which, and why."
+        yield Diagnosis(subject=f"link {link.id}", level="warning", text=text, remedy=remedy)
+
+
+def _clock_of(subject: str, answer: _Answer) -> Iterator[Diagnosis]:
+    if answer.skew is not None and abs(answer.skew) > _MOST_SKEW_SECONDS:
+        text = f"its clock differs from this one by {answer.skew:.0f} seconds"
+        remedy = "Synchronise both with NTP (chrony, systemd-timesyncd)."
+        yield Diagnosis(subject=subject, level="warning", text=text, remedy=remedy)
+
+
+async def _get(session: aiohttp.ClientSession, url: str, token: str | None) -> _Answer:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    began = time.time()
+    async with session.get(url, headers=headers) as response:
+        ended = time.time()
+        body = await response.content.read(_LARGEST)
+        return _Answer(
+            status=response.status,
+            body=_json(body),
+            skew=_skew(response.headers.get("Date"), began, ended),
+        )
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _skew(date: str | None, began: float, ended: float) -> float | None:
+    """The seconds by which a server is ahead of this machine, as far as its header tells."""
+    if date is None:
+        return None
+    there = parsedate_to_datetime(date)
+    seconds = (there if there.tzinfo else there.replace(tzinfo=UTC)).timestamp()
+    if began - 1 <= seconds <= ended:
+        return 0.0
+    return seconds - (ended if seconds > ended else began)
+
+
+async def _end_of_certificate(patient: Patient, url: str) -> datetime | None:
+    parts = urlsplit(url)
+    if parts.scheme != "https":
+        return None
+    host, port = parts.hostname or "", parts.port or 443
+    return await probe_endpoint(host, port, patient.settings, is_tls=True)
+
+
+PEER_CHECKS: Sequence[Check] = (check_public_url, check_peers)

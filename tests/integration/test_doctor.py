@@ -1,0 +1,186 @@
+"""`concord doctor` finds what commonly goes wrong, and tells how to mend it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import orjson
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from typer.testing import CliRunner, Result
+
+from catalog.cli import app
+from catalog.config import Settings
+from catalog.monitoring import databasechecks
+from catalog.monitoring.databasechecks import DATABASE_CHECKS
+from catalog.monitoring.diagnosis import Diagnosis, Patient, examine
+from catalog.monitoring.machinechecks import expiry
+from tests.integration.conftest import Node
+from tests.integration.federation import databases, execute, link, start_member
+from tests.integration.test_recovery import start_as
+
+DURABILITY = ("fsync", "full_page_writes")
+
+
+@pytest.fixture
+async def urls(postgres_url: str, template: str) -> AsyncIterator[list[str]]:
+    async with databases(postgres_url, template, 2) as made:
+        yield made
+
+
+async def doctor(url: str, *options: str, **settings: str) -> tuple[int, list[dict[str, str]]]:
+    """The exit code, and all that is not well and has no cause in the server of the tests."""
+    environment = {"CONCORD_DATABASE_URL": url, **settings}
+    result = await run("--json", *options, **environment)
+    assert result.exit_code in (0, 1), result.output
+    found = orjson.loads(result.stdout)
+    assert all(each["remedy"] for each in found if each["level"] != "ok"), found
+    faults = [each for each in found if each["level"] != "ok" and not _is_of_tests(each)]
+    return result.exit_code, faults
+
+
+def _is_of_tests(found: dict[str, str]) -> bool:
+    """It forgets everything in a power cut, and has many nodes of other tests."""
+    texts = (*(f"{name} is off" for name in DURABILITY), "this node may open", "a transaction of")
+    return found["subject"] != "settings" and found["text"].startswith(texts)
+
+
+async def run(*options: str, **environment: str) -> Result:
+    invoke = CliRunner().invoke
+    return await asyncio.to_thread(invoke, app, ["doctor", *options], env=environment)
+
+
+async def subscribe(node: Node, sink: str) -> str:
+    body = {"sink": sink, "protocol": "HTTP"}
+    answer = await node.send("POST", "/subscriptions", body)
+    assert answer.status == 201, answer.body
+    return str(answer.json["id"])
+
+
+async def test_a_node_that_is_well_is_told_so_apart_from_its_server_that_forgets(
+    urls: list[str],
+) -> None:
+    async with start_member(urls[0]) as source, start_member(urls[1]) as node:
+        await link(node, source, id="from")
+        await subscribe(node, source.url)
+        _, faults = await doctor(urls[1], CONCORD_PUBLIC_URL=node.url)
+        assert faults == []
+        connection = await asyncpg.connect(urls[1])
+        off = [name for name in DURABILITY if await connection.fetchval(f"SHOW {name}") == "off"]
+        await connection.close()
+        told = await run(CONCORD_DATABASE_URL=urls[1], CONCORD_PUBLIC_URL=node.url)
+        assert told.exit_code == (1 if off else 0)
+        assert all(f"{name} is off" in told.stdout for name in off)
+        assert f"sink {source.url.removeprefix('http://')}" in told.stdout
+
+
+async def test_what_others_cannot_reach_or_refuse_is_found(urls: list[str]) -> None:
+    async with start_member(urls[0]) as other, start_member(urls[1]) as node, refusing() as url:
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))  # and does not listen
+            port = silent.getsockname()[1]
+            for id, peer in (("gone", f"http://127.0.0.1:{port}"), ("kept-out", url)):
+                body = {"id": id, "source": peer, "mode": "pull"}
+                answer = await node.send("POST", "/replication/links?force", body)
+                assert answer.status == 201, answer.body
+            await subscribe(node, f"http://127.0.0.1:{port}/")
+            elsewhere = other.url
+            code, faults = await doctor(urls[1], CONCORD_PUBLIC_URL=elsewhere)
+    assert code == 1
+    texts = {each["subject"]: each["text"] for each in faults}
+    assert texts.keys() == {elsewhere, "link gone", "link kept-out", f"sink 127.0.0.1:{port}"}
+    assert "something else answers there" in texts[elsewhere]
+    assert "cannot be reached" in texts["link gone"]
+    assert "refuses requests without a token (401)" in texts["link kept-out"]
+
+
+@contextlib.asynccontextmanager
+async def refusing() -> AsyncIterator[str]:
+    """A server that lets nobody in."""
+
+    async def refuse(_: web.Request) -> web.Response:
+        return web.json_response({}, status=401)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", refuse)
+    async with TestServer(app) as server:
+        yield str(server.make_url("")).rstrip("/")
+
+
+async def test_what_is_wrong_in_the_database_is_found(
+    urls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start_as(urls[0], awaits_recovery=True) as node:
+        _, [found] = await doctor(urls[0], CONCORD_PUBLIC_URL=node.url)
+        assert "takes no writes" in found["text"]
+        assert "concord recover --from" in found["remedy"]
+    async with start_member(urls[1]) as node:
+        id = await subscribe(node, "http://127.0.0.1:9/")
+        await node.put("/messagegroups/g")
+        await execute(node, "UPDATE changes SET at = now() - interval '80 days'")
+        monkeypatch.setattr(databasechecks, "_LONG_TRANSACTION_SECONDS", 0.0)
+        async with node.database.transaction() as open_one:
+            await open_one.execute("UPDATE node SET home = home")
+            faults = await faults_of(urls[1])
+        told = {each.subject: each.text for each in faults}
+        assert "it is 80 days behind" in told[f"subscription {id}"]
+        assert "links and subscriptions see nothing" in told["transactions"]
+        await execute(node, "UPDATE migrations SET checksum = ''")
+        assert "another version" in {f.subject: f.text for f in await faults_of(urls[1])}["schema"]
+
+
+async def faults_of(url: str) -> Sequence[Diagnosis]:
+    patient = Patient(Settings(), url, lambda _: None)
+    return [each for each in await examine(patient, DATABASE_CHECKS) if each.level != "ok"]
+
+
+async def test_a_check_that_fails_or_hangs_is_reported_and_hides_nothing() -> None:
+    async def check_defect(_: Patient) -> Any:
+        raise KeyError("no such key")
+
+    async def check_slowness(_: Patient) -> Any:
+        await asyncio.Event().wait()
+
+    async def check_rest(_: Patient) -> Any:
+        return [Diagnosis(subject="rest", level="ok", text="well")]
+
+    patient = Patient(Settings(), None, lambda _: None)
+    checks = [check_defect, check_slowness, check_rest, *DATABASE_CHECKS]
+    defect, slowness, rest, *others = await examine(patient, checks, seconds=0.5)
+    assert (defect.subject, "the check itself failed" in defect.text) == ("defect", True)
+    assert (slowness.level, "within 0.5 seconds" in slowness.text) == ("error", True)
+    assert rest.level == "ok"
+    assert [each.subject for each in others] == ["database"]
+
+
+async def test_where_there_is_no_node_yet_nothing_is_made_and_unsafe_settings_are_told(
+    tmp_path: Path,
+) -> None:
+    unsafe = {"CONCORD_HOST": "0.0.0.0", "CONCORD_OPEN": "true", "CONCORD_CORS_ORIGINS": "*"}
+    certificate = {"CONCORD_TLS_CERT": __file__, "CONCORD_TLS_KEY": __file__}
+    directory = tmp_path / "data"
+    result = await run("--json", "--data-dir", str(directory), **unsafe, **certificate)
+    assert result.exit_code == 1, result.output
+    told = [each["text"] for each in orjson.loads(result.stdout) if each["level"] != "ok"]
+    assert not directory.exists()
+    for text in ("everybody who reaches", "no public URL", "pages of every origin", "cannot be"):
+        assert any(text in each for each in told), told
+    directory.mkdir(mode=0o755)
+    directory.chmod(0o755)
+    result = await run("--data-dir", str(directory))
+    assert f"chmod 700 {directory}" in result.stdout.replace("\n", "")
+
+
+def test_a_certificate_is_told_before_it_expires() -> None:
+    now = datetime.now(UTC)
+    ends = [now + timedelta(days=60), now + timedelta(days=3), now - timedelta(days=1)]
+    levels = [expiry("it", end, "Renew it.").level for end in ends]
+    assert levels == ["ok", "warning", "error"]
