@@ -24,6 +24,8 @@ from catalog.model.errors import (
     ServerBusy,
     UnsupportedSpecVersion,
 )
+from catalog.store.connections import StatementsOutdated
+from catalog.store.database import has_committed
 from catalog.store.locks import ConfigurationChanged
 
 _MOST_ATTEMPTS = 3
@@ -33,7 +35,8 @@ _VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.\d{1,9})?(-[0-9a-z.-]{1,64})?
 
 @web.middleware
 async def checking_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Check a request, and handle it again if its configuration was replaced before its write."""
+    """Check a request, and handle it again if its configuration was replaced before its write, or
+    if another version of Concord changed a table."""
     context = request.app[CONTEXT]
     check_host(request, context)
     check_characters(request)
@@ -46,6 +49,9 @@ async def checking_middleware(request: web.Request, handler: Handler) -> web.Str
             return await handler(request)
         except ConfigurationChanged:
             await context.reload()
+        except StatementsOutdated:
+            if has_committed.get():
+                raise
     raise ServerBusy(request.path, detail="The configuration is changing all the time.")
 
 

@@ -59,6 +59,8 @@ class Deadline:
         self._request[DEADLINE] = self
 
     async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        # A request that is handled again gets another one.
+        del self._request[DEADLINE]
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as timeout:

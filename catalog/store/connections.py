@@ -17,6 +17,8 @@ from asyncpg.exceptions import (
     DatabaseDroppedError,
     InterfaceError,
     InternalClientError,
+    InvalidCachedStatementError,
+    OutdatedSchemaCacheError,
     PostgresConnectionError,
     PostgresError,
     TooManyConnectionsError,
@@ -51,6 +53,13 @@ _CLOSE_SECONDS = 1.0
 
 class DatabaseUnusable(Exception):
     """A node cannot start with this database, for the reason that the text gives."""
+
+
+class StatementsOutdated(DatabaseUnavailable):
+    """Another version of Concord has changed a table, so what is prepared does not fit any more.
+
+    Nothing was written. asyncpg has forgotten all prepared statements, so the next try succeeds.
+    """
 
 
 class Availability:
@@ -265,13 +274,17 @@ class Pools:
 
 @contextlib.contextmanager
 def loss_of(connection: Connection) -> Iterator[None]:
-    """Translate the loss of this connection; other errors pass through.
+    """Translate the loss of this connection, or of its statements; other errors pass through.
 
     Raises:
         DatabaseUnavailable: the connection was lost.
+        StatementsOutdated: try again.
     """
     try:
         yield
+    # Outside of transactions, asyncpg tries again itself.
+    except (InvalidCachedStatementError, OutdatedSchemaCacheError) as error:
+        raise StatementsOutdated("/") from error
     except _LOST as error:
         raise DatabaseUnavailable("/") from error
     except _LOST_IF_CLOSED as error:
