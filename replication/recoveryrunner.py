@@ -65,6 +65,8 @@ class RecoveryRunner:
         async with self._database.pool.acquire(timeout=30) as connection:
             recovery = await recoveries.read(connection)
         if recovery is None or recovery.state not in UNDER_WAY:
+            if recovery is not None and recovery.state == "awaited":
+                _log.warning("the node takes no writes", hint="concord recover --from URL")
             await wait_for(self.wakeup, _LOOK_SECONDS)
             return
         try:
