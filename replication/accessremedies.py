@@ -6,14 +6,30 @@ from http import HTTPStatus
 
 from catalog.client import Problem
 
-_TOKEN = "concord link set ID --token-from VARIABLE"
+_ROLES = "replicator, to follow or to push, or writer, to write by the standard API"
+# The answer of a server of another make names no error.
+_FORBIDDEN = frozenset({"forbidden", ""})
 
 
-def access_remedy(problem: Problem) -> str:
+def another_credential(link: str = "ID") -> str:
+    """The command that gives a link another credential."""
+    return f"concord link credential {link} --token-from VARIABLE"
+
+
+def access_remedy(problem: Problem, link: str = "ID") -> str:
     """The remedy for a peer's answer 401 or 403; empty if it is another one, or tells its own."""
     if problem.status == HTTPStatus.UNAUTHORIZED:
-        return f"Give the link a token that its other end knows: {_TOKEN}."
-    if problem.status == HTTPStatus.FORBIDDEN and problem.name == "forbidden":
-        roles = "replicator, to follow or to push, or writer, to write by the standard API"
-        return f"Its token needs a role there: {roles} ({_TOKEN})."
+        return (
+            "Give the link a token that its other end knows (`concord token create --role "
+            f"replicator` there), or another credential: {another_credential(link)}."
+        )
+    if problem.status == HTTPStatus.FORBIDDEN and problem.name in _FORBIDDEN:
+        remedy = f"What the link shows needs a role there: {_ROLES}"
+        return f"{remedy} ({another_credential(link)})."
     return ""
+
+
+def is_kept_out(problem: Problem) -> bool:
+    """Whether a Concord node has not let a link in, so that it is no server of another make."""
+    is_forbidden = problem.status == HTTPStatus.FORBIDDEN and problem.name == "forbidden"
+    return problem.status == HTTPStatus.UNAUTHORIZED or is_forbidden

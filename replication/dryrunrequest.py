@@ -13,9 +13,9 @@ from catalog.http.responses import json_response
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.errors import BadRequest
 from catalog.store.links import Link
-from catalog.store.linktokens import token_of
 from replication.batch import CopyFinding
 from replication.conflictremedies import remedy_of
+from replication.credentials.peeraccess import access_of
 from replication.dryrun import DryRun, dry_run
 from replication.handshake import describe, peer_at, shake_hands
 from replication.linkbounds import LinkGate
@@ -54,8 +54,8 @@ async def try_link(request: web.Request, link: Link) -> web.Response:
 async def _try(context: Context, link: Link) -> DryRun | None:
     seconds = context.settings.request_timeout_seconds
     async with open_session(context.settings, total_seconds=seconds) as session:
-        token = token_of(link, context.keys)
-        peer = peer_at(link.definition.source, session, seconds, token=token)
+        access = access_of(link, context)
+        peer = peer_at(link.definition.source, session, seconds, credential=access)
         source = await shake_hands(peer)
         async with context.database.snapshot() as connection:
             await meet_claim(connection, link, source.authority)

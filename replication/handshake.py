@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import uuid
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -11,7 +12,7 @@ import aiohttp
 import structlog
 from aiohttp import web
 
-from catalog.client import BadAnswer, Client, ClientError, Refused, Unreachable
+from catalog.client import BadAnswer, Client, ClientError, Credential, Refused, Unreachable
 from catalog.context import CONTEXT, Context
 from catalog.http.outbound import UNREACHABLE, open_session
 from catalog.http.responses import json_response
@@ -20,7 +21,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import described
 from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
-from replication.accessremedies import access_remedy
+from replication.accessremedies import access_remedy, is_kept_out
 from replication.pacedclient import PacedClient, PeerTurns
 from replication.provenance import is_authority
 
@@ -34,6 +35,10 @@ _MOST_ENTITIES = 2**62
 _LARGEST_ANSWER = 1024 * 1024
 _LONGEST_TITLE = 300
 PROBE_SECONDS = 10.0
+_TLS_REMEDY = (
+    "Name the authority of its certificate (`--ca-cert`) if this node's system does not trust it, "
+    "and give the link the client certificate that it asks for (`--client-cert`)."
+)
 FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
 
 
@@ -83,7 +88,7 @@ def peer_at(
     session: aiohttp.ClientSession,
     timeout_seconds: float,
     turns: PeerTurns | None = None,
-    token: str | None = None,
+    credential: Credential | None = None,
 ) -> PacedClient:
     """A client of another catalog. It repeats nothing but what the other one wants more slowly:
     links have a back-off of their own.
@@ -91,7 +96,7 @@ def peer_at(
     Args:
         session: guards against private networks (`open_session`).
         turns: of all requests to the host; this client has turns of its own unless given.
-        token: is sent to this catalog.
+        credential: is shown to this catalog.
     """
     return PacedClient(
         url,
@@ -99,7 +104,7 @@ def peer_at(
         turns or PeerTurns(url),
         timeout_seconds=timeout_seconds,
         largest=_LARGEST_ANSWER,
-        token=token,
+        credential=credential,
     )
 
 
@@ -139,20 +144,20 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
 
 
 async def probe(
-    context: Context, source: str, subject: str, token: str | None = None
+    context: Context, source: str, subject: str, credential: Credential | None = None
 ) -> dict[str, Any]:
     """Find out whether a source can be followed, and describe it.
 
     Args:
         subject: of an error.
-        token: is sent to the source.
+        credential: is shown to the source.
 
     Raises:
         SourceUnusable: it does not answer, offers no replication, or is this node.
     """
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = peer_at(source, session, seconds, token=token)
+        peer = peer_at(source, session, seconds, credential=credential)
         try:
             found = await shake_hands(peer, count=True)
         except ClientError as error:
@@ -179,16 +184,25 @@ def why_own(context: Context, source: Handshake) -> str:
     return "it claims the authority of this node" if source.authority == node.authority else ""
 
 
-def describe(error: ClientError, url: str) -> str:
+def describe(error: ClientError, url: str, link: str = "ID") -> str:
     """An error of a request to a peer, in words for the operator of a link."""
     if isinstance(error, Refused):
         said = f"{url} answered {error.problem.status}: {error.message[:_LONGEST_TITLE]}"
-        return f"{said} {access_remedy(error.problem)}".strip()
+        return f"{said} {access_remedy(error.problem, link)}".strip()
+    if isinstance(error, Unreachable) and _is_about_tls(error):
+        return f"{url} and this node agree on no TLS connection. {_TLS_REMEDY}"
     if isinstance(error, Unreachable):
         # The cause would tell which hosts and ports a network has; the log has it.
         what = "did not answer as a whole, or not in time" if error.is_doubtful else UNREACHABLE
         return f"{url} {what}."
     return f"{error.message} {error.hint}".strip()
+
+
+def _is_about_tls(error: BaseException) -> bool:
+    cause = error.__cause__
+    if cause is None:
+        return False
+    return isinstance(cause, aiohttp.ClientSSLError | ssl.SSLError) or _is_about_tls(cause)
 
 
 def cause_of(error: ClientError) -> str:
@@ -205,8 +219,8 @@ def may_pass(error: ClientError) -> bool:
 async def _fault(peer: Client, error: ClientError) -> str:
     """The reason why a source is not usable, with the kind of server that it is."""
     said = describe(error, peer.url).rstrip(".")
-    is_kept_out = isinstance(error, Refused) and access_remedy(error.problem)
-    if is_kept_out or may_pass(error) or not isinstance(error, BadAnswer | Refused):
+    is_refused = isinstance(error, Refused) and is_kept_out(error.problem)
+    if is_refused or may_pass(error) or not isinstance(error, BadAnswer | Refused):
         return said
     try:
         root = await peer.get("/")

@@ -1,11 +1,14 @@
-"""The class of an error of a link, under which its errors are counted. Pure."""
+"""The state of a link after an error, and the class under which its errors are counted. Pure."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Literal
 
-from catalog.client import ClientError, CursorExpired, Refused, Unreachable
+from catalog.client import ClientError, CredentialUnusable, CursorExpired, Refused, Unreachable
+from catalog.store.links import State
+from replication.accessremedies import access_remedy
+from replication.handshake import may_pass
 from replication.linkbounds import TooMuchSent
 from replication.pacedclient import TooManyRequests
 
@@ -14,6 +17,7 @@ ErrorClass = Literal[
     "too_many",
     "unauthenticated",
     "forbidden",
+    "credential",
     "refused",
     "faulty",
     "expired",
@@ -21,9 +25,9 @@ ErrorClass = Literal[
     "unusable",
     "internal",
 ]
-"""No answer or not a whole one; 429; 401; 403; another 4xx; 5xx; a cursor that the log no longer
-reaches; more than a link may bring; an answer or a peer that the link cannot work with; a fault of
-this node."""
+"""No answer or not a whole one; 429; 401; 403; no valid credential to show; another 4xx; 5xx; a
+cursor that the log no longer reaches; more than a link may bring; an answer or a peer that the link
+cannot work with; a fault of this node."""
 
 
 def class_of(error: Exception | None) -> ErrorClass:
@@ -33,6 +37,8 @@ def class_of(error: Exception | None) -> ErrorClass:
             return "unreachable"
         case CursorExpired():
             return "expired"
+        case CredentialUnusable():
+            return "credential"
         case Refused() if error.problem.status == HTTPStatus.TOO_MANY_REQUESTS:
             return "too_many"
         case TooManyRequests():
@@ -49,3 +55,15 @@ def class_of(error: Exception | None) -> ErrorClass:
             return "unusable"
         case _:
             return "internal"
+
+
+def state_of(error: ClientError | None) -> State:
+    """The state in which a link waits after an error; without one, the fault is the node's own."""
+    if error is None or may_pass(error):
+        return "waiting"
+    if isinstance(error, CredentialUnusable):
+        return "unauthenticated"
+    if isinstance(error, Refused) and access_remedy(error.problem):
+        is_unknown = error.problem.status == HTTPStatus.UNAUTHORIZED
+        return "unauthenticated" if is_unknown else "forbidden"
+    return "refused"

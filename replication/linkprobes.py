@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from catalog.client import Credential
 from catalog.context import Context
 from catalog.store.links import LinkDefinition
 from replication.publishrunner import probe_topic_to_publish
@@ -19,14 +20,14 @@ async def ask_peer(
     subject: str,
     *,
     is_named: bool,
-    token: str | None = None,
+    credential: Credential | None = None,
 ) -> tuple[LinkDefinition, dict[str, Any] | None]:
     """Find out whether a link can lead to its peer, and describe that.
 
     Args:
         subject: of an error.
         is_named: the operator has named the mode; otherwise it is chosen for the source.
-        token: the one of the link.
+        credential: that of the link.
 
     Returns:
         the definition with the mode that was chosen, and the description: its `authority` and
@@ -37,12 +38,12 @@ async def ask_peer(
     """
     match definition.mode:
         case "push":
-            return definition, await probe_target(context, definition.peer, subject, token)
+            return definition, await probe_target(context, definition.peer, subject, credential)
         case "publish":
             await probe_topic_to_publish(context, definition, subject)
             return definition, None
         case "kafka":
             return definition, await probe_topic(context, definition, subject)
         case "write":
-            return definition, await probe_server(context, definition, subject, token)
-    return await choose_mode(context, definition, subject, is_named=is_named, token=token)
+            return definition, await probe_server(context, definition, subject, credential)
+    return await choose_mode(context, definition, subject, is_named=is_named, credential=credential)

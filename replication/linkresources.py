@@ -9,8 +9,8 @@ import aiohttp
 from catalog.context import Context
 from catalog.events.supervisor import LoopTiming
 from catalog.store.links import Link
-from catalog.store.linktokens import token_of
 from replication.confirmations import Confirmations
+from replication.credentials.peeraccess import PeerAccess, access_of
 from replication.handshake import peer_at
 from replication.linkbounds import LinkGate
 from replication.linkconnections import LinkConnections
@@ -29,8 +29,12 @@ class LinkResources:
     confirmations: Confirmations
     hosts: PeerHosts = field(default_factory=PeerHosts)
 
-    def peer_of(self, link: Link) -> PacedClient:
-        """A client of the catalog at the other end of a link."""
+    def peer_of(self, link: Link, access: PeerAccess | None = None) -> PacedClient:
+        """A client of the catalog at the other end of a link.
+
+        Args:
+            access: shows the credential of the link, where clients share that.
+        """
         timeout, url = self.context.settings.request_timeout_seconds, link.definition.peer
-        token = token_of(link, self.context.keys)
-        return peer_at(url, self.session, timeout, self.hosts.turns_of(url), token)
+        shown = access or access_of(link, self.context)
+        return peer_at(url, self.session, timeout, self.hosts.turns_of(url), shown)

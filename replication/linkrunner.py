@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from catalog.client import ClientError, CursorExpired
+from catalog.client import ClientError, CursorExpired, Refused
 from catalog.events.supervisor import backoff_from
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
@@ -19,12 +19,12 @@ from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for
 from catalog.store.linkconflicts import MOST_CONFLICTS
 from catalog.store.links import TRUST_FIRST, Link, LinkReplaced
+from replication.credentials.peeraccess import access_of
 from replication.deletionlimit import TooManyDeletions, ask_for_all
 from replication.eviction import doubt_copies, drop_doubted, evict
 from replication.handshake import (
     cause_of,
     describe,
-    may_pass,
     shake_hands,
     why_own,
 )
@@ -32,7 +32,7 @@ from replication.keyhistories import ask_for_keys
 from replication.labelledpull import bootstrap_labelled, pull_labelled
 from replication.leaving import leave, leave_unlabelled
 from replication.linkbounds import TooMuchSent, too_many_copies
-from replication.linkerrors import ErrorClass, class_of
+from replication.linkerrors import ErrorClass, class_of, state_of
 from replication.linkresources import LinkResources
 from replication.notifications import HINT_SECONDS, ensure_subscription
 from replication.pinning import admitted, meet_claim
@@ -80,7 +80,8 @@ class LinkRunner:
         self._resources = resources
         self._database = resources.context.database
         self._backoff = backoff_from(resources.context.settings)
-        self._peer = resources.peer_of(link)
+        self._access = access_of(link, resources.context)
+        self._peer = resources.peer_of(link, self._access)
         self._failures = link.failures
         self._retried_at = -resources.context.settings.pull_interval_seconds
         # How often conflicts were to be retried, and how often of these they were.
@@ -118,7 +119,7 @@ class LinkRunner:
             except TooMuchSent as error:
                 await self._stop(error)
             except ClientError as error:
-                await self._fail(describe(error, self._peer.url), error)
+                await self._fail(describe(error, self._peer.url, self.id), error)
             # An unexpected error of one link must not stop the others.
             except Exception as error:
                 _log.exception("link failed", link=self.id)
@@ -416,12 +417,14 @@ class LinkRunner:
         self._failures += 1
         if self._failures == 1 and error is not None:
             _log.warning("link interrupted", link=self.id, cause=cause_of(error))
-        is_refused = error is not None and not may_pass(error)
+        # What a token permits may be another when it is fetched again.
+        if isinstance(error, Refused):
+            self._access.forget()
         seconds = self._delay(self._failures, 0.0 if error is None else error.retry_after)
         # While the database is away, the state cannot be saved.
         with contextlib.suppress(ServerBusy, TimeoutError):
             await self._report(
-                "refused" if is_refused else "waiting",
+                state_of(error),
                 error=message[:1000],
                 error_class=class_of(error),
                 nextattemptat=datetime.now(UTC) + timedelta(seconds=seconds),

@@ -24,14 +24,16 @@ from catalog.model.errors import (
     NotFound,
     RequiredAttributeMissing,
 )
-from catalog.model.masking import MASK
+from catalog.model.peercredential import PeerCredential
 from catalog.model.timestamps import format_time
 from catalog.store import linkauthorities, linkconflicts, links
 from catalog.store.database import Connection
 from catalog.store.linkconflicts import LinkConflict
+from catalog.store.linkcredentials import save_credential, with_credential
 from catalog.store.links import RELAY, Link, LinkDefinition
-from catalog.store.linktokens import save_token, with_token
 from replication.conflictremedies import remedy_of
+from replication.credentials.givencredential import given_credential
+from replication.credentials.peeraccess import PeerAccess
 from replication.dryrunrequest import try_link
 from replication.linkprobes import ask_peer
 from replication.mapping import read_names
@@ -40,7 +42,7 @@ from replication.repair import repair
 from replication.topicaddress import why_no_topic
 from replication.trusting import trust_with_link
 from replication.walkprobe import check_walk
-from replication.wire import ChangeBody, LinkBody, OriginsBody, PinBody, ResetBody, read_request
+from replication.wire import LinkBody, OriginsBody, PinBody, ResetBody, read_request
 
 # A catalog that pushes or publishes says so every half minute when it has no changes.
 _TOLD = ("accept", "kafka")
@@ -71,13 +73,18 @@ async def create_link(request: web.Request) -> web.Response:
     body = await read_request(request, LinkBody)
     definition = _checked(context, body, request.path)
     id = body.id or uuid.uuid4().hex[:12]
-    token = "" if body.token is None else body.token.get_secret_value()
+    given = given_credential(body, definition, context.settings, request.path)
+    credential = given or PeerCredential()
     is_forced = "force" in request.query
     found = None
     if not is_forced:
         is_named = bool(body.model_fields_set & {"mode", "eventtopic"})
         definition, found = await ask_peer(
-            context, definition, request.path, is_named=is_named, token=token or None
+            context,
+            definition,
+            request.path,
+            is_named=is_named,
+            credential=PeerAccess(credential, context.settings),
         )
     if found is not None and definition.mode == "walk":
         found["authority"] = body.authority or found["authority"]
@@ -91,7 +98,7 @@ async def create_link(request: web.Request) -> web.Response:
         raise SourceUnusable(request.path, source=definition.source, error_detail=detail)
     if "dryrun" in request.query:
         unsaved = links.unsaved(id, definition, authority)
-        return await try_link(request, with_token(unsaved, context.keys, token))
+        return await try_link(request, with_credential(unsaved, context.keys, credential))
     async with context.database.transaction() as connection:
         await check_number(connection, context, request.path)
         others = (
@@ -100,7 +107,7 @@ async def create_link(request: web.Request) -> web.Response:
         link = await links.create(connection, id, definition, authority)
         if link is None:
             raise BadRequest(request.path, error_detail=f'There is a link "{id}" already')
-        link = await save_token(connection, context.keys, link, token)
+        link = await save_credential(connection, context.keys, link, credential)
         is_named = body.authority is not None
         await check_pin(connection, request, id, definition, authority, is_named=is_named)
         await trust_with_link(connection, definition, authority, request.path)
@@ -129,6 +136,7 @@ async def replace_link(request: web.Request) -> web.Response:
     if body.id not in (None, id):
         raise InvalidAttribute(request.path, name="id", error_detail=f'it needs to be "{id}"')
     definition = _checked(context, body, request.path)
+    given = given_credential(body, definition, context.settings, request.path)
     async with context.database.transaction() as connection:
         before = await existing_link(connection, request)
         _check_not_accepted(before, request.path)
@@ -138,11 +146,11 @@ async def replace_link(request: web.Request) -> web.Response:
         await check_pin(connection, request, id, definition, authority)
         await trust_with_link(connection, definition, authority, request.path)
         link = await links.replace(connection, before, definition, authority)
-        # A token is sent to whom it was given for, and to nobody else.
+        # A credential is shown to whom it was given for, and to nobody else.
         leads_elsewhere = definition.peer != before.definition.peer
-        if link is not None and (body.token is not None or leads_elsewhere):
-            token = "" if body.token is None else body.token.get_secret_value()
-            link = await save_token(connection, context.keys, link, token)
+        if link is not None and (given is not None or leads_elsewhere):
+            credential = given or PeerCredential()
+            link = await save_credential(connection, context.keys, link, credential)
         return answer_link(request, link)
 
 
@@ -245,7 +253,6 @@ def _checked(context: Context, body: LinkBody, subject: str) -> LinkDefinition:
     if not definition.peer:
         raise RequiredAttributeMissing(subject, list=needed)
     check_selection(definition, subject)
-    check_token(definition, body, subject)
     why_unusable = why_no_topic if definition.is_topic else why_refused
     refusal = why_unusable(definition.peer, context.settings)
     if definition.peer in (context.public_base, context.settings.public_url):
@@ -290,17 +297,6 @@ def check_selection(definition: LinkDefinition, subject: str) -> None:
     if definition.labels and definition.mode not in ("pull", "events"):
         detail = f'a link of mode "{definition.mode}" selects by scope and types only'
         raise InvalidAttribute(subject, name="labels", error_detail=detail)
-
-
-def check_token(definition: LinkDefinition, body: ChangeBody, subject: str) -> None:
-    """Refuse a token for what takes none.
-
-    Raises:
-        InvalidAttribute
-    """
-    if body.token is not None and (definition.is_topic or definition.mode == "accept"):
-        detail = f'a link of mode "{definition.mode}" sends none'
-        raise InvalidAttribute(subject, name="token", error_detail=detail)
 
 
 def check_authority(context: Context, authority: str, subject: str) -> None:
@@ -433,7 +429,8 @@ def show_link(link: Link) -> dict[str, Any]:
         "addresses": read_names(definition.addresses),
         "trust": definition.trust,
         "eventtopic": definition.eventtopic or None,
-        "token": None if link.sealed is None else MASK,
+        "token": (link.credential or {}).get("token"),
+        "credential": link.credential,
         "authority": link.authority,
         "instance": None if link.instance is None else str(link.instance),
         "state": state,

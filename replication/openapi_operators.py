@@ -72,6 +72,9 @@ def _link() -> Json:
             "trust": array_of(TEXT),
             "eventtopic": NO_TEXT,
             "token": about(NO_TEXT, "Stars, if it sends one"),
+            "credential": about(
+                {"type": ["object", "null"]}, "What it shows the other catalog, without secrets"
+            ),
             "authority": about(NO_TEXT, "The one that the other catalog is pinned to"),
             "instance": NO_TEXT,
             "state": {"enum": [*get_args(State)]},

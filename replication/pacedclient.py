@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from catalog.client import ONCE, Answer, Client, ClientError, Refused
+from catalog.client import ONCE, Answer, Client, ClientError, Credential, Refused
 from replication.peerpace import PeerPace
 
 # A longer pause is shown as that of the link, and what asks so often in vain stops for a while.
@@ -82,7 +82,7 @@ class PacedClient(Client):
         *,
         timeout_seconds: float,
         largest: int,
-        token: str | None = None,
+        credential: Credential | None = None,
     ) -> None:
         super().__init__(
             url,
@@ -90,7 +90,7 @@ class PacedClient(Client):
             retry=ONCE,
             timeout_seconds=timeout_seconds,
             largest=largest,
-            token=token,
+            credential=credential,
         )
         self.slowed = 0
         self._turns = turns

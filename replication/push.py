@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from catalog.client import BadAnswer, Client, ClientError, JsonObject, Refused
+from catalog.client import BadAnswer, Client, ClientError, Credential, JsonObject, Refused
 from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import TargetUnusable
@@ -301,13 +301,13 @@ async def push_again(flow: PushFlow, *, with_refused: bool) -> int:
 
 
 async def probe_target(
-    context: Context, target: str, subject: str, token: str | None = None
+    context: Context, target: str, subject: str, credential: Credential | None = None
 ) -> dict[str, Any]:
     """Find out whether a target takes what this node pushes, and describe it.
 
     Args:
         subject: of an error.
-        token: is sent to the target.
+        credential: is shown to the target.
 
     Raises:
         TargetUnusable: it does not answer, does not accept pushes of this node, or is this node.
@@ -315,7 +315,7 @@ async def probe_target(
     seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
     node = context.database.node
     async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = peer_at(target, session, seconds, token=token)
+        peer = peer_at(target, session, seconds, credential=credential)
         try:
             found = await shake_hands(peer, count=True)
             if not (fault := why_no_target(context, found)):

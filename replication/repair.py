@@ -13,11 +13,11 @@ from catalog.model.entity import Origin
 from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.links import Link, Mode
-from catalog.store.linktokens import token_of
 from replication.addresses import rules_of
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
 from replication.copychecks import Incoming
+from replication.credentials.peeraccess import access_of
 from replication.decide import Verdict
 from replication.feedlines import FeedEnd
 from replication.handshake import describe, peer_at, shake_hands
@@ -87,7 +87,8 @@ async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
                 ]
                 if wanted:
                     seconds = context.settings.request_timeout_seconds
-                    peer = peer_at(source, session, seconds, token=token_of(link, context.keys))
+                    access = access_of(link, context)
+                    peer = peer_at(source, session, seconds, credential=access)
                     await _repair_from(context, link, peer, wanted, repaired)
     return repaired
 

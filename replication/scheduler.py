@@ -94,7 +94,8 @@ class LinkScheduler(Supervisor[LinkRunner]):
         ]
 
     def ended(self, child: LinkRunner, successor: LinkRunner | None) -> None:
-        if child.subscription is not None:
+        kept = None if successor is None else successor.subscription
+        if child.subscription is not None and child.subscription != kept:
             self._group.create_task(self._forget_subscription(child, child.subscription))
 
     def hear(self, id: str) -> None:

@@ -12,7 +12,16 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from catalog.client import ONCE, Answer, BadAnswer, Client, ClientError, JsonObject, Refused
+from catalog.client import (
+    ONCE,
+    Answer,
+    BadAnswer,
+    Client,
+    ClientError,
+    Credential,
+    JsonObject,
+    Refused,
+)
 from catalog.client.errors import ResponseTooLarge
 from catalog.config import Settings
 from catalog.events.supervisor import LoopTiming, backoff_from
@@ -88,7 +97,7 @@ class WalkedServer:
         timing: LoopTiming,
         *,
         attempts: int = 4,
-        token: str | None = None,
+        credential: Credential | None = None,
     ) -> None:
         url = URL(source)
         self.url = source
@@ -108,7 +117,7 @@ class WalkedServer:
             retry=ONCE,
             timeout_seconds=settings.request_timeout_seconds,
             largest=settings.max_body_bytes,
-            token=token,
+            credential=credential,
         )
 
     async def read(self, path: str, params: Iterable[tuple[str, str]] = ()) -> WalkedPage:

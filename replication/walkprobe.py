@@ -7,14 +7,14 @@ from typing import Any
 
 import structlog
 
-from catalog.client import BadAnswer, Client, ClientError, Refused
+from catalog.client import BadAnswer, Client, ClientError, Credential, Refused
 from catalog.context import Context
 from catalog.events.supervisor import LoopTiming
 from catalog.http.outbound import open_session
 from catalog.model.concorderrors import SourceUnusable
 from catalog.model.errors import InvalidAttribute
 from catalog.store.links import LinkDefinition
-from replication.accessremedies import access_remedy
+from replication.accessremedies import is_kept_out
 from replication.handshake import (
     FORCE,
     PROBE_SECONDS,
@@ -40,7 +40,7 @@ async def choose_mode(
     subject: str,
     *,
     is_named: bool,
-    token: str | None = None,
+    credential: Credential | None = None,
 ) -> tuple[LinkDefinition, dict[str, Any]]:
     """The definition of a link to a source, and what was found there.
 
@@ -50,18 +50,18 @@ async def choose_mode(
         SourceUnusable: it does not answer, cannot be followed, or is this node.
     """
     if definition.mode == "walk":
-        return definition, await _probe_server(context, definition.source, subject, token)
+        return definition, await _probe_server(context, definition.source, subject, credential)
     try:
-        return definition, await probe(context, definition.source, subject, token)
+        return definition, await probe(context, definition.source, subject, credential)
     except SourceUnusable as error:
         cause = error.__cause__
         has_answered = isinstance(cause, BadAnswer | Refused) and not may_pass(cause)
         # One that offers replication to others is not walked for want of a role.
-        is_kept_out = isinstance(cause, Refused) and bool(access_remedy(cause.problem))
-        if is_named or is_kept_out or not has_answered:
+        is_refused = isinstance(cause, Refused) and is_kept_out(cause.problem)
+        if is_named or is_refused or not has_answered:
             raise
         try:
-            found = await _probe_server(context, definition.source, subject, token)
+            found = await _probe_server(context, definition.source, subject, credential)
         except SourceUnusable as another:
             if isinstance(another.__cause__, NoRegistry):
                 raise error from cause
@@ -86,15 +86,17 @@ def check_walk(definition: LinkDefinition, subject: str) -> None:
 
 
 async def _probe_server(
-    context: Context, source: str, subject: str, token: str | None
+    context: Context, source: str, subject: str, credential: Credential | None
 ) -> dict[str, Any]:
     """Find out whether a server can be walked, and describe it."""
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
         timing = LoopTiming()
-        server = WalkedServer(source, session, context.settings, timing, attempts=1, token=token)
+        server = WalkedServer(
+            source, session, context.settings, timing, attempts=1, credential=credential
+        )
         try:
-            if await _is_own(context, peer_at(source, session, seconds, token=token)):
+            if await _is_own(context, peer_at(source, session, seconds, credential=credential)):
                 raise SourceUnusable(subject, source=source, error_detail=_OWN)
             found = await describe_registry(server, context.configuration.model)
         except ClientError as error:

@@ -10,7 +10,6 @@ from catalog.client import ClientError
 from catalog.store import links
 from catalog.store.database import wait_for
 from catalog.store.links import Link, LinkReplaced
-from catalog.store.linktokens import token_of
 from replication.deletionlimit import TooManyDeletions
 from replication.handshake import Handshake
 from replication.linkresources import LinkResources
@@ -95,7 +94,7 @@ class WalkRunner(LinkRunner):
             self._resources.session,
             self._resources.context.settings,
             self._resources.timing,
-            token=token_of(self.link, self._resources.context.keys),
+            credential=self._access,
         )
 
     async def _meet(self, registry: WalkedRegistry) -> Flow:

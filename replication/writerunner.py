@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from catalog.store import links, writtenentities
 from catalog.store.changes import Position, read_head
 from catalog.store.links import LinkReplaced
-from catalog.store.linktokens import token_of
 from replication.deletionlimit import TooManyDeletions
 from replication.feed import pages_of
 from replication.feedpages import MOST_CHANGES, CursorGone, Page
@@ -61,7 +60,7 @@ class WriteRunner(LinkRunner):
             definition,
             mark,
             context.settings.request_timeout_seconds,
-            token_of(self.link, context.keys),
+            self._access,
         )
         async with self._database.transaction() as connection:
             saved = await links.meet(

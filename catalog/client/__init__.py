@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from catalog.client.client import Client
 from catalog.client.connection import Answer, JsonObject, Params
+from catalog.client.credential import Credential
 from catalog.client.documentcalls import Document
 from catalog.client.entities import is_replica
 from catalog.client.errors import (
     BadAnswer,
     ClientError,
+    CredentialUnusable,
     CursorExpired,
     Problem,
     Refused,
@@ -32,6 +34,8 @@ __all__ = [
     "Changes",
     "Client",
     "ClientError",
+    "Credential",
+    "CredentialUnusable",
     "CursorExpired",
     "DigestRow",
     "Document",

@@ -7,6 +7,7 @@ import contextlib
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ import orjson
 from aiohttp import hdrs
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from catalog.client.credential import BearerToken, Credential
 from catalog.client.errors import (
     BadAnswer,
     ClientError,
@@ -26,6 +28,7 @@ from catalog.client.errors import (
 )
 from catalog.client.retry import Retry
 from catalog.client.singlesending import send_once
+from catalog.client.streamarrival import LEAST_RATE, StreamArrival
 from catalog.model.backoff import parse_retry_after
 from catalog.model.tracecontext import trace_headers
 
@@ -37,7 +40,6 @@ _LARGEST_ANSWER = 256 * 1024 * 1024
 _LARGEST_PROBLEM = 4 * 1024 * 1024
 _LONGEST_LINE = 32 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
-_LEAST_RATE = 100
 # Many times as long as the node may be silent, a stream may be slow.
 _PATIENCES = 10
 _POSITION, _WAIT_FOR, _PREFER = "Concord-Position", "Concord-Wait-For", "Prefer"
@@ -89,32 +91,6 @@ class _Call:
         return cls(method=method, path=path, params=pairs, data=body, headers=headers)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Arrival:
-    """The rate at which a stream comes, without the time that its reader takes.
-
-    Args:
-        patience: the seconds of waiting after which the rate matters.
-    """
-
-    patience: float
-    waited: float = 0.0
-    size: int = 0
-
-    @property
-    def is_too_slow(self) -> bool:
-        return self.waited > self.patience and self.size < _LEAST_RATE * self.waited
-
-    async def timed(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        async for chunk in chunks:
-            self.waited += loop.time() - begun
-            self.size += len(chunk)
-            yield chunk
-            begun = loop.time()
-
-
 class Connection:
     """Requests to one node. Every method raises `ClientError`.
 
@@ -129,6 +105,7 @@ class Connection:
         timeout_seconds: the longest that one call may take, repetitions included.
         largest: the most bytes of an answer that is not a stream.
         token: is sent as a bearer token, to this node only.
+        credential: is shown to this node only, in place of a token.
     """
 
     def __init__(
@@ -140,15 +117,14 @@ class Connection:
         timeout_seconds: float,
         largest: int = _LARGEST_ANSWER,
         token: str | None = None,
+        credential: Credential | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self._session = session
         self._retry = retry
         self._timeout = timeout_seconds
         self._largest = largest
-        self._credential: Mapping[str, str] = (
-            {hdrs.AUTHORIZATION: f"Bearer {token}"} if token else {}
-        )
+        self._credential: Credential = credential or BearerToken(token)
         self.position = ""
         self.received = 0
 
@@ -273,12 +249,12 @@ class Connection:
             sock_read=patience,
         )
         rest = bytearray()
-        arrival = _Arrival(patience=_PATIENCES * patience)
+        arrival = StreamArrival(patience=_PATIENCES * patience)
         async with self._respond(call, timeout) as response:
             async for chunk in arrival.timed(response.content.iter_any()):
                 self.received += len(chunk)
                 if arrival.is_too_slow:
-                    raise BadAnswer(self._at(path), f"less than {_LEAST_RATE} bytes a second")
+                    raise BadAnswer(self._at(path), f"less than {LEAST_RATE} bytes a second")
                 *lines, last = chunk.split(b"\n")
                 for line in lines:
                     yield bytes(rest) + line
@@ -395,28 +371,49 @@ class Connection:
     async def _respond(
         self, call: _Call, timeout: aiohttp.ClientTimeout | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request once; the value is a successful response whose body is not read yet."""
+        """Send a request; the value is a successful response whose body is not read yet.
+
+        One that is answered 401 is sent again, once, if there is another credential.
+        """
         try:
-            async with self._session.request(
-                call.method,
-                self._at(call.path),
-                params=call.params,
-                data=call.data,
-                headers={**trace_headers(), **call.headers, **self._credential},
-                allow_redirects=False,
-                timeout=timeout or self._session.timeout,
-                middlewares=None if call.method in _READS else (send_once,),
-            ) as response:
-                if response.status >= 400:
+            shown = await self._credential.headers()
+            async with self._send(call, shown, timeout) as response:
+                if response.status != HTTPStatus.UNAUTHORIZED:
+                    yield await self._accepted(response)
+                    return
+                if not await self._credential.renew(shown):
                     raise await self._refusal(response)
-                if response.status in _REDIRECTS:
-                    target = response.headers.get(hdrs.LOCATION, "another URL")
-                    raise BadAnswer(str(response.url), f"a redirect to {target}")
-                yield response
+            shown = await self._credential.headers()
+            async with self._send(call, shown, timeout) as response:
+                yield await self._accepted(response)
         except ResponseTooLarge as error:
             raise BadAnswer(self._at(call.path), str(error)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _failure(self.url, error) from error
+
+    def _send(
+        self, call: _Call, shown: Mapping[str, str], timeout: aiohttp.ClientTimeout | None
+    ) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self._session.request(
+            call.method,
+            self._at(call.path),
+            params=call.params,
+            data=call.data,
+            headers={**trace_headers(), **call.headers, **shown},
+            allow_redirects=False,
+            timeout=timeout or self._session.timeout,
+            middlewares=None if call.method in _READS else (send_once,),
+            ssl=self._credential.tls,
+        )
+
+    async def _accepted(self, response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
+        """A response, unless it is an error or a redirect."""
+        if response.status >= 400:
+            raise await self._refusal(response)
+        if response.status in _REDIRECTS:
+            target = response.headers.get(hdrs.LOCATION, "another URL")
+            raise BadAnswer(str(response.url), f"a redirect to {target}")
+        return response
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> Refused:
         body = await read_limited(response, min(_LARGEST_PROBLEM, self._largest))

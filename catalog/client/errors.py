@@ -4,7 +4,8 @@ ClientError
 ├── Unreachable         no answer, not in time, or not a whole one
 ├── Refused             the answer is an error; `problem` is its document
 │   └── CursorExpired   the change log does not reach back to the cursor
-└── BadAnswer           the answer is not one of a Concord node
+├── BadAnswer           the answer is not one of a Concord node
+└── CredentialUnusable  there is nothing to prove by who sends the request
 """
 
 from __future__ import annotations
@@ -75,6 +76,17 @@ class Refused(ClientError):
 
 class CursorExpired(Refused):
     """The node's change log does not reach back to the cursor, or is another one."""
+
+
+class CredentialUnusable(ClientError):
+    """The request was not sent, since there is no valid credential to send with it."""
+
+    def __init__(
+        self, message: str, hint: str = "", *, is_retryable: bool = False, retry_after: float = 0.0
+    ) -> None:
+        super().__init__(message, hint)
+        self.is_retryable = is_retryable
+        self.retry_after = retry_after
 
 
 class ResponseTooLarge(aiohttp.ClientError):

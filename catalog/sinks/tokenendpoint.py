@@ -1,4 +1,4 @@
-"""Trades refresh tokens for access tokens at an OAuth 2.0 token endpoint (RFC 6749 6)."""
+"""Asks OAuth 2.0 token endpoints for access tokens (RFC 6749 4.4 and 6)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote_plus
 
 import aiohttp
 import orjson
@@ -20,6 +22,7 @@ from catalog.http.outbound import UNREACHABLE
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.backoff import parse_retry_after
 from catalog.model.masking import described
+from catalog.model.peercredential import OAuthClient
 from catalog.model.sinkcredential import RefreshGrant
 
 _LARGEST_ANSWER = 64 * 1024
@@ -29,7 +32,7 @@ _LONGEST_LIFETIME = 10 * 365 * 24 * 3600.0
 _TOKEN = re.compile(r"[\x21-\x7e]{1,8192}")
 _REFRESH_TOKEN = re.compile(r"[\x20-\x7e]{1,8192}")
 _SCHEME = re.compile(r"[A-Za-z0-9-]{1,32}")
-# The only errors that are told (RFC 6749 5.2): any other text could repeat the token.
+# The only errors that are told (RFC 6749 5.2, RFC 8707 2): any other text could repeat the token.
 _ERRORS = {
     "invalid_request",
     "invalid_client",
@@ -37,12 +40,13 @@ _ERRORS = {
     "unauthorized_client",
     "unsupported_grant_type",
     "invalid_scope",
+    "invalid_target",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshedToken:
-    """The answer to a refresh.
+    """A new access token.
 
     Args:
         scheme: the type of the token, if the endpoint names it.
@@ -57,37 +61,72 @@ class RefreshedToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshFailed:
-    """No new token; the members are those of `SinkRefused`."""
+    """No new token; the members are those of `SinkRefused`.
+
+    `may_pass` says whether the endpoint may give one later, without a change of anything.
+    """
 
     reason: str
     cause: str = ""
     retry_after: float = 0.0
+    may_pass: bool = True
 
 
 async def refresh_token(
     session: aiohttp.ClientSession, settings: Settings, grant: RefreshGrant, now: datetime
 ) -> RefreshedToken | RefreshFailed:
     """Ask for a new access token; the session bounds the time and checks addresses."""
-    # The settings may not be those under which the endpoint was accepted.
-    refusal = why_endpoint_refused(grant.endpoint, settings)
-    if refusal is not None:
-        return RefreshFailed(reason=f"the token endpoint is refused: {refusal}")
     form = {"grant_type": "refresh_token", "refresh_token": grant.token}
+    return await _ask(session, settings, grant.endpoint, form, now, shown="refresh token")
+
+
+async def client_token(
+    session: aiohttp.ClientSession, settings: Settings, client: OAuthClient, now: datetime
+) -> RefreshedToken | RefreshFailed:
+    """Ask for an access token of a client; the session bounds the time and checks addresses."""
+    asked = {"scope": client.scope, "resource": client.resource, "audience": client.audience}
+    form = {"grant_type": "client_credentials", **{k: v for k, v in asked.items() if v}}
+    login = None
+    if client.authentication == "client_secret_basic":
+        # Both are encoded as in a form before (RFC 6749 2.3.1).
+        login = aiohttp.BasicAuth(quote_plus(client.clientid), quote_plus(client.clientsecret))
+    else:
+        form |= {"client_id": client.clientid, "client_secret": client.clientsecret}
+    return await _ask(session, settings, client.tokenurl, form, now, shown="client", login=login)
+
+
+async def _ask(
+    session: aiohttp.ClientSession,
+    settings: Settings,
+    endpoint: str,
+    form: Mapping[str, str],
+    now: datetime,
+    *,
+    shown: str,
+    login: aiohttp.BasicAuth | None = None,
+) -> RefreshedToken | RefreshFailed:
+    # The settings may not be those under which the endpoint was accepted.
+    refusal = why_endpoint_refused(endpoint, settings)
+    if refusal is not None:
+        return RefreshFailed(reason=f"the token endpoint is refused: {refusal}", may_pass=False)
     try:
         async with session.post(
-            grant.endpoint,
+            endpoint,
             data=form,
+            auth=login,
             headers={"Accept": "application/json"},
             allow_redirects=False,
         ) as response:
             body = await read_limited(response, _LARGEST_ANSWER)
             retry_after = parse_retry_after(response.headers.get("Retry-After"), now)
-            return _answer(response.status, body, retry_after)
+            return _answer(response.status, body, retry_after, shown)
     except (aiohttp.ClientError, ClientError, OSError) as error:
         return RefreshFailed(reason=_describe(error), cause=described(error))
 
 
-def _answer(status: int, body: bytes, retry_after: float) -> RefreshedToken | RefreshFailed:
+def _answer(
+    status: int, body: bytes, retry_after: float, shown: str
+) -> RefreshedToken | RefreshFailed:
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -97,10 +136,11 @@ def _answer(status: int, body: bytes, retry_after: float) -> RefreshedToken | Re
         return _token_from(members)
     error = members.get("error")
     if isinstance(error, str) and error in _ERRORS:
-        reason = f"the token endpoint refused the refresh token ({error})"
+        reason = f"the token endpoint refused the {shown} ({error})"
     else:
         reason = f"the token endpoint answered {status}"
-    return RefreshFailed(reason=reason, retry_after=retry_after)
+    may_pass = status >= 500 or status == HTTPStatus.TOO_MANY_REQUESTS
+    return RefreshFailed(reason=reason, retry_after=retry_after, may_pass=may_pass)
 
 
 def _token_from(members: Mapping[str, Any]) -> RefreshedToken | RefreshFailed:

@@ -24,7 +24,7 @@ async def resume(connection: Connection, link: Link) -> Link | None:
 async def run_now(connection: Connection, link: Link) -> Link | None:
     """Have a link read its source now, even if it waits after a failure or has stopped."""
     await links.wake(connection, link.id)
-    return await _run(connection, link, "waiting", "refused")
+    return await _run(connection, link, "waiting", "unauthenticated", "forbidden", "refused")
 
 
 async def _run(connection: Connection, link: Link, *states: State) -> Link | None:

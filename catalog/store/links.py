@@ -18,7 +18,18 @@ from catalog.store.queries import Queries
 
 Mode = Literal["pull", "events", "push", "accept", "kafka", "publish", "walk", "write"]
 Dialect = Literal["xregistry", "messagecatalog", "discovery", "registry04"]
-State = Literal["new", "copying", "behind", "current", "waiting", "refused", "braked", "paused"]
+State = Literal[
+    "new",
+    "copying",
+    "behind",
+    "current",
+    "waiting",
+    "unauthenticated",
+    "forbidden",
+    "refused",
+    "braked",
+    "paused",
+]
 
 RELAY = ("*",)
 TRUST_FIRST = "first"
@@ -98,8 +109,8 @@ class Link:
     attempt after a failure. `brake` tells the deletions that the link waits to be allowed, `errors`
     the numbers of errors by class. `former` is what it selected before it was changed, as long as
     what is here is not reconsidered: what is no longer selected leaves, groups get other names and
-    endpoints other addresses; `None` if there is nothing to do. `sealed` is the token that it
-    sends, encrypted.
+    endpoints other addresses; `None` if there is nothing to do. `sealed` is the credential that
+    it shows to its peer, encrypted, and `credential` what everybody may know of that.
 
     Of a link that pushes, the target takes the place of the source: `authority` and `instance` are
     the target's, `cursor` is a position in this node's own log, and `applied` counts there.
@@ -131,6 +142,7 @@ class Link:
     errors: Mapping[str, int] = field(default_factory=dict)
     traffic: LinkTraffic = field(default_factory=LinkTraffic)
     sealed: bytes | None = field(default=None, repr=False)
+    credential: Mapping[str, Any] | None = None
 
 
 def unsaved(id: str, definition: LinkDefinition, authority: str | None) -> Link:
@@ -477,5 +489,6 @@ def _link_from(row: Mapping[str, Any]) -> Link:
             "errors": orjson.loads(row["errors"]),
             "traffic": LinkTraffic.of(row),
             "former": read_former(row["former"]),
+            "credential": None if row["credential"] is None else orjson.loads(row["credential"]),
         }
     )

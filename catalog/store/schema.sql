@@ -362,8 +362,9 @@ CREATE TABLE links (
     copyof bigint,
     errors jsonb DEFAULT '{}'::jsonb NOT NULL,
     sealed bytea,
+    credential jsonb,
     CONSTRAINT links_check CHECK (((paused IS NOT NULL) = (state = 'paused'::text))),
-    CONSTRAINT links_state_check CHECK ((state = ANY (ARRAY['new'::text, 'copying'::text, 'behind'::text, 'current'::text, 'waiting'::text, 'refused'::text, 'braked'::text, 'paused'::text])))
+    CONSTRAINT links_state_check CHECK ((state = ANY (ARRAY['new'::text, 'copying'::text, 'behind'::text, 'current'::text, 'waiting'::text, 'unauthenticated'::text, 'forbidden'::text, 'refused'::text, 'braked'::text, 'paused'::text])))
 );
 
 CREATE VIEW bringing_links AS
@@ -399,7 +400,8 @@ CREATE VIEW bringing_links AS
     copied,
     copyof,
     errors,
-    sealed
+    sealed,
+    credential
    FROM links
   WHERE ((definition ->> 'mode'::text) <> ALL (ARRAY['push'::text, 'publish'::text, 'write'::text]));
 

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import structlog
 
-from catalog.client import ONCE, Client, ClientError
+from catalog.client import ONCE, Client, ClientError, Credential
 from catalog.context import Context
 from catalog.dialects.messagecatalog.uris import CATALOG_ROOT
 from catalog.dialects.registry04.names import REGISTRY04_ROOT
@@ -16,6 +16,7 @@ from catalog.http.outbound import open_session
 from catalog.model.concorderrors import TargetUnusable
 from catalog.store.links import Dialect, LinkDefinition
 from replication.handshake import cause_of, describe, may_pass
+from replication.linkerrors import state_of
 from replication.targets.discovery import DiscoveryTarget
 from replication.targets.messagecatalog import MessageCatalogTarget
 from replication.targets.registry04 import Registry04Target
@@ -69,20 +70,21 @@ async def open_target(
     definition: LinkDefinition,
     mark: str,
     timeout_seconds: float,
-    token: str | None = None,
+    credential: Credential | None = None,
 ) -> Target:
     """Find the API of the server that a link leads to.
 
     Args:
         session: guards against private networks (`open_session`).
         mark: tells the link in what it brings.
-        token: is sent to the server.
+        credential: is shown to the server.
 
     Raises:
         ClientError: it does not answer, or has no such API.
     """
     chosen = [definition.dialect] if definition.dialect else [*_OPENERS]
     last: ClientError | None = None
+    refusal: ClientError | None = None
     for dialect in chosen:
         paths, opener = _OPENERS[dialect]
         for path in paths:
@@ -92,7 +94,7 @@ async def open_target(
                 retry=ONCE,
                 timeout_seconds=timeout_seconds,
                 largest=_LARGEST_ANSWER,
-                token=token,
+                credential=credential,
             )
             try:
                 found = await opener(context, client, mark)
@@ -100,9 +102,13 @@ async def open_target(
                 if may_pass(error):
                     raise
                 last = error
+                if state_of(error) in ("unauthenticated", "forbidden"):
+                    refusal = refusal or error
                 continue
             if found is not None:
                 return found
+    if refusal is not None:
+        raise refusal
     wanted = definition.dialect or "xRegistry, Message Catalog, Discovery or Registry 0.4"
     said = f" ({describe(last, definition.target)})" if last is not None else ""
     raise UnknownApi(
@@ -112,13 +118,16 @@ async def open_target(
 
 
 async def probe_server(
-    context: Context, definition: LinkDefinition, subject: str, token: str | None = None
+    context: Context,
+    definition: LinkDefinition,
+    subject: str,
+    credential: Credential | None = None,
 ) -> dict[str, Any]:
     """Find out whether a link can write to a server, and describe it.
 
     Args:
         subject: of an error.
-        token: is sent to the server.
+        credential: is shown to the server.
 
     Raises:
         TargetUnusable: it does not answer, or has no API that a link can write to.
@@ -126,7 +135,7 @@ async def probe_server(
     seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
         try:
-            found = await open_target(context, session, definition, "", seconds, token)
+            found = await open_target(context, session, definition, "", seconds, credential)
         except ClientError as error:
             _log.info("a server cannot be written to", cause=cause_of(error))
             detail = describe(error, definition.target).rstrip(".")

@@ -88,7 +88,7 @@ async def is_refused(node: Node) -> bool:
     shown = await node.get("/replication/links/l")
     # The link goes on trying, so its state comes and goes.
     is_told = "Give the link a token" in (shown["error"] or "")
-    return is_told and shown["state"] == "refused" and "unauthenticated" in shown["errors"]
+    return is_told and shown["state"] == "unauthenticated" and "unauthenticated" in shown["errors"]
 
 
 async def test_a_token_is_sent_to_whom_it_was_given_for_only(database_url: str) -> None:

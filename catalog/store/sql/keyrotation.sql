@@ -36,10 +36,10 @@ UPDATE authority_keys SET sealed = $3 WHERE number::text = $1 AND sealed = $2
 RETURNING number
 
 -- name: page_links
--- Some tokens of links, in the order of the links' ids.
+-- Some credentials of links, in the order of the links' ids.
 SELECT id, sealed FROM links WHERE sealed IS NOT NULL AND id > $1 ORDER BY id LIMIT $2
 
 -- name: replace_link
--- Replace the encrypted form of a link's token, unless it has changed.
+-- Replace the encrypted form of a link's credential, unless it has changed.
 UPDATE links SET sealed = $3 WHERE id = $1 AND sealed = $2
 RETURNING id

@@ -1,0 +1,16 @@
+-- name: save
+-- Replace the encrypted credential of a link, and what is shown of it.
+UPDATE links SET sealed = $2, credential = $3::jsonb WHERE id = $1
+
+-- name: go_on
+-- Let a link go on at once from where it is, as another revision.
+UPDATE links SET
+    revision = nextval(pg_get_serial_sequence('links', 'revision')),
+    state = CASE WHEN paused IS NOT NULL THEN 'paused'
+        WHEN brake IS NOT NULL THEN 'braked'
+        WHEN cursor IS NULL THEN 'new' ELSE 'behind' END,
+    failures = 0,
+    nextattemptat = NULL,
+    error = CASE WHEN brake IS NOT NULL THEN error END
+WHERE id = $1
+RETURNING id

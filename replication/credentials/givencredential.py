@@ -1,0 +1,41 @@
+"""The checks of a credential that an operator gives a link."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from catalog.config import Settings
+from catalog.http.outboundaddress import why_endpoint_refused
+from catalog.model.errors import InvalidAttribute
+from catalog.model.peercredential import PeerCredential
+from catalog.store.links import LinkDefinition
+from replication.wire import ChangeBody
+
+
+def given_credential(
+    body: ChangeBody, definition: LinkDefinition, settings: Settings, subject: str
+) -> PeerCredential | None:
+    """The credential in a body; `None` if the body is not about it.
+
+    Raises:
+        InvalidAttribute: the link shows none of its kind, or its tokens would come from an address
+            that the node does not connect to.
+    """
+    if body.credential is not None and body.token is not None:
+        raise InvalidAttribute(subject, name="token", error_detail="`credential` has it, too")
+    name = "token" if body.credential is None else "credential"
+    given = body.to_credential()
+    if given is None:
+        return None
+    if definition.is_topic or definition.mode == "accept":
+        detail = f'a link of mode "{definition.mode}" sends none'
+        raise InvalidAttribute(subject, name=name, error_detail=detail)
+    if given.needs_tls and urlsplit(definition.peer).scheme != "https":
+        detail = "certificates need an https URL at the other end"
+        raise InvalidAttribute(subject, name=name, error_detail=detail)
+    if given.oauth is not None:
+        refusal = why_endpoint_refused(given.oauth.tokenurl, settings)
+        if refusal is not None:
+            name = "credential.oauth.tokenurl"
+            raise InvalidAttribute(subject, name=name, error_detail=refusal)
+    return given

@@ -1,0 +1,129 @@
+"""Shows the credential of a link to its peer, with access tokens that are fetched as they end."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from aiohttp import hdrs
+
+from catalog.client import CredentialUnusable
+from catalog.clientcertificate import client_tls
+from catalog.config import Settings
+from catalog.context import Context
+from catalog.encryption import SecretUnreadable
+from catalog.http.outbound import open_session
+from catalog.model.peercredential import OAuthClient, PeerCredential
+from catalog.model.timestamps import parse_time
+from catalog.model.tokenlifetime import refresh_time
+from catalog.sinks.tokenendpoint import RefreshFailed, client_token
+from catalog.store.linkcredentials import credential_of
+from catalog.store.links import Link
+from replication.accessremedies import another_credential
+
+_log = structlog.get_logger(__name__)
+
+_FETCH_SECONDS = 10.0
+
+
+def access_of(link: Link, context: Context) -> PeerAccess:
+    """The credential of a link, as clients show it."""
+    try:
+        return PeerAccess(credential_of(link, context.keys), context.settings, link=link.id)
+    except SecretUnreadable as error:
+        _log.warning("the credential of a link cannot be read", link=link.id, cause=error.cause)
+        fault = error.reason
+        return PeerAccess(PeerCredential(), context.settings, link=link.id, fault=fault)
+
+
+class PeerAccess:
+    """A credential as clients show it (`catalog.client.Credential`).
+
+    Access tokens are kept until shortly before they end. Clients that need one at the same time
+    wait for the same answer of the token endpoint.
+
+    Args:
+        link: its id.
+        fault: why there is no credential, though there should be one.
+    """
+
+    def __init__(
+        self,
+        credential: PeerCredential,
+        settings: Settings,
+        *,
+        link: str = "ID",
+        fault: str | None = None,
+    ) -> None:
+        self._credential = credential
+        self._settings = settings
+        self._fault = fault
+        self._remedy = f"Give the link another one: {another_credential(link)}."
+        self._fetching = asyncio.Lock()
+        self._token = credential.token
+        self._fetchat: datetime | None = None
+
+    @functools.cached_property
+    def tls(self) -> ssl.SSLContext | bool:
+        """The TLS that shows the certificate; a context of its own shares no connections."""
+        if not self._credential.needs_tls:
+            return True
+        return client_tls(self._credential.certificate, self._credential.cacertificate)
+
+    async def headers(self) -> Mapping[str, str]:
+        """The header with the token, which is fetched if there is none that lasts."""
+        if self._fault is not None:
+            raise CredentialUnusable(f"The credential cannot be read: {self._fault}.", self._remedy)
+        self._check_certificate()
+        token = self._token
+        if self._credential.oauth is not None:
+            async with self._fetching:
+                token = await self._lasting_token(self._credential.oauth)
+        return {hdrs.AUTHORIZATION: f"Bearer {token}"} if token else {}
+
+    async def renew(self, refused: Mapping[str, str]) -> bool:
+        """Whether another token can be fetched in place of the one that was refused."""
+        if self._credential.oauth is None:
+            return False
+        self.forget(refused)
+        return True
+
+    def forget(self, refused: Mapping[str, str] | None = None) -> None:
+        """Fetch another token next time, unless another one than this is there already."""
+        shown = {hdrs.AUTHORIZATION: f"Bearer {self._token}"}
+        if refused is None or refused == shown:
+            self._fetchat = None
+
+    def _check_certificate(self) -> None:
+        certificate = self._credential.certificate
+        if certificate is not None and parse_time(certificate.endsat) <= datetime.now(UTC):
+            message = f"The client certificate of the link has ended at {certificate.endsat}."
+            raise CredentialUnusable(message, self._remedy)
+
+    async def _lasting_token(self, client: OAuthClient) -> str:
+        now = datetime.now(UTC)
+        if self._fetchat is not None and now < self._fetchat:
+            return self._token
+        async with open_session(self._settings, total_seconds=_FETCH_SECONDS) as session:
+            answer = await client_token(session, self._settings, client, now)
+        if isinstance(answer, RefreshFailed):
+            if answer.cause:
+                _log.warning("no access token", endpoint=client.tokenurl, cause=answer.cause)
+            message = f"{answer.reason[0].upper()}{answer.reason[1:]}: {client.tokenurl}."
+            raise CredentialUnusable(
+                message,
+                "" if answer.may_pass else self._remedy,
+                is_retryable=answer.may_pass,
+                retry_after=answer.retry_after,
+            )
+        self._token = answer.token
+        self._fetchat = refresh_time(
+            now + timedelta(seconds=answer.lifetime_seconds),
+            now,
+            lead_seconds=self._settings.token_refresh_seconds,
+        )
+        return self._token
