@@ -22,6 +22,9 @@ from catalog.store import handovers, linkauthorities
 from catalog.store.database import Connection
 from catalog.store.handovers import ENDED, Handover
 from catalog.store.locks import Touched, lock_and_load
+from catalog.store.peercredentials import seal_credential
+from replication.credentials.givencredential import check_credential
+from replication.credentials.peeraccess import access_for, access_of_row
 from replication.handovercopies import Unfit
 from replication.handovergiving import load_given
 from replication.handovertaking import find_obstacle
@@ -59,9 +62,9 @@ async def begin_handover(request: web.Request) -> web.Response:
     """
     body = await read_request(request, HandoverBody)
     if body.to is not None:
-        return await _offer(request, body.group, body.to)
+        return await _offer(request, body, body.to)
     assert body.source is not None
-    return await _consent(request, body.group, body.source)
+    return await _consent(request, body, body.source)
 
 
 async def abort_handover(request: web.Request) -> web.Response:
@@ -101,11 +104,11 @@ async def abort_handover(request: web.Request) -> web.Response:
     return json_response(_show(ended))
 
 
-async def _offer(request: web.Request, group: str, url: str) -> web.Response:
-    context = request.app[CONTEXT]
-    authority = await _meet(context, url, group, request.path, asks_consent=True)
+async def _offer(request: web.Request, body: HandoverBody, url: str) -> web.Response:
+    context, group = request.app[CONTEXT], body.group
+    authority = await _meet(context, url, body, request.path, asks_consent=True)
     async with context.database.transaction() as connection:
-        made = await _add(connection, request, "give", group, url, authority)
+        made = await _add(connection, request, "give", body, url, authority)
         try:
             await load_given(context, connection, made)
         except Unfit as error:
@@ -115,40 +118,49 @@ async def _offer(request: web.Request, group: str, url: str) -> web.Response:
     return json_response(shown, status=201, headers=_location(request, made))
 
 
-async def _consent(request: web.Request, group: str, url: str) -> web.Response:
-    context = request.app[CONTEXT]
-    authority = await _meet(context, url, group, request.path, asks_consent=False)
+async def _consent(request: web.Request, body: HandoverBody, url: str) -> web.Response:
+    context, group = request.app[CONTEXT], body.group
+    authority = await _meet(context, url, body, request.path, asks_consent=False)
     touched = Touched(groups=frozenset({group}), groups_exclusive=True, registry_exclusive=True)
     async with context.database.transaction() as connection:
         await lock_and_load(connection, touched)
         if obstacle := await find_obstacle(connection, group, authority):
             raise HandoverRefused(request.path, group=group, error_detail=obstacle)
-        made = await _add(connection, request, "take", group, url, authority)
+        made = await _add(connection, request, "take", body, url, authority)
     return json_response(_show(made), status=201, headers=_location(request, made))
 
 
 async def _add(
-    connection: Connection, request: web.Request, role: Any, group: str, url: str, authority: str
+    connection: Connection,
+    request: web.Request,
+    role: Any,
+    body: HandoverBody,
+    url: str,
+    authority: str,
 ) -> Handover:
+    id, keys = uuid.uuid4().hex[:12], request.app[CONTEXT].keys
     if await handovers.count_open(connection) >= _MOST_OPEN:
         things = "handovers under way"
         raise LimitReached(request.path, limit=str(_MOST_OPEN), things=things, setting="fixed")
     made = await handovers.add(
         connection,
-        id=uuid.uuid4().hex[:12],
+        id=id,
         role=role,
-        xid=group,
+        xid=body.group,
         peer=url,
         authority=authority,
         at=datetime.now(UTC),
+        sealed=await seal_credential(connection, keys, body.shown, "handovers", id),
     )
     if made is None:
         detail = "a handover of it is under way already; `concord handover list` shows it"
-        raise HandoverRefused(request.path, group=group, error_detail=detail)
+        raise HandoverRefused(request.path, group=body.group, error_detail=detail)
     return made
 
 
-async def _meet(context: Context, url: str, group: str, subject: str, *, asks_consent: bool) -> str:
+async def _meet(
+    context: Context, url: str, body: HandoverBody, subject: str, *, asks_consent: bool
+) -> str:
     """Ask a catalog who it is, and if it is to take a group, whether its operator has consented.
 
     Raises:
@@ -158,9 +170,11 @@ async def _meet(context: Context, url: str, group: str, subject: str, *, asks_co
         name = "to" if asks_consent else "from"
         raise InvalidAttribute(subject, name=name, error_detail=refusal)
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
-    own = context.database.node.authority
+    own, group = context.database.node.authority, body.group
+    check_credential(body.shown, url, context.settings, subject)
+    access = await access_for(context, url, body.shown)
     async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = peer_at(url, session, seconds)
+        peer = peer_at(url, session, seconds, credential=access)
         try:
             found = await shake_hands(peer)
             if fault := why_own(context, found):
@@ -197,8 +211,9 @@ async def _ask_giver(context: Context, handover: Handover, *, is_forced: bool) -
     """
     assert handover.theirs is not None
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
+    access = await access_of_row(context, handover.peer, handover.sealed, "handovers", handover.id)
     async with open_session(context.settings, total_seconds=seconds) as session:
-        peer = peer_at(handover.peer, session, seconds)
+        peer = peer_at(handover.peer, session, seconds, credential=access)
         try:
             await peer.abort_handover(handover.theirs)
         except ClientError as error:

@@ -20,6 +20,7 @@ from catalog.model.errors import ServerBusy
 from catalog.store import handovers
 from catalog.store.database import wait_for
 from catalog.store.handovers import Handover, HandoverState
+from replication.credentials.peeraccess import access_of_row
 from replication.handovercopies import Unfit
 from replication.handovergiving import give, load_given
 from replication.handovertaking import fetch_given, take
@@ -78,9 +79,9 @@ class HandoverRunner:
         return min(_LOOK_SECONDS, max(0.0, (at - datetime.now(UTC)).total_seconds()))
 
     async def _carry_on(self, handover: Handover) -> None:
-        peer = self._peer(handover)
         try:
             async with self._places:
+                peer = await self._peer(handover)
                 step = self._give if handover.role == "give" else self._take
                 await step(handover, peer)
         except ClientError as error:
@@ -205,9 +206,12 @@ class HandoverRunner:
         async with self._database.pool.acquire(timeout=30) as connection:
             await handovers.postpone(connection, handover, error, at)
 
-    def _peer(self, handover: Handover) -> Client:
+    async def _peer(self, handover: Handover) -> Client:
         seconds = self._context.settings.request_timeout_seconds
-        return peer_at(handover.peer, self._session, seconds)
+        access = await access_of_row(
+            self._context, handover.peer, handover.sealed, "handovers", handover.id
+        )
+        return peer_at(handover.peer, self._session, seconds, credential=access)
 
 
 def _floor_of(told: Mapping[str, Any], peer: Client) -> int:

@@ -20,6 +20,7 @@ from catalog.model.timestamps import format_time
 from catalog.store import recoveries
 from catalog.store.database import Connection
 from catalog.store.locks import Touched, lock_and_load
+from catalog.store.peercredentials import seal_credential
 from catalog.store.recoveries import (
     ENDED,
     ChoiceState,
@@ -29,6 +30,8 @@ from catalog.store.recoveries import (
     RecoveryState,
 )
 from replication.comparison import read_authorities
+from replication.credentials.givencredential import check_credential
+from replication.credentials.peeraccess import access_for
 from replication.feed import MOST_NAMED
 from replication.handshake import describe, peer_at
 from replication.links import next_page
@@ -59,11 +62,18 @@ async def begin_recovery(request: web.Request) -> web.Response:
     sources = list(dict.fromkeys(body.sources))
     for url in sources:
         _check_url(context, url, request.path)
+        check_credential(body.shown_to(url), url, context.settings, request.path)
     if "force" not in request.query:
-        await _ask(context, sources, request.path)
+        await _ask(context, sources, body, request.path)
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
-        await recoveries.begin(connection, sources, datetime.now(UTC), body.to_terms())
+        sealed = {
+            url: await seal_credential(
+                connection, context.keys, body.shown_to(url), "recovery_sources", url
+            )
+            for url in sources
+        }
+        await recoveries.begin(connection, sources, datetime.now(UTC), body.to_terms(), sealed)
         begun = await _existing(connection, request)
     return _answer(context, begun, status=202)
 
@@ -165,7 +175,7 @@ def _check_url(context: Context, url: str, subject: str) -> None:
         raise InvalidAttribute(subject, name="sources", error_detail=f"{url}: {refusal}")
 
 
-async def _ask(context: Context, sources: Sequence[str], subject: str) -> None:
+async def _ask(context: Context, sources: Sequence[str], body: RecoveryBody, subject: str) -> None:
     """Ask the sources who they are, and whether they know of this node's authority.
 
     Raises:
@@ -175,7 +185,9 @@ async def _ask(context: Context, sources: Sequence[str], subject: str) -> None:
     seconds = min(context.settings.request_timeout_seconds, _PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
         for url in sources:
-            replica = Replica(context=context, peer=peer_at(url, session, seconds))
+            access = await access_for(context, url, body.shown_to(url))
+            peer = peer_at(url, session, seconds, credential=access)
+            replica = Replica(context=context, peer=peer)
             try:
                 found = await meet_replica(replica)
                 known |= {*await read_authorities(replica)}

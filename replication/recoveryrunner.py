@@ -17,8 +17,9 @@ from catalog.model.errors import ServerBusy
 from catalog.store import recoveries
 from catalog.store.database import wait_for
 from catalog.store.locks import Touched, lock_and_load
-from catalog.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced
+from catalog.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced, RecoverySource
 from replication.brake import Deletions, must_stop
+from replication.credentials.peeraccess import access_of_row
 from replication.deletionlimit import limits_of
 from replication.handshake import cause_of, peer_at
 from replication.linkresources import LinkResources
@@ -94,12 +95,13 @@ class RecoveryRunner:
     async def _read(self, recovery: Recovery) -> None:
         for source in recovery.sources:
             if not source.is_read:
-                await survey(Replica(context=self._context, peer=self._peer(source.url)), source)
+                peer = await self._peer(source)
+                await survey(Replica(context=self._context, peer=peer), source)
         async with self._database.transaction() as connection:
             await recoveries.move_on(connection, recovery, "taking", "closed")
 
     async def _take(self, recovery: Recovery) -> None:
-        peers = {source.number: self._peer(source.url) for source in recovery.sources}
+        peers = {source.number: await self._peer(source) for source in recovery.sources}
         keys = await find_keys(self._context, recovery, peers.values())
         async with self._database.transaction() as connection:
             await recoveries.note_keys(connection, recovery, ids_of(keys))
@@ -164,5 +166,7 @@ class RecoveryRunner:
             await recoveries.fail(connection, recovery, message[:1000], at)
         await wait_for(self.wakeup, seconds)
 
-    def _peer(self, url: str) -> Client:
-        return peer_at(url, self._session, self._context.settings.request_timeout_seconds)
+    async def _peer(self, source: RecoverySource) -> Client:
+        url, seconds = source.url, self._context.settings.request_timeout_seconds
+        access = await access_of_row(self._context, url, source.sealed, "recovery_sources", url)
+        return peer_at(url, self._session, seconds, credential=access)

@@ -334,7 +334,7 @@ class ResetBody(_ClosedBody):
 
 
 class RecoveryBody(_ClosedBody):
-    """`POST /replication/recovery`."""
+    """`POST /replication/recovery`; `credentials` are those that sources are shown, by URL."""
 
     sources: list[_Url] = Field(min_length=1, max_length=_MOST_SOURCES)
     trust: list[Annotated[_Text, AfterValidator(_check_key)]] = Field(
@@ -342,6 +342,18 @@ class RecoveryBody(_ClosedBody):
     )
     unsigned: bool = False
     allow: int = Field(default=0, ge=0, le=_MOST_ALLOWED)
+    credentials: dict[_Url, CredentialBody] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _shows_to_sources(self) -> Self:
+        if self.credentials.keys() - set(self.sources):
+            raise ValueError("`credentials` has those of its `sources` only, by their URLs")
+        return self
+
+    def shown_to(self, source: str) -> PeerCredential:
+        """The credential for one of the sources, which may be empty."""
+        given = self.credentials.get(source)
+        return PeerCredential() if given is None else given.to_credential()
 
     def to_terms(self) -> RecoveryTerms:
         return RecoveryTerms(named=self.trust, is_unsigned_taken=self.unsigned, allowed=self.allow)
@@ -362,6 +374,12 @@ class HandoverBody(_ClosedBody):
     group: Annotated[_Text, AfterValidator(_check_group)]
     to: _Url | None = None
     source: _Url | None = Field(default=None, alias="from")
+    credential: CredentialBody | None = None
+
+    @property
+    def shown(self) -> PeerCredential:
+        """What the other side is shown, which may be nothing."""
+        return PeerCredential() if self.credential is None else self.credential.to_credential()
 
     @model_validator(mode="after")
     def _has_one(self) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from catalog.client.connection import Connection, JsonObject
 
@@ -12,13 +13,19 @@ _PATH = "/replication/handovers"
 class HandoverCalls(Connection):
     """The calls by which two operators, and their nodes, hand a group over."""
 
-    async def offer_group(self, group: str, to: str) -> JsonObject:
-        """Give a group to the catalog at a URL, whose operator has consented."""
-        return await self.post(_PATH, {"group": group, "to": to})
+    async def offer_group(self, group: str, to: str, *, token: str | None = None) -> JsonObject:
+        """Give a group to the catalog at a URL, whose operator has consented.
 
-    async def accept_group(self, group: str, source: str) -> JsonObject:
-        """Consent to take a group from the catalog at a URL."""
-        return await self.post(_PATH, {"group": group, "from": source})
+        Args:
+            token: the node shows it to that catalog; else what a link to there shows.
+        """
+        return await self.post(_PATH, {"group": group, "to": to, **_shown(token)})
+
+    async def accept_group(
+        self, group: str, source: str, *, token: str | None = None
+    ) -> JsonObject:
+        """Consent to take a group from the catalog at a URL; see `offer_group`."""
+        return await self.post(_PATH, {"group": group, "from": source, **_shown(token)})
 
     async def handovers(self) -> list[JsonObject]:
         """The handovers that are under way at the node, and the last ones that ended."""
@@ -48,3 +55,7 @@ class HandoverCalls(Connection):
     def handover_lines(self, id: str) -> AsyncGenerator[bytes]:
         """The lines of a group that the node hands over, or would now; see `lines`."""
         return self.lines("GET", f"{_PATH}/{id}/copies", is_bounded=False)
+
+
+def _shown(token: str | None) -> dict[str, Any]:
+    return {} if token is None else {"credential": {"token": token}}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from catalog.client.connection import Connection, JsonObject
 
@@ -20,6 +21,7 @@ class RecoveryCalls(Connection):
         trust: Sequence[str] = (),
         unsigned: bool = False,
         allow: int = 0,
+        credentials: Mapping[str, Any] | None = None,
     ) -> JsonObject:
         """Take the node's own entities back from replicas; it takes no writes until it has.
 
@@ -28,9 +30,12 @@ class RecoveryCalls(Connection):
             trust: keys of the node's authority, besides those that it knows.
             unsigned: take copies whatever their signatures are.
             allow: the number of entities that may be deleted without asking.
+            credentials: what the node shows replicas, by URL; else what its links show them.
         """
         params = [("force", "")] if force else []
-        terms = {"trust": list(trust), "unsigned": unsigned, "allow": allow}
+        terms: dict[str, Any] = {"trust": list(trust), "unsigned": unsigned, "allow": allow}
+        if credentials:
+            terms["credentials"] = credentials
         return await self.post(_PATH, {"sources": list(sources), **terms}, params)
 
     async def recovery(self) -> JsonObject:

@@ -175,7 +175,8 @@ class ReplicationCalls(Connection):
         """Let a link bring other entities, or give them other names; the rest of it stays.
 
         Args:
-            selection: any of `scope`, `types`, `labels`, `prefix` and `map`.
+            selection: any of `scope`, `types`, `labels`, `prefix`, `map` and `addresses`, and the
+                `credential` that it shows.
         """
         return await self.patch(f"/replication/links/{id}", selection)
 

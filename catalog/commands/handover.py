@@ -20,11 +20,20 @@ from catalog.commands.console import (
     print_json,
     table,
 )
+from catalog.commands.secretsource import SOURCE, secret_from
 
 if TYPE_CHECKING:
     from catalog.client import Client, JsonObject
 
 _LOOK_SECONDS = 0.3
+TokenFrom = Annotated[
+    str | None,
+    typer.Option(
+        help="The token that this catalog shows the other one, whose role replicator it has: "
+        f"{SOURCE}. Else it shows what its link to there shows.",
+        metavar="SOURCE",
+    ),
+]
 Group = Annotated[
     str, typer.Argument(metavar="GROUP", help="The path of the group, as /messagegroups/shop.")
 ]
@@ -45,6 +54,7 @@ def accept(
     source: Annotated[
         str, typer.Option("--from", help="URL of the catalog that owns the group.", metavar="URL")
     ],
+    token_from: TokenFrom = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -54,7 +64,8 @@ def accept(
 
     Example: concord handover accept /messagegroups/shop --from https://eu.example.com
     """
-    made = on_node(url, lambda client: client.accept_group(group, source))
+    token = secret_from(token_from) if token_from else None
+    made = on_node(url, lambda client: client.accept_group(group, source, token=token))
     if as_json:
         print_json(made)
         return
@@ -69,6 +80,7 @@ def offer(
         str,
         typer.Option(help="URL of the catalog that accepts the group.", metavar="URL"),
     ],
+    token_from: TokenFrom = None,
     detach: Annotated[
         bool,
         typer.Option("--detach", help="Do not wait for the end; see `concord handover list`."),
@@ -82,7 +94,8 @@ def offer(
 
     Example: concord handover offer /messagegroups/shop --to https://us.example.com
     """
-    made = on_node(url, lambda client: client.offer_group(group, to))
+    token = secret_from(token_from) if token_from else None
+    made = on_node(url, lambda client: client.offer_group(group, to, token=token))
     if not made["followsby"]:
         err.print(
             f"[yellow]This catalog does not follow {cell(made['authority'])}[/], so what changes "

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from catalog.commands import linkcontrol, linkselection
+from catalog.commands import linkcontrol, linkcredential, linkselection
 from catalog.commands.console import (
     DEFAULT_URL,
     EXIT_CODES,
@@ -23,16 +23,28 @@ from catalog.commands.console import (
 )
 from catalog.commands.dryrunresult import DryRun, print_dry_run
 from catalog.commands.linkcontrol import LinkId
+from catalog.commands.linkcredential import (
+    CaCert,
+    ClientCert,
+    ClientKey,
+    OAuthAudience,
+    OAuthAuthentication,
+    OAuthClientId,
+    OAuthClientSecretFrom,
+    OAuthResource,
+    OAuthScope,
+    OAuthTokenUrl,
+    TokenFrom,
+    credential_in,
+)
 from catalog.commands.linkselection import (
     Addresses,
     Labels,
     Names,
     Prefix,
     Scope,
-    TokenFrom,
     Types,
     selection_of,
-    token_in,
 )
 from catalog.commands.topicoptions import topic_url
 
@@ -43,6 +55,7 @@ app = typer.Typer(
 
 app.add_typer(linkcontrol.app)
 app.add_typer(linkselection.app)
+app.add_typer(linkcredential.app)
 
 
 _MOST_REMEDIES = 5
@@ -147,6 +160,16 @@ def add(
     names: Names = None,
     addresses: Addresses = None,
     token_from: TokenFrom = None,
+    oauth_token_url: OAuthTokenUrl = None,
+    oauth_client_id: OAuthClientId = None,
+    oauth_client_secret_from: OAuthClientSecretFrom = None,
+    oauth_scope: OAuthScope = None,
+    oauth_resource: OAuthResource = None,
+    oauth_audience: OAuthAudience = None,
+    oauth_authentication: OAuthAuthentication = None,
+    client_cert: ClientCert = None,
+    client_key: ClientKey = None,
+    ca_cert: CaCert = None,
     trust: Annotated[
         list[str] | None,
         typer.Option(
@@ -192,7 +215,19 @@ def add(
         **_ends(source, mode, push, write, topic, publish=publish),
         "authorities": ["*"] if relay else list(authority or []),
         **selection_of(scope, types, label, prefix, names, addresses),
-        **token_in(token_from),
+        **credential_in(
+            token_from,
+            oauth_token_url,
+            oauth_client_id,
+            oauth_client_secret_from,
+            oauth_scope,
+            oauth_resource,
+            oauth_audience,
+            oauth_authentication,
+            client_cert,
+            client_key,
+            ca_cert,
+        ),
     }
     if dialect is not None:
         definition["dialect"] = dialect

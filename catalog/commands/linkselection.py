@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -65,15 +64,6 @@ _PAIRS = {
     "addresses": "--address amqp://broker.a:5672=amqp://bridge.b:5673",
 }
 
-TokenFrom = Annotated[
-    str | None,
-    typer.Option(
-        help="The environment variable with the token that the link sends to the other catalog; an "
-        "empty name takes it away.",
-        metavar="VARIABLE",
-    ),
-]
-
 
 def selection_of(
     scope: Sequence[str] | None,
@@ -97,15 +87,6 @@ def selection_of(
     return selection
 
 
-def token_in(variable: str | None) -> dict[str, str]:
-    """The member of a definition for a token in the environment, where others do not see it."""
-    if variable is None:
-        return {}
-    if variable and variable not in os.environ:
-        fail(f"There is no environment variable {variable!r}.", "Set it to the token.")
-    return {"token": os.environ[variable].strip() if variable else ""}
-
-
 @app.command("set")
 def set_(
     id: LinkId,
@@ -115,7 +96,6 @@ def set_(
     prefix: Prefix = None,
     names: Names = None,
     addresses: Addresses = None,
-    token_from: TokenFrom = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Change what a link brings, and under which names; options that are not given stay.
@@ -124,12 +104,11 @@ def set_(
     that it has; an empty one (--type '') takes all of its kind away. What is no longer selected
     leaves, after the link has asked if that is much. Only what is missing is fetched. Groups that
     get another name are renamed, and endpoints get their other addresses where they are. ID may
-    also be one of `concord accept list`.
+    also be one of `concord accept list`. `concord link credential` is for what a link shows.
 
     Example: concord link set eu --type messagegroups --prefix eu-
     """
     selection = selection_of(scope, types, label, prefix, names, addresses)
-    selection |= token_in(token_from)
     if not selection:
         fail("Nothing is to be changed.", "See `concord link set --help`.")
     for name, given in (("map", names), ("addresses", addresses)):

@@ -30,13 +30,25 @@ def token_for(url: str, *, is_own: bool = True) -> str | None:
     if is_own and _given:
         return _given[0]
     file = _file()
-    if not file.is_file():
-        return None
-    if file.stat().st_mode & _OTHERS:
-        raise CommandError(
-            f"Others may read the tokens in {file}.", f"Keep them from it: chmod 600 {file}"
-        )
-    return _tokens(file).get(url.rstrip("/"))
+    return read_tokens(file).get(url.rstrip("/")) if file.is_file() else None
+
+
+def read_tokens(file: Path) -> dict[str, str]:
+    """The tokens in a file with a URL and its token in each line, by URL.
+
+    Raises:
+        CommandError: it cannot be read, is malformed, or others may read it.
+    """
+    try:
+        if file.stat().st_mode & _OTHERS:
+            raise CommandError(
+                f"Others may read the tokens in {file}.", f"Keep them from it: chmod 600 {file}"
+            )
+        return _tokens(file, file.read_text())
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{file} is not a text file.") from None
 
 
 def _file() -> Path:
@@ -48,9 +60,9 @@ def _file() -> Path:
     return base / "concord" / "tokens"
 
 
-def _tokens(file: Path) -> dict[str, str]:
+def _tokens(file: Path, text: str) -> dict[str, str]:
     found = {}
-    for number, line in enumerate(file.read_text().splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         parts = line.split()
         if not parts or parts[0].startswith("#"):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +23,7 @@ from catalog.commands.console import (
     print_json,
     table,
 )
-from catalog.commands.nodetokens import token_for
+from catalog.commands.nodetokens import read_tokens, token_for
 
 if TYPE_CHECKING:
     from catalog.client import Client, JsonObject
@@ -84,6 +85,14 @@ def recover(
         typer.Option("--unsigned", help="Believe the replicas: check no signatures."),
     ] = False,
     allow: Annotated[int, _ALLOW] = 0,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with the URL of a source and its token in each line: the node shows them. "
+            "Else it shows what its links to there show. Only you may be able to read the file.",
+            metavar="FILE",
+        ),
+    ] = None,
     detach: Annotated[
         bool,
         typer.Option("--detach", help="Do not wait for the end; see `concord recover status`."),
@@ -97,10 +106,17 @@ def recover(
         fail("Name the catalogs to recover from with --from.", "See `concord recover --help`.")
 
     async def begin(client: Client) -> JsonObject:
+        known = {} if tokens is None else read_tokens(tokens)
+        given = {url: known[url.rstrip("/")] for url in source if url.rstrip("/") in known}
         if with_model:
-            await _take_model(client, source[0])
+            await _take_model(client, source[0], given.get(source[0]))
         begun = await client.begin_recovery(
-            source, force=force, trust=trust or (), unsigned=unsigned, allow=allow
+            source,
+            force=force,
+            trust=trust or (),
+            unsigned=unsigned,
+            allow=allow,
+            credentials={url: {"token": token} for url, token in given.items()},
         )
         return begun if detach else await _follow(client)
 
@@ -177,10 +193,11 @@ def abort(
     out.print("The recovery is ended. The node takes writes.")
 
 
-async def _take_model(client: Client, source: str) -> None:
+async def _take_model(client: Client, source: str, token: str | None) -> None:
     from catalog.client import Client
 
-    async with Client.open(source, token=token_for(source, is_own=False)) as replica:
+    token = token or token_for(source, is_own=False)
+    async with Client.open(source, token=token) as replica:
         model = await replica.modelsource()
     if model != await client.modelsource():
         await client.put_modelsource(model)

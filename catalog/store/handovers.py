@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -36,6 +36,7 @@ class Handover:
         floor: the taker has deleted nothing in the group above this epoch.
         entities: the number of those that changed hands.
         error: why it does not go on, or why it ended.
+        sealed: the credential that the other side is shown, encrypted.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Handover:
     error: str | None
     startedat: datetime
     endedat: datetime | None
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,11 @@ async def add(
     peer: str,
     authority: str,
     at: datetime,
+    sealed: bytes | None = None,
 ) -> Handover | None:
     """Begin a handover; `None` if one of the group is under way."""
     state = "offered" if role == "give" else "consented"
-    row = await connection.fetchrow(_queries.add, id, role, xid, peer, authority, state, at)
+    row = await connection.fetchrow(_queries.add, id, role, xid, peer, authority, state, at, sealed)
     await connection.execute(_queries.forget_earlier, _KEPT)
     await announce(connection)
     return None if row is None else _from(row)

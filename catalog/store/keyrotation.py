@@ -54,6 +54,18 @@ COLUMNS: Sequence[_Column] = (
         page=_queries.page_links,
         replace=_queries.replace_link,
     ),
+    _Column(
+        table="handovers",
+        column="sealed",
+        page=_queries.page_handovers,
+        replace=_queries.replace_handover,
+    ),
+    _Column(
+        table="recovery_sources",
+        column="sealed",
+        page=_queries.page_recovery_sources,
+        replace=_queries.replace_recovery_source,
+    ),
 )
 """Every column that holds secrets."""
 

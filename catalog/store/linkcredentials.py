@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import orjson
 
-from catalog.encryption import KeyRing, SecretPlace
+from catalog.encryption import KeyRing
 from catalog.model.peercredential import PeerCredential
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link
+from catalog.store.peercredentials import open_credential, seal_credential, seal_unsaved
 from catalog.store.queries import Queries
-from catalog.store.secrets import seal
 
 _queries = Queries("linkcredentials")
+_TABLE = "links"
 
 
 async def save_credential(
@@ -24,10 +25,8 @@ async def save_credential(
 
     Call this in the transaction that adds or replaces the link.
     """
-    sealed = shown = None
-    if not credential.is_empty:
-        sealed = await seal(connection, keys, credential.written(), _place(link.id))
-        shown = credential.shown
+    sealed = await seal_credential(connection, keys, credential, _TABLE, link.id)
+    shown = None if credential.is_empty else credential.shown
     text = None if shown is None else orjson.dumps(shown).decode()
     await connection.execute(_queries.save, link.id, sealed, text)
     return replace(link, sealed=sealed, credential=shown)
@@ -50,9 +49,7 @@ async def renew_credential(
 
 def with_credential(link: Link, keys: KeyRing, credential: PeerCredential) -> Link:
     """A link that is not stored, with its credential."""
-    if credential.is_empty:
-        return link
-    return replace(link, sealed=keys.seal(credential.written(), _place(link.id)))
+    return replace(link, sealed=seal_unsaved(keys, credential, _TABLE, link.id))
 
 
 def credential_of(link: Link, keys: KeyRing) -> PeerCredential:
@@ -61,10 +58,10 @@ def credential_of(link: Link, keys: KeyRing) -> PeerCredential:
     Raises:
         SecretUnreadable: it cannot be decrypted.
     """
-    if link.sealed is None:
-        return PeerCredential()
-    return PeerCredential.read(keys.open(link.sealed, _place(link.id)))
+    return open_credential(keys, link.sealed, _TABLE, link.id)
 
 
-def _place(link: str) -> SecretPlace:
-    return SecretPlace("links", link, "sealed")
+async def find_leading_to(connection: Connection, url: str) -> Link | None:
+    """Read the first link that shows a credential to the catalog at a URL."""
+    id = await connection.fetchval(_queries.leading_to, url)
+    return None if id is None else await links.get(connection, id)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -34,7 +34,7 @@ class RecoverySource:
     """A catalog that has copies of this node's entities.
 
     Of one that `is_read`, so many `origins` differed from what was here. So many copies that it
-    sent are `unproven`: their signatures do not count.
+    sent are `unproven`: their signatures do not count. `sealed` is what it is shown, encrypted.
     """
 
     number: int
@@ -43,6 +43,7 @@ class RecoverySource:
     origins: int
     unproven: int
     is_read: bool
+    sealed: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +129,21 @@ class RecoveryFinding:
 
 
 async def begin(
-    connection: Connection, urls: Sequence[str], at: datetime, terms: RecoveryTerms
+    connection: Connection,
+    urls: Sequence[str],
+    at: datetime,
+    terms: RecoveryTerms,
+    sealed: Mapping[str, bytes | None] | None = None,
 ) -> None:
-    """Begin a recovery in place of the one before. The caller has locked the whole catalog."""
+    """Begin a recovery in place of the one before. The caller has locked the whole catalog.
+
+    Args:
+        sealed: the credentials that sources are shown, by URL, encrypted.
+    """
+    shown = [(sealed or {}).get(url) for url in urls]
     granted = terms.named, terms.is_unsigned_taken, terms.allowed
     await connection.execute(_queries.forget)
-    await connection.execute(_queries.begin, urls, at, *granted)
+    await connection.execute(_queries.begin, urls, at, *granted, shown)
     await connection.execute(_queries.set_gate, "closed")
     await connection.execute(_queries.announce)
 
@@ -177,6 +187,7 @@ async def _read_sources(connection: Connection) -> list[RecoverySource]:
             origins=row["origins"],
             unproven=row["unproven"],
             is_read=row["isread"],
+            sealed=row["sealed"],
         )
         for row in await connection.fetch(_queries.sources)
     ]

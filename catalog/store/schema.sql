@@ -541,6 +541,7 @@ CREATE TABLE handovers (
     error text,
     startedat timestamp with time zone NOT NULL,
     endedat timestamp with time zone,
+    sealed bytea,
     CONSTRAINT handovers_role_check CHECK ((role = ANY (ARRAY['give'::text, 'take'::text]))),
     CONSTRAINT handovers_state_check CHECK ((state = ANY (ARRAY['offered'::text, 'given'::text, 'consented'::text, 'asked'::text, 'promised'::text, 'done'::text, 'aborted'::text])))
 );
@@ -719,7 +720,8 @@ CREATE TABLE recovery_sources (
     instance uuid,
     origins bigint DEFAULT 0 NOT NULL,
     unproven bigint DEFAULT 0 NOT NULL,
-    isread boolean DEFAULT false NOT NULL
+    isread boolean DEFAULT false NOT NULL,
+    sealed bytea
 );
 
 ALTER TABLE recovery_sources ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (

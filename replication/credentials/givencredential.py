@@ -1,4 +1,4 @@
-"""The checks of a credential that an operator gives a link."""
+"""The checks of a credential that an operator gives."""
 
 from __future__ import annotations
 
@@ -30,12 +30,21 @@ def given_credential(
     if definition.is_topic or definition.mode == "accept":
         detail = f'a link of mode "{definition.mode}" sends none'
         raise InvalidAttribute(subject, name=name, error_detail=detail)
-    if given.needs_tls and urlsplit(definition.peer).scheme != "https":
+    check_credential(given, definition.peer, settings, subject)
+    return given
+
+
+def check_credential(given: PeerCredential, url: str, settings: Settings, subject: str) -> None:
+    """Refuse a credential that cannot be shown to the catalog at a URL.
+
+    Raises:
+        InvalidAttribute
+    """
+    if given.needs_tls and urlsplit(url).scheme != "https":
         detail = "certificates need an https URL at the other end"
-        raise InvalidAttribute(subject, name=name, error_detail=detail)
+        raise InvalidAttribute(subject, name="credential", error_detail=detail)
     if given.oauth is not None:
         refusal = why_endpoint_refused(given.oauth.tokenurl, settings)
         if refusal is not None:
             name = "credential.oauth.tokenurl"
             raise InvalidAttribute(subject, name=name, error_detail=refusal)
-    return given

@@ -21,8 +21,9 @@ from catalog.model.peercredential import OAuthClient, PeerCredential
 from catalog.model.timestamps import parse_time
 from catalog.model.tokenlifetime import refresh_time
 from catalog.sinks.tokenendpoint import RefreshFailed, client_token
-from catalog.store.linkcredentials import credential_of
+from catalog.store.linkcredentials import credential_of, find_leading_to
 from catalog.store.links import Link
+from catalog.store.peercredentials import open_credential
 from replication.accessremedies import another_credential
 
 _log = structlog.get_logger(__name__)
@@ -38,6 +39,28 @@ def access_of(link: Link, context: Context) -> PeerAccess:
         _log.warning("the credential of a link cannot be read", link=link.id, cause=error.cause)
         fault = error.reason
         return PeerAccess(PeerCredential(), context.settings, link=link.id, fault=fault)
+
+
+async def access_for(context: Context, url: str, given: PeerCredential) -> PeerAccess:
+    """A credential for the catalog at a URL: the given one, else that of a link to there."""
+    if given.is_empty:
+        async with context.database.pool.acquire(timeout=30) as connection:
+            link = await find_leading_to(connection, url)
+        if link is not None:
+            return access_of(link, context)
+    return PeerAccess(given, context.settings)
+
+
+async def access_of_row(
+    context: Context, url: str, sealed: bytes | None, table: str, id: str
+) -> PeerAccess:
+    """The same, where the column `sealed` of the row with this `id` has what was given."""
+    try:
+        given = open_credential(context.keys, sealed, table, id)
+    except SecretUnreadable as error:
+        _log.warning("a credential cannot be read", table=table, id=id, cause=error.cause)
+        return PeerAccess(PeerCredential(), context.settings, fault=error.reason)
+    return await access_for(context, url, given)
 
 
 class PeerAccess:

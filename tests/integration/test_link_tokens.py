@@ -72,7 +72,7 @@ async def test_a_link_follows_a_source_that_knows_its_token(
             done = await asyncio.to_thread(
                 CliRunner().invoke,
                 app,
-                ["link", "set", "l", "--token-from", "PEER", "--url", target.url],
+                ["link", "credential", "l", "--token-from", "PEER", "--url", target.url],
                 env={"PEER": again},
             )
             assert done.exit_code == 0, done.output

@@ -283,7 +283,8 @@ CREATE TABLE handovers (
     nextattemptat timestamptz,
     error text,
     startedat timestamptz NOT NULL,
-    endedat timestamptz
+    endedat timestamptz,
+    sealed bytea
 );
 -- One handover of a group is under way at a time.
 CREATE UNIQUE INDEX handovers_open ON handovers (lower(xid) COLLATE "C") WHERE endedat IS NULL;
@@ -1091,14 +1092,15 @@ CREATE TABLE recovery (
 );
 
 -- The sources of the recovery. Of one that was read, `origins` differed from what was here. It sent
--- so many copies that are `unproven`.
+-- so many copies that are `unproven`. `sealed` is the credential that it is shown, encrypted.
 CREATE TABLE recovery_sources (
     number integer PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     url text NOT NULL,
     instance uuid,
     origins bigint NOT NULL DEFAULT 0,
     unproven bigint NOT NULL DEFAULT 0,
-    isread boolean NOT NULL DEFAULT false
+    isread boolean NOT NULL DEFAULT false,
+    sealed bytea
 );
 
 -- The copies of sources, where they differ from what was here; `epoch` is null where a source has

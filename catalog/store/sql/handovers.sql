@@ -1,7 +1,7 @@
 -- name: add
 -- A handover that begins; nothing if one of the group is under way.
-INSERT INTO handovers (id, role, xid, peer, authority, state, startedat)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO handovers (id, role, xid, peer, authority, state, startedat, sealed)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (lower(xid) COLLATE "C") WHERE endedat IS NULL DO NOTHING
 RETURNING *
 
@@ -48,10 +48,11 @@ SELECT min(nextattemptat) FROM handovers WHERE endedat IS NULL AND state <> 'con
 SELECT xid, authority, state FROM handovers WHERE role = 'take' AND endedat IS NULL
 
 -- name: move_on
--- Let a handover be in another state, after a success.
+-- Let a handover be in another state, after a success; one that ends forgets its credential.
 UPDATE handovers SET
     state = $2, theirs = $3, floor = $4, entities = $5, endedat = $6,
-    failures = 0, nextattemptat = NULL, error = $7
+    failures = 0, nextattemptat = NULL, error = $7,
+    sealed = CASE WHEN $6::timestamptz IS NULL THEN sealed END
 WHERE id = $1 RETURNING *
 
 -- name: postpone

@@ -43,3 +43,22 @@ SELECT id, sealed FROM links WHERE sealed IS NOT NULL AND id > $1 ORDER BY id LI
 -- Replace the encrypted form of a link's credential, unless it has changed.
 UPDATE links SET sealed = $3 WHERE id = $1 AND sealed = $2
 RETURNING id
+
+-- name: page_handovers
+-- Some credentials that the other sides of handovers are shown, in the order of the handovers.
+SELECT id, sealed FROM handovers WHERE sealed IS NOT NULL AND id > $1 ORDER BY id LIMIT $2
+
+-- name: replace_handover
+-- Replace the encrypted form of a credential of a handover, unless it has changed.
+UPDATE handovers SET sealed = $3 WHERE id = $1 AND sealed = $2
+RETURNING id
+
+-- name: page_recovery_sources
+-- Some credentials that the sources of a recovery are shown, in the order of their URLs.
+SELECT url AS id, sealed FROM recovery_sources
+WHERE sealed IS NOT NULL AND url > $1 ORDER BY url LIMIT $2
+
+-- name: replace_recovery_source
+-- Replace the encrypted form of a credential of a source, unless it has changed.
+UPDATE recovery_sources SET sealed = $3 WHERE url = $1 AND sealed = $2
+RETURNING url

@@ -14,3 +14,9 @@ UPDATE links SET
     error = CASE WHEN brake IS NOT NULL THEN error END
 WHERE id = $1
 RETURNING id
+
+-- name: leading_to
+-- The first link that shows a credential to the catalog at a URL.
+SELECT id FROM links
+WHERE sealed IS NOT NULL AND $1 IN (definition ->> 'source', definition ->> 'target')
+ORDER BY id LIMIT 1

@@ -10,8 +10,9 @@ DELETE FROM recovery
 -- name: begin
 -- A recovery from sources.
 WITH sources AS (
-    INSERT INTO recovery_sources (url)
-    SELECT url FROM unnest($1::text[]) WITH ORDINALITY AS s (url, place) ORDER BY place
+    INSERT INTO recovery_sources (url, sealed)
+    SELECT url, sealed
+    FROM unnest($1::text[], $6::bytea[]) WITH ORDINALITY AS s (url, sealed, place) ORDER BY place
 )
 INSERT INTO recovery (state, startedat, named, unsigned, allowed)
 VALUES ('reading', $2, $3, $4, $5)
@@ -36,9 +37,11 @@ WHERE startedat = $1 RETURNING true
 
 -- name: end
 -- End the recovery that was started at a time. Of what was taken and kept, the numbers are kept,
--- and what had rivals.
+-- and what had rivals. Credentials are forgotten.
 WITH copies AS (
     DELETE FROM recovery_copies
+), sources AS (
+    UPDATE recovery_sources SET sealed = NULL
 ), choices AS (
     DELETE FROM recovery_choices WHERE state IN ('wanted', 'taken', 'kept') AND rivals = 1
 )

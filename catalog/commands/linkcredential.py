@@ -1,0 +1,192 @@
+"""The options that give a link a credential, and `link credential`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from catalog.commands.console import DEFAULT_URL, Url, cell, fail, on_node, out
+from catalog.commands.linkcontrol import LinkId
+from catalog.commands.secretsource import SOURCE, secret_from, text_of
+
+app = typer.Typer()
+
+_PANEL = "What the link shows the other catalog"
+
+TokenFrom = Annotated[
+    str | None,
+    typer.Option(
+        help=f"The token that it shows: {SOURCE}.",
+        metavar="SOURCE",
+        rich_help_panel=_PANEL,
+    ),
+]
+OAuthTokenUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--oauth-token-url",
+        help="It shows tokens of this OAuth 2.0 token endpoint, as the client that the next "
+        "options name.",
+        metavar="URL",
+        rich_help_panel=_PANEL,
+    ),
+]
+OAuthClientId = Annotated[
+    str | None,
+    typer.Option("--oauth-client-id", help="The client.", metavar="ID", rich_help_panel=_PANEL),
+]
+OAuthClientSecretFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--oauth-client-secret-from",
+        help=f"The client's secret: {SOURCE}.",
+        metavar="SOURCE",
+        rich_help_panel=_PANEL,
+    ),
+]
+OAuthScope = Annotated[
+    str | None,
+    typer.Option(
+        "--oauth-scope",
+        help="What the tokens are to permit.",
+        metavar="WORDS",
+        rich_help_panel=_PANEL,
+    ),
+]
+OAuthResource = Annotated[
+    str | None,
+    typer.Option(
+        "--oauth-resource",
+        help="The catalog that the tokens are for, where the endpoint asks for a resource.",
+        metavar="URI",
+        rich_help_panel=_PANEL,
+    ),
+]
+OAuthAudience = Annotated[
+    str | None,
+    typer.Option(
+        "--oauth-audience",
+        help="The same, where the endpoint calls it an audience.",
+        metavar="TEXT",
+        rich_help_panel=_PANEL,
+    ),
+]
+OAuthAuthentication = Annotated[
+    Literal["client_secret_basic", "client_secret_post"] | None,
+    typer.Option(
+        "--oauth-authentication",
+        help="How the secret is sent; client_secret_basic unless given.",
+        rich_help_panel=_PANEL,
+    ),
+]
+ClientCert = Annotated[
+    str | None,
+    typer.Option(
+        "--client-cert",
+        help="A client certificate in PEM, with those that lead to its authority.",
+        metavar="FILE",
+        rich_help_panel=_PANEL,
+    ),
+]
+ClientKey = Annotated[
+    str | None,
+    typer.Option(
+        "--client-key",
+        help="Its key in PEM, without a passphrase.",
+        metavar="FILE",
+        rich_help_panel=_PANEL,
+    ),
+]
+CaCert = Annotated[
+    str | None,
+    typer.Option(
+        "--ca-cert",
+        help="The authority of the other catalog's certificate in PEM, if it is a private one.",
+        metavar="FILE",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+def credential_in(
+    token_from: str | None,
+    tokenurl: str | None,
+    clientid: str | None,
+    secret_source: str | None,
+    scope: str | None,
+    resource: str | None,
+    audience: str | None,
+    authentication: str | None,
+    chain: str | None,
+    key: str | None,
+    authority: str | None,
+) -> dict[str, Any]:
+    """The member of a definition for the options that were given; without any, there is none."""
+    credential: dict[str, Any] = {}
+    if token_from:
+        credential["token"] = secret_from(token_from)
+    names = ("tokenurl", "clientid", "clientsecret", "scope", "resource", "audience")
+    values = (tokenurl, clientid, secret_source, scope, resource, audience)
+    given = dict(zip(names, values, strict=True)) | {"authentication": authentication}
+    client = {name: value for name, value in given.items() if value is not None}
+    if client:
+        if missing := {*names[:3]} - client.keys():
+            fail(f"The client lacks: {', '.join(sorted(missing))}.", _CLIENT)
+        credential["oauth"] = client | {"clientsecret": secret_from(client["clientsecret"])}
+    if (chain is None) != (key is None):
+        fail("A client certificate needs its key.", "Give --client-cert and --client-key.")
+    if chain is not None and key is not None:
+        credential["certificate"] = {"chain": text_of(chain), "key": text_of(key)}
+    if authority is not None:
+        credential["cacertificate"] = text_of(authority)
+    return {"credential": credential} if credential else {}
+
+
+_CLIENT = "Give --oauth-token-url, --oauth-client-id and --oauth-client-secret-from."
+
+
+@app.command()
+def credential(
+    id: LinkId,
+    token_from: TokenFrom = None,
+    oauth_token_url: OAuthTokenUrl = None,
+    oauth_client_id: OAuthClientId = None,
+    oauth_client_secret_from: OAuthClientSecretFrom = None,
+    oauth_scope: OAuthScope = None,
+    oauth_resource: OAuthResource = None,
+    oauth_audience: OAuthAudience = None,
+    oauth_authentication: OAuthAuthentication = None,
+    client_cert: ClientCert = None,
+    client_key: ClientKey = None,
+    ca_cert: CaCert = None,
+    none: Annotated[bool, typer.Option("--none", help="Let the link show nothing.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Replace all that a link shows the other catalog; it goes on at once from where it is.
+
+    A link shows a token, or those that an OAuth client gets, and may have a client certificate
+    besides. The node encrypts it at rest, and shows no secret of it again.
+
+    Example: concord link credential eu --token-from EU_TOKEN
+    """
+    given = credential_in(
+        token_from,
+        oauth_token_url,
+        oauth_client_id,
+        oauth_client_secret_from,
+        oauth_scope,
+        oauth_resource,
+        oauth_audience,
+        oauth_authentication,
+        client_cert,
+        client_key,
+        ca_cert,
+    )
+    if bool(given) == none:
+        fail("Say what the link shows, or --none.", "See `concord link credential --help`.")
+    on_node(url, lambda client: client.change_link(id, given or {"credential": {}}))
+    out.print(f"Link [bold]{cell(id)}[/] shows another credential." if given else _NOTHING)
+
+
+_NOTHING = "The link shows no credential any more."

@@ -1,0 +1,39 @@
+"""Encrypts the credentials that this node shows to other catalogs, each for its place."""
+
+from __future__ import annotations
+
+from catalog.encryption import KeyRing, SecretPlace
+from catalog.model.peercredential import PeerCredential
+from catalog.store.database import Connection
+from catalog.store.secrets import seal
+
+
+async def seal_credential(
+    connection: Connection, keys: KeyRing, credential: PeerCredential, table: str, id: str
+) -> bytes | None:
+    """Encrypt a credential for the column `sealed` of a row; see `seal`. `None` if it is empty."""
+    if credential.is_empty:
+        return None
+    return await seal(connection, keys, credential.written(), _place(table, id))
+
+
+def seal_unsaved(keys: KeyRing, credential: PeerCredential, table: str, id: str) -> bytes | None:
+    """The same for a row that is not going to be stored."""
+    if credential.is_empty:
+        return None
+    return keys.seal(credential.written(), _place(table, id))
+
+
+def open_credential(keys: KeyRing, sealed: bytes | None, table: str, id: str) -> PeerCredential:
+    """Decrypt a credential, which is empty if there is none.
+
+    Raises:
+        SecretUnreadable
+    """
+    if sealed is None:
+        return PeerCredential()
+    return PeerCredential.read(keys.open(sealed, _place(table, id)))
+
+
+def _place(table: str, id: str) -> SecretPlace:
+    return SecretPlace(table, id, "sealed")
