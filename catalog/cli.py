@@ -23,6 +23,7 @@ from catalog.commands import (
     accept,
     access,
     audit,
+    catalogtokens,
     delete,
     doctor,
     export,
@@ -330,13 +331,9 @@ def reconcile(
         list[str],
         typer.Option(help="The name and URL of a catalog; give two or more.", metavar="NAME=URL"),
     ],
-    token_from: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The environment variable that holds the token for a catalog.",
-            metavar="NAME=VARIABLE",
-        ),
-    ] = None,
+    token: catalogtokens.Token = None,
+    token_from: catalogtokens.TokenFrom = None,
+    tokens: catalogtokens.TokensFile = None,
     report: Annotated[
         Path | None,
         typer.Option(help="Write Parquet, summary.json and report.html to this directory."),
@@ -391,7 +388,7 @@ def reconcile(
 
     try:
         summary = run_reconcile(
-            parse_catalogs(catalog, token_from or ()),
+            parse_catalogs(catalog, catalogtokens.tokens_of(catalog, token, token_from, tokens)),
             report=report,
             repair=repair,
             master=master,

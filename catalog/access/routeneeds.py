@@ -149,8 +149,9 @@ NEEDS: Mapping[str, PathNeeds] = {
     "/replication/recovery/bury": _ADMINISTER,
     "/replication/recovery/findings": _ADMINISTER,
     "/replication/handovers": _ADMINISTER,
-    "/replication/handovers/{id}": _ADMINISTER,
-    # The other side of a handover, which its operator has named, asks these.
+    # The other side of a handover, which its operator has named, asks these. Nobody else but
+    # administrators learns its id.
+    "/replication/handovers/{id}": _REPLICATE,
     "/replication/handovers/consent": _REPLICATE,
     "/replication/handovers/offers": _REPLICATE,
     "/replication/handovers/{id}/copies": _REPLICATE,

@@ -14,6 +14,7 @@ from urllib.parse import quote_plus
 
 import aiohttp
 import orjson
+from aiohttp import hdrs
 
 from catalog.client.connection import read_limited
 from catalog.client.errors import ClientError
@@ -86,13 +87,16 @@ async def client_token(
     """Ask for an access token of a client; the session bounds the time and checks addresses."""
     asked = {"scope": client.scope, "resource": client.resource, "audience": client.audience}
     form = {"grant_type": "client_credentials", **{k: v for k, v in asked.items() if v}}
-    login = None
+    headers: dict[str, str] = {}
     if client.authentication == "client_secret_basic":
         # Both are encoded as in a form before (RFC 6749 2.3.1).
-        login = aiohttp.BasicAuth(quote_plus(client.clientid), quote_plus(client.clientsecret))
+        named = quote_plus(client.clientid), quote_plus(client.clientsecret)
+        headers[hdrs.AUTHORIZATION] = aiohttp.encode_basic_auth(*named)
     else:
         form |= {"client_id": client.clientid, "client_secret": client.clientsecret}
-    return await _ask(session, settings, client.tokenurl, form, now, shown="client", login=login)
+    return await _ask(
+        session, settings, client.tokenurl, form, now, shown="client", headers=headers
+    )
 
 
 async def _ask(
@@ -103,7 +107,7 @@ async def _ask(
     now: datetime,
     *,
     shown: str,
-    login: aiohttp.BasicAuth | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> RefreshedToken | RefreshFailed:
     # The settings may not be those under which the endpoint was accepted.
     refusal = why_endpoint_refused(endpoint, settings)
@@ -113,8 +117,7 @@ async def _ask(
         async with session.post(
             endpoint,
             data=form,
-            auth=login,
-            headers={"Accept": "application/json"},
+            headers={"Accept": "application/json", **(headers or {})},
             allow_redirects=False,
         ) as response:
             body = await read_limited(response, _LARGEST_ANSWER)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -18,7 +17,11 @@ CALL_SECONDS = 600.0
 RETRY = Retry(attempts=3, backoff=Backoff(initial=0.5, factor=2, cap=60, jitter=0.5))
 
 _HINTS = {
-    **dict.fromkeys((401, 403), "Give a token for this catalog that has the role replicator."),
+    **dict.fromkeys(
+        (401, 403),
+        "Give a token for this catalog that has the role replicator (`concord token create --role "
+        "replicator` there): --token-from NAME=VARIABLE, or --tokens FILE.",
+    ),
     404: "Check that the URL is the base URL of a Concord node that offers replication.",
     410: "Start the job again: the catalog no longer keeps the requested state.",
 }
@@ -86,25 +89,14 @@ class RemoteCatalog:
         )
 
 
-def parse_catalogs(catalogs: Iterable[str], tokens: Iterable[str]) -> list[RemoteCatalog]:
-    """Read each `NAME=URL`, and each `NAME=VARIABLE` that names the token of a catalog.
+def parse_catalogs(catalogs: Iterable[str], tokens: Mapping[str, str]) -> list[RemoteCatalog]:
+    """Read each `NAME=URL`, and give it its token.
+
+    Args:
+        tokens: by the names of catalogs.
 
     Raises:
-        ReconcileError: a text is malformed, or the environment lacks a variable.
+        ReconcileError: a text is malformed.
     """
     remotes = [RemoteCatalog.parse(text) for text in catalogs]
-    variables = dict(text.partition("=")[::2] for text in tokens)
-    if unknown := variables.keys() - {remote.name for remote in remotes}:
-        raise ReconcileError(
-            f"There is a token for {min(unknown)!r}, and no catalog of that name.",
-            "Write NAME=VARIABLE, with the name of a given catalog.",
-        )
-    return [replace(remote, token=_token(variables.get(remote.name))) for remote in remotes]
-
-
-def _token(variable: str | None) -> str | None:
-    if variable is not None and variable not in os.environ:
-        raise ReconcileError(
-            f"There is no environment variable {variable!r}.", "Set it to the catalog's token."
-        )
-    return os.environ[variable] if variable else None
+    return [replace(remote, token=tokens.get(remote.name)) for remote in remotes]

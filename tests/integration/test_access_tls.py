@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from catalog.access.certificates import TlsUnusable, caller_of, server_tls
@@ -27,7 +28,9 @@ CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUT
 
 
 @contextlib.asynccontextmanager
-async def tls_node(settings: Settings) -> AsyncIterator[tuple[str, Context]]:
+async def tls_node(
+    settings: Settings, more: Sequence[web.RouteDef] = monitoring_routes
+) -> AsyncIterator[tuple[str, Context]]:
     async with open_database(settings) as database:
         context = Context(
             database=database,
@@ -36,7 +39,7 @@ async def tls_node(settings: Settings) -> AsyncIterator[tuple[str, Context]]:
             public_base="",
         )
         listening = await start_listening(settings)
-        async with serve(create_app(context, monitoring_routes), settings, listening):
+        async with serve(create_app(context, more), settings, listening):
             yield listening.url, context
 
 
