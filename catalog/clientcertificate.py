@@ -55,7 +55,7 @@ def read_certificate(chain: str, key: str, now: datetime) -> ClientCertificate:
     )
     try:
         client_tls(made, "")
-    except (ssl.SSLError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise ValueError("OpenSSL does not take the certificate and its key") from error
     return made
 

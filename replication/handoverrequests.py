@@ -23,6 +23,7 @@ from catalog.store.database import Connection
 from catalog.store.handovers import ENDED, Handover
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.peercredentials import seal_credential
+from replication.accessremedies import NO_LINK
 from replication.credentials.givencredential import check_credential
 from replication.credentials.peeraccess import access_for, access_of_row
 from replication.handovercopies import Unfit
@@ -182,7 +183,7 @@ async def _meet(
             if asks_consent:
                 await _ask_consent(context, peer, group, subject)
         except ClientError as error:
-            fault = describe(error, url).rstrip(".")
+            fault = describe(error, url, NO_LINK).rstrip(".")
             raise HandoverRefused(subject, group=group, error_detail=fault) from error
     assert found.authority != own
     return found.authority
@@ -223,7 +224,7 @@ async def _ask_giver(context: Context, handover: Handover, *, is_forced: bool) -
             raise HandoverRefused(
                 handover.xid,
                 group=handover.xid,
-                error_detail=f"{_PROMISED}: {describe(error, handover.peer).rstrip('.')}",
+                error_detail=f"{_PROMISED}: {describe(error, handover.peer, NO_LINK).rstrip('.')}",
                 detail="`--force` ends it here all the same. If it was given, nobody can write to "
                 "the group then until it is accepted again.",
             ) from error

@@ -20,6 +20,7 @@ from catalog.model.errors import ServerBusy
 from catalog.store import handovers
 from catalog.store.database import wait_for
 from catalog.store.handovers import Handover, HandoverState
+from replication.accessremedies import NO_LINK
 from replication.credentials.peeraccess import access_of_row
 from replication.handovercopies import Unfit
 from replication.handovergiving import give, load_given
@@ -87,7 +88,7 @@ class HandoverRunner:
         except ClientError as error:
             if not handover.failures:
                 _log.warning("handover interrupted", id=handover.id, cause=cause_of(error))
-            await self._fail(handover, describe(error, handover.peer))
+            await self._fail(handover, describe(error, handover.peer, NO_LINK))
         except Unfit as error:
             await self._fail(handover, f"{handover.xid} cannot be handed over: {error}.")
         except CatalogRecovering:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -14,6 +15,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
+from catalog.client import CredentialUnusable
+from catalog.encryption import SecretUnreadable
 from catalog.http.endpointprobe import probe_endpoint
 from catalog.http.outbound import open_session
 from catalog.keyfile import key_ring
@@ -23,8 +26,10 @@ from catalog.monitoring.diagnosis import Check, Diagnosis, Level, Patient
 from catalog.monitoring.machinechecks import expiry
 from catalog.store import links as stored_links
 from catalog.store.healthfacts import read_node
+from catalog.store.linkcredentials import credential_of
 from catalog.store.links import Link
-from catalog.store.linktokens import token_of
+from replication.accessremedies import another_credential
+from replication.credentials.peeraccess import PeerAccess
 
 _SECONDS = 10.0
 _LARGEST = 1024 * 1024
@@ -57,7 +62,9 @@ async def check_public_url(patient: Patient) -> Sequence[Diagnosis]:
         # The operator has named it, at whatever address it is.
         settings = patient.settings.model_copy(update={"allow_private_addresses": True})
         async with open_session(settings, total_seconds=_SECONDS) as session:
-            answer = await _get(session, f"{url}/replication", patient.token_for(url))
+            token = patient.token_for(url)
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            answer = await _get(session, f"{url}/replication", headers)
     except (aiohttp.ClientError, OSError, ValueError) as error:
         text = f"nobody answers there: {described(error)}"
         remedy = "Start the node; see DNS, the proxy, the firewall and the certificate."
@@ -99,9 +106,16 @@ async def _ask(
     path = "/replication" if link.definition.mode in _NODES else ""
     try:
         async with turns:
-            token = token_of(link, key_ring(patient.settings))
-            answer = await _get(session, f"{url}{path}", token)
+            credential = credential_of(link, key_ring(patient.settings))
+            access = PeerAccess(credential, patient.settings, link=link.id)
+            answer = await _get(session, f"{url}{path}", await access.headers(), access.tls)
             end = await _end_of_certificate(patient, url)
+    except CredentialUnusable as error:
+        return [Diagnosis(subject=subject, level="error", text=error.message, remedy=error.hint)]
+    except SecretUnreadable as error:
+        text = f"its credential cannot be read: {error.reason}"
+        remedy = f"Give it another one: {another_credential(link.id)}."
+        return [Diagnosis(subject=subject, level="error", text=text, remedy=remedy)]
     except (aiohttp.ClientError, OSError, ValueError) as error:
         text = f"{url} cannot be reached: {described(error)}"
         remedy = "See its name, its firewall and CONCORD_ALLOW_PRIVATE_ADDRESSES."
@@ -120,10 +134,8 @@ def _faults_of(link: Link, answer: _Answer) -> Iterator[Diagnosis]:
 
     url = link.definition.peer
     if answer.status in _REFUSED:
-        kind = "the token of the link" if link.sealed is not None else "requests without a token"
-        remedy = (
-            "Have a token made there, and add the link again with it (`concord link add --help`)."
-        )
+        kind = "the credential of the link" if link.sealed is not None else "all without one"
+        remedy = f"Have one made there, and show it: {another_credential(link.id)}."
         yield fault(f"{url} refuses {kind} ({answer.status})", remedy)
     elif answer.status >= 400:
         yield fault(f"{url} answers {answer.status}", "See what is wrong there.")
@@ -150,10 +162,14 @@ def _clock_of(subject: str, answer: _Answer) -> Iterator[Diagnosis]:
         yield Diagnosis(subject=subject, level="warning", text=text, remedy=remedy)
 
 
-async def _get(session: aiohttp.ClientSession, url: str, token: str | None) -> _Answer:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+async def _get(
+    session: aiohttp.ClientSession,
+    url: str,
+    headers: Mapping[str, str],
+    tls: ssl.SSLContext | bool = True,
+) -> _Answer:
     began = time.time()
-    async with session.get(url, headers=headers) as response:
+    async with session.get(url, headers=headers, ssl=tls) as response:
         ended = time.time()
         body = await response.content.read(_LARGEST)
         return _Answer(

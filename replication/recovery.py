@@ -29,6 +29,7 @@ from catalog.store.recoveries import (
     RecoveryReplaced,
     RecoveryState,
 )
+from replication.accessremedies import NO_LINK
 from replication.comparison import read_authorities
 from replication.credentials.givencredential import check_credential
 from replication.credentials.peeraccess import access_for
@@ -192,7 +193,7 @@ async def _ask(context: Context, sources: Sequence[str], body: RecoveryBody, sub
                 found = await meet_replica(replica)
                 known |= {*await read_authorities(replica)}
             except ClientError as error:
-                fault = describe(error, url).rstrip(".")
+                fault = describe(error, url, NO_LINK).rstrip(".")
                 raise ReplicaUnusable(subject, source=url, error_detail=fault) from error
             if other := instances.get(found.instance):
                 detail = f"it is the same catalog as {other}"

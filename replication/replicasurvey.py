@@ -15,6 +15,7 @@ from catalog.model.xid import Xid
 from catalog.store import recoveries
 from catalog.store.digests import DigestSelection
 from catalog.store.recoveries import AnnouncedCopy, RecoverySource
+from replication.accessremedies import NO_LINK
 from replication.bucketcomparison import divided
 from replication.comparison import MOST_LISTED, OriginState, descend, rows_here, rows_there
 from replication.digests import MOST_RANGES
@@ -76,7 +77,7 @@ def naming(peer: Client) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise ClientError(describe(error, peer.url)) from error
+        raise ClientError(describe(error, peer.url, NO_LINK)) from error
 
 
 async def meet_replica(replica: Replica) -> Handshake:
