@@ -99,7 +99,7 @@ async def test_what_others_cannot_reach_or_refuse_is_found(urls: list[str]) -> N
     assert texts.keys() == {elsewhere, "link gone", "link kept-out", f"sink 127.0.0.1:{port}"}
     assert "something else answers there" in texts[elsewhere]
     assert "cannot be reached" in texts["link gone"]
-    assert "refuses requests without a token (401)" in texts["link kept-out"]
+    assert "refuses all without one (401)" in texts["link kept-out"]
 
 
 @contextlib.asynccontextmanager
