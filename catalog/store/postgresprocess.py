@@ -30,6 +30,7 @@ import structlog
 
 from catalog.store.connections import DatabaseUnusable
 from catalog.store.postgresaccount import Account, NoAccount, account_of, hand_over
+from catalog.store.postgrespeers import admit_peers
 
 _log = structlog.get_logger(__name__)
 
@@ -49,7 +50,12 @@ _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 
 # Durability settings keep PostgreSQL's defaults. Failed statements are not logged: the caller
 # gets the error, and a statement may hold a secret.
-_OPTIONS = ("max_connections=200", "log_checkpoints=off", "log_min_messages=log")
+_OPTIONS = (
+    "max_connections=200",
+    "log_checkpoints=off",
+    "log_min_messages=log",
+    "unix_socket_permissions=0700",
+)
 
 
 class EmbeddedPostgresError(DatabaseUnusable):
@@ -106,6 +112,7 @@ class Server:
         self._open_way()
         if not self.data.exists():
             await self._create()
+        admit_peers(self.data)
         sockets = self._socket_directory()
         self._disown_process_id(sockets)
         settings = " ".join(f"-c {option}" for option in _OPTIONS)
@@ -175,7 +182,7 @@ class Server:
             "initdb",
             *("--pgdata", str(new), "--username", "postgres", "--encoding", "UTF8"),
             *("--no-locale", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"),
-            *("--auth-local", "trust", "--auth-host", "reject", "--no-instructions"),
+            *("--auth-local", "peer", "--auth-host", "reject", "--no-instructions"),
             cwd=new,
             user=creator,
         )
@@ -219,7 +226,7 @@ class Server:
     def _socket_directory(self) -> Path:
         """The data directory, or a short one in /tmp if its path is not usable for a socket.
 
-        Only the server's account may enter either, as clients need no password.
+        Only the server's account may enter either.
         """
         path = str(self.data / _SOCKET)
         if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES and "," not in path:

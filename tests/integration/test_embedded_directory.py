@@ -1,7 +1,8 @@
-"""Other users of the machine cannot enter the directory of an embedded server, nor its locks."""
+"""Other users of the machine can neither enter an embedded server's directory nor connect to it."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import shutil
@@ -25,6 +26,7 @@ from tests.postmaster import postmaster_of
 
 only_as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 STRANGER = 65533
+NOBODY = 65534
 LOCKS = ("start.lock", "users.lock")
 LOCK = """
 import fcntl, os, sys
@@ -32,6 +34,15 @@ os.setgroups([]), os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
 try:
     fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)
 except OSError as error:
+    print(type(error).__name__)
+"""
+CONNECT = """
+import asyncio, os, sys
+import asyncpg
+os.setgroups([]), os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
+try:
+    asyncio.run(asyncpg.connect(sys.argv[1]))
+except (OSError, asyncpg.PostgresError) as error:
     print(type(error).__name__)
 """
 
@@ -55,8 +66,13 @@ def mode_of(path: Path) -> int:
 
 def lock_as_stranger(path: Path) -> str:
     """The error that another user of the machine gets who locks a file; "" for none."""
+    return as_user(STRANGER, LOCK, str(path))
+
+
+def as_user(user: int, program: str, what: str) -> str:
+    """What a program prints that becomes another user of the machine."""
     ran = subprocess.run(
-        [sys.executable, "-c", LOCK, str(path), str(STRANGER)],
+        [sys.executable, "-c", program, what, str(user)],
         capture_output=True,
         text=True,
         check=True,
@@ -108,6 +124,47 @@ def test_another_user_cannot_lock_a_node_out(directory: Path) -> None:
         assert lock_as_stranger(directory / name) == "PermissionError"
     directory.chmod(0o711)
     assert lock_as_stranger(directory / "start.lock") == "PermissionError"
+
+
+@only_as_root
+@pytest.mark.parametrize("user", [NOBODY, STRANGER], ids=["nobody", "without_a_name"])
+async def test_another_user_cannot_connect_even_where_every_directory_is_open(
+    directory: Path, user: int
+) -> None:
+    server = await start_embedded(directory)
+    try:
+        assert await asyncio.to_thread(as_user, user, CONNECT, server.dsn) == "PermissionError"
+        for each in (directory, directory / "data"):
+            each.chmod(0o755)
+        assert await asyncio.to_thread(as_user, user, CONNECT, server.dsn) == "PermissionError"
+        next((directory / "data").glob(".s.PGSQL.*[0-9]")).chmod(0o777)
+        refused = await asyncio.to_thread(as_user, user, CONNECT, server.dsn)
+        assert refused == "InvalidAuthorizationSpecificationError"
+        other = server.dsn.replace("postgres@", "somebody@")
+        with pytest.raises(asyncpg.InvalidAuthorizationSpecificationError):
+            await asyncpg.connect(other)
+        connection = await asyncpg.connect(server.dsn)
+        assert await connection.fetchval("SHOW listen_addresses") == "", "no TCP"
+        await connection.close()
+    finally:
+        await server.stop()
+
+
+async def test_a_server_that_let_everybody_in_does_so_no_more_after_its_next_start(
+    directory: Path,
+) -> None:
+    await start_and_stop(directory)
+    rules = directory / "data" / "pg_hba.conf"
+    rules.write_text("local all all trust\n")
+    server = await start_embedded(directory)
+    try:
+        with pytest.raises(asyncpg.InvalidAuthorizationSpecificationError):
+            await asyncpg.connect(server.dsn.replace("postgres@", "somebody@"))
+        assert "trust" not in rules.read_text()
+        assert owner_of(rules) == owner_of(directory / "data")
+        assert mode_of(rules) == 0o600
+    finally:
+        await server.stop()
 
 
 def test_a_directory_with_other_things_keeps_its_mode(tmp_path: Path) -> None:
