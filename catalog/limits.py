@@ -5,7 +5,7 @@ docs/security.md says what each of them holds, and by which test.
 
 from __future__ import annotations
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -15,6 +15,29 @@ class Limits(BaseSettings):
     model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     # Requests
+    requests_per_second: NonNegativeFloat | None = Field(
+        None,
+        le=10**6,
+        description="Requests of one known caller in a second, on average, in each process of the "
+        "node; 0 sets no limit. Unset is 500, and none on a node that is open",
+    )
+    address_requests_per_second: NonNegativeFloat | None = Field(
+        None,
+        le=10**6,
+        description="The same for all requests without a credential from one IPv4 address or one "
+        "IPv6 network of 64 bits. Unset is 100, and none on a node that is open",
+    )
+    request_burst_seconds: float = Field(
+        10.0,
+        gt=0,
+        le=3600,
+        description="Seconds whose requests may come at once, after a pause",
+    )
+    wrong_credentials: NonNegativeInt = Field(
+        20,
+        description="Wrong credentials from one address until it has to wait before it tries "
+        "others, longer each time; one is forgiven every 10 seconds. 0 never makes it wait",
+    )
     max_body_bytes: PositiveInt = 16 * 1024 * 1024
     """Largest request body"""
     max_body_values: PositiveInt = 500_000

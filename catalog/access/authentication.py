@@ -15,7 +15,10 @@ from catalog.access.issuerkeys import Begin
 from catalog.access.jwttokens import JwtVerifier, TokenInvalid
 from catalog.access.knownrules import known_rules
 from catalog.access.owntokens import caller_with, is_own
+from catalog.access.wrongcredentials import WrongCredentials
 from catalog.config import Settings
+from catalog.http.clientaddress import client_address, source_of
+from catalog.model.concorderrors import Unauthenticated
 from catalog.rolerules import RoleRule
 from catalog.roles import Grant
 from catalog.store.database import Database
@@ -41,6 +44,8 @@ class _Remembered:
 class RememberedCallers:
     """The callers whose credentials were verified lately, by these; a bounded number and size.
 
+    Those that have to be verified again are remembered as having been right before.
+
     A digest in their place would cost more than all else that a known caller costs. Nor does the
     time of a search tell anything: texts are compared once their hashes, which nobody can choose,
     are equal.
@@ -54,27 +59,28 @@ class RememberedCallers:
 
     def find(self, credential: str) -> Identity | None:
         found = self._found.get(credential)
-        if found is None:
-            return None
-        if found.until <= time.monotonic():
-            self._drop(credential)
+        if found is None or found.until <= time.monotonic():
             return None
         return found.identity
 
+    def was_right(self, credential: str) -> bool:
+        """Whether it was verified before, so that nobody guesses who shows it."""
+        return credential in self._found
+
     def keep(self, credential: str, identity: Identity, seconds: float) -> None:
-        self._drop(credential)
+        self.drop(credential)
         if seconds > 0:
             self._found[credential] = _Remembered(identity, time.monotonic() + seconds)
             self._length += len(credential)
             while len(self._found) > self._most or self._length > self._longest:
-                self._drop(next(iter(self._found)))
+                self.drop(next(iter(self._found)))
 
     def forget(self) -> None:
         """Verify every credential anew."""
-        self._found.clear()
-        self._length = 0
+        for credential, found in self._found.items():
+            self._found[credential] = _Remembered(found.identity, 0.0)
 
-    def _drop(self, credential: str) -> None:
+    def drop(self, credential: str) -> None:
         if self._found.pop(credential, None) is not None:
             self._length -= len(credential)
 
@@ -86,6 +92,7 @@ class Authentication:
         self.is_open = settings.is_open
         self.remembered = RememberedCallers()
         self.rules = known_rules(database)
+        self.wrong = WrongCredentials(settings.wrong_credentials)
         self._database = database
         self._knows_certificates = settings.tls_client_ca is not None
         self._certificate_rules = tuple(map(RoleRule.parse, settings.certificate_roles))
@@ -100,6 +107,7 @@ class Authentication:
 
         Raises:
             Unauthenticated: a credential is shown that is not valid.
+            TooManyAttempts: others from its address were not, too many times.
             IssuerAway: it cannot be told at the moment.
         """
         shown = request.headers.getall(hdrs.AUTHORIZATION, None)
@@ -112,8 +120,19 @@ class Authentication:
             raise unauthenticated(
                 request, "its header Authorization is not of the form Bearer TOKEN"
             )
-        caller, seconds = await self._verify(request, token)
-        self.remembered.keep(shown[0], caller, seconds)
+        return await self._verify_anew(request, shown[0], token)
+
+    async def _verify_anew(self, request: web.Request, shown: str, token: str) -> Identity:
+        address = source_of(client_address(request))
+        if not self.remembered.was_right(shown):
+            self.wrong.check(address, request.path)
+        try:
+            caller, seconds = await self._verify(request, token)
+        except Unauthenticated:
+            self.remembered.drop(shown)
+            self.wrong.note(address)
+            raise
+        self.remembered.keep(shown, caller, seconds)
         return caller
 
     async def with_rules(self, identity: Identity) -> Identity:

@@ -9,6 +9,7 @@ from aiohttp import hdrs, web
 from catalog.access.accesscontrol import access_middleware
 from catalog.access.audittrail import note_last_refused, refusal_middleware
 from catalog.access.authentication import AUTHENTICATION, Authentication
+from catalog.access.ratelimits import RATE_LIMITS, RateLimits, rate_middleware, show_rate
 from catalog.api.allowedmethods import answer_options, methods_of_route
 from catalog.api.answercache import ANSWERS, AnswerCache
 from catalog.api.documents import document_middleware
@@ -53,6 +54,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
             refusal_middleware,
             pointing_middleware,
             releasing_middleware,
+            rate_middleware,
             access_middleware,
             checking_middleware,
             waiting_middleware,
@@ -77,6 +79,7 @@ def create_app(context: Context, routes: Iterable[web.AbstractRouteDef] = ()) ->
     app.on_shutdown.append(background.end)
     app.on_cleanup.append(note_last_refused)
     app[AUTHENTICATION] = Authentication(context.settings, context.database, background.begin)
+    app[RATE_LIMITS] = RateLimits(context.settings)
     added = [*native_routes, *routes]
     app[DESCRIPTIONS] = [each for each in added if isinstance(each, RouteDescription)]
     app.add_routes(added)
@@ -109,6 +112,7 @@ async def _prepare(request: web.Request, response: web.StreamResponse) -> None:
     leave_untyped(response)
     show_request_id(request, response)
     show_position(request, response)
+    show_rate(request, response)
     share_with_origins(request, response, context.settings.cors_origins)
     if not request.content.is_eof():
         # The rest of a body that was refused is not read, so that no request can follow it.

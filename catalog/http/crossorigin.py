@@ -18,6 +18,7 @@ from catalog.model.concorderrors import OriginRefused
 _EXPOSED = frozenset(
     {"etag", "link", "location", "content-location", "content-disposition"}
     | {"concord-cursor", "concord-notes", "concord-position"}
+    | {"ratelimit", "ratelimit-policy", "retry-after"}
 )
 _PREFIX = "xregistry-"
 _REMEMBERED_SECONDS = 600

@@ -34,7 +34,23 @@ class TooManyAttempts(RequestError, name="too_many_attempts", status=429, home=C
     """A client tries something too often that only who has a secret can do."""
 
     template = "There were too many requests of this kind; the next may come in <seconds> seconds."
-    headers = MappingProxyType({"Retry-After": "1"})
+
+    def __init__(self, subject: str, *, seconds: int, detail: str = "") -> None:
+        super().__init__(subject, detail=detail, seconds=str(seconds))
+        self.headers = {"Retry-After": str(seconds)}
+
+
+class TooManyRequests(RequestError, name="too_many_requests", status=429, home=CONCORD):
+    """A caller sends more requests than one may. `setting` is the limit's."""
+
+    template = (
+        "<whose> may send <limit> requests in a second, on average (<setting>); the next may come "
+        "in <seconds> seconds."
+    )
+
+    def __init__(self, subject: str, *, whose: str, limit: str, setting: str, seconds: int) -> None:
+        super().__init__(subject, whose=whose, limit=limit, setting=setting, seconds=str(seconds))
+        self.headers = {"Retry-After": str(seconds)}
 
 
 class ReadTooSlowly(ServerBusy, name="read_too_slowly", home=CONCORD):

@@ -44,7 +44,7 @@ class CallbackRates:
         if len(self._buckets) > _MOST_CLIENTS:
             self._buckets.popitem(last=False)
         if (delay := bucket.delay(now)) > 0:
-            raise TooManyAttempts(path, seconds=str(math.ceil(delay)))
+            raise TooManyAttempts(path, seconds=math.ceil(delay))
         bucket.take(now)
 
 

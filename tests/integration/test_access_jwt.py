@@ -43,6 +43,8 @@ async def node(shared_database_url: str, providers: list[OidcProvider]) -> Async
         oidc_audiences=AUDIENCE + f",{AUDIENCE}/brief",
         oidc_roles=ROLES,
         oidc_leeway_seconds=0,
+        # Each test shows many.
+        wrong_credentials=0,
     ) as running:
         yield running
 

@@ -1,0 +1,173 @@
+"""Limits the requests of each caller: of an identity, or of an address that shows no credential.
+
+Each process of a node counts by itself: what a caller can take from others is the time of the
+process that answers it, and a process more can serve as many requests more.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from catalog.access.authentication import AUTHENTICATION
+from catalog.access.identity import Identity
+from catalog.access.routeneeds import Anyone, need_of
+from catalog.config import Settings
+from catalog.model.caller import caller
+from catalog.model.concorderrors import TooManyRequests, Unauthenticated
+
+_PER_IDENTITY = 500.0
+_PER_ADDRESS = 100.0
+_MOST_CALLERS = 16_384
+# A probe that is refused would have the node taken for dead.
+_PROBES = frozenset({"/health/live", "/health/ready"})
+
+
+class Turn(NamedTuple):
+    """What is left to a caller.
+
+    Args:
+        delay: seconds until the next request may come; 0 if this one may.
+        left: requests that may come at once.
+        full: seconds until all that may ever come at once may.
+    """
+
+    delay: float
+    left: int
+    full: float
+
+
+class Rate:
+    """A token bucket for each caller, of those that came last.
+
+    A bucket is one number, the time at which it is full again, since one that is full is like one
+    that nobody has used. (`TokenBucket` holds another promise: the most in any minute.)
+
+    Args:
+        name: names the limit in the headers.
+        per_second: how fast a bucket is filled.
+        burst_seconds: the time in which an empty one is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        per_second: float,
+        burst_seconds: float,
+        *,
+        most: int = _MOST_CALLERS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.per_second = per_second
+        self._interval = 1 / per_second
+        # A limit of less than one request in a burst lets through one all the same.
+        self._window = max(burst_seconds, self._interval)
+        self._most = most
+        self._clock = clock
+        self._full_at: OrderedDict[str, float] = OrderedDict()
+        self.policy = (
+            f'"{name}";q={math.floor(self._window * per_second)};w={math.ceil(self._window)}'
+        )
+        self._name = name
+
+    def take(self, key: str) -> Turn:
+        """Count a request of a caller, unless it has to wait."""
+        now = self._clock()
+        full_at = max(self._full_at.get(key, now), now) + self._interval
+        delay = full_at - now - self._window
+        if delay > 1e-9:  # the rounding of floats
+            return Turn(delay, 0, full_at - now - self._interval)
+        self._full_at[key] = full_at
+        self._full_at.move_to_end(key)
+        if len(self._full_at) > self._most:
+            self._full_at.popitem(last=False)
+        return Turn(0.0, int(-delay * self.per_second + 1e-6), full_at - now)
+
+    def describe(self, turn: Turn) -> str:
+        """The value of the header RateLimit (draft-ietf-httpapi-ratelimit-headers-10)."""
+        return f'"{self._name}";r={turn.left};t={math.ceil(turn.full)}'
+
+
+class RateLimits:
+    """The rates of known callers and of addresses, as the settings have them."""
+
+    def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.monotonic) -> None:
+        is_open, burst = settings.is_open, settings.request_burst_seconds
+        known, unknown = settings.requests_per_second, settings.address_requests_per_second
+        if known is None:
+            known = 0.0 if is_open else _PER_IDENTITY
+        if unknown is None:
+            unknown = 0.0 if is_open else _PER_ADDRESS
+        self._identities = Rate("caller", known, burst, clock=clock) if known else None
+        self._addresses = Rate("address", unknown, burst, clock=clock) if unknown else None
+
+    def take(self, request: web.Request, identity: Identity | None) -> None:
+        """Count a request of an identity, or else of its address.
+
+        Raises:
+            TooManyRequests
+        """
+        is_known = identity is not None and identity.kind != "anonymous"
+        rate = self._identities if is_known else self._addresses
+        if rate is None:
+            return
+        turn = rate.take(caller.get())
+        request[_TURN] = rate, turn
+        if turn.delay > 0:
+            whose, setting = ("A caller", "CONCORD_REQUESTS_PER_SECOND")
+            if not is_known:
+                whose, setting = "An address", "CONCORD_ADDRESS_REQUESTS_PER_SECOND"
+            raise TooManyRequests(
+                request.path,
+                whose=whose,
+                limit=f"{rate.per_second:g}",
+                setting=setting,
+                seconds=math.ceil(turn.delay),
+            )
+
+
+RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits", RateLimits)
+_TURN: web.RequestKey[tuple[Rate, Turn]] = web.RequestKey("turn", tuple)
+
+
+def _key(identity: Identity) -> str:
+    """The text by which the work of a caller is counted; it is no address."""
+    return f"{identity.kind}\n{identity.issuer}\n{identity.name}"
+
+
+@web.middleware
+async def rate_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse a request whose caller sends too many, probes excepted.
+
+    From here on the work of a known caller counts as its own, wherever it comes from.
+    """
+    authentication, limits = request.app[AUTHENTICATION], request.app[RATE_LIMITS]
+    if request.path in _PROBES:
+        return await handler(request)
+    if authentication.is_open or need_of(request) is Anyone.UNASKED:
+        limits.take(request, None)
+        return await handler(request)
+    try:
+        identity = await authentication.identify(request)
+    except Unauthenticated:
+        limits.take(request, None)
+        raise
+    if identity.kind != "anonymous":
+        caller.set(_key(identity))
+    limits.take(request, identity)
+    return await handler(request)
+
+
+def show_rate(request: web.Request, response: web.StreamResponse) -> None:
+    """Tell a caller what is left to it."""
+    found = request.get(_TURN)
+    if found is not None:
+        rate, turn = found
+        response.headers["RateLimit-Policy"] = rate.policy
+        response.headers["RateLimit"] = rate.describe(turn)
