@@ -9,6 +9,7 @@ from aiohttp import hdrs, web
 from catalog.access.accesscontrol import access_middleware
 from catalog.access.audittrail import note_last_refused, refusal_middleware
 from catalog.access.authentication import AUTHENTICATION, Authentication
+from catalog.access.privateanswers import keep_private
 from catalog.access.ratelimits import RATE_LIMITS, RateLimits, rate_middleware, show_rate
 from catalog.api.allowedmethods import answer_options, methods_of_route
 from catalog.api.answercache import ANSWERS, AnswerCache
@@ -22,6 +23,7 @@ from catalog.context import CONTEXT, Context
 from catalog.http.authoritypointer import pointing_middleware
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.bodymemory import BODY_MEMORY, BodyMemory, releasing_middleware
+from catalog.http.browserheaders import restrict_browsers
 from catalog.http.correlation import correlating_middleware, show_request_id
 from catalog.http.crossorigin import share_with_origins
 from catalog.http.etag import conditional_middleware
@@ -113,6 +115,8 @@ async def _prepare(request: web.Request, response: web.StreamResponse) -> None:
     show_request_id(request, response)
     show_position(request, response)
     show_rate(request, response)
+    keep_private(request, response)
+    restrict_browsers(request, response)
     share_with_origins(request, response, context.settings.cors_origins)
     if not request.content.is_eof():
         # The rest of a body that was refused is not read, so that no request can follow it.

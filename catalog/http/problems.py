@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.http import StreamWriter
 from aiohttp.typedefs import Handler
 
+from catalog.http.browserheaders import SHOWN_ONLY
 from catalog.http.clientaddress import client_address, source_of
 from catalog.http.responses import json_response
 from catalog.model.caller import caller
@@ -116,7 +117,7 @@ def problem_response(error: XRegistryError, *, instance: str = "") -> web.Respon
         document["violations"] = [problem_document(e) for e in found[:MOST_VIOLATIONS]]
     if instance:
         document["instance"] = f"urn:uuid:{instance}"
-    response = json_response(document, status=error.status, headers=dict(error.headers))
+    response = json_response(document, status=error.status, headers={**SHOWN_ONLY, **error.headers})
     response[PROBLEM] = error.type.rpartition("#")[2].rpartition(":")[2]
     return response
 

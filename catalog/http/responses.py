@@ -25,12 +25,12 @@ def json_response(
     )
 
 
-# Browsers must not interpret an untyped document; only these responses have this header.
-_MARK = "X-Content-Type-Options"
-UNTYPED: Mapping[str, str] = {_MARK: "nosniff"}
+# Never sent. A header marks also an answer that is kept to be given again.
+_MARK = "Concord-Untyped"
+UNTYPED: Mapping[str, str] = {_MARK: "true"}
 
 
 def leave_untyped(response: web.StreamResponse) -> None:
     """Remove the media type that aiohttp has given to a response with the headers of `UNTYPED`."""
-    if _MARK in response.headers:
+    if response.headers.popall(_MARK, None) is not None:
         response.headers.popall(hdrs.CONTENT_TYPE, None)

@@ -77,6 +77,8 @@ async def test_a_certificate_lets_in_by_its_name(database_url: str, tmp_path: Pa
                 headers={"Connection": "close", **headers},
                 ssl=client_tls(ours, certificate),
             ) as response:
+                # Browsers come back over TLS only.
+                assert response.headers["Strict-Transport-Security"] == "max-age=31536000"
                 return response.status
 
         assert await status("plant.example") == 200

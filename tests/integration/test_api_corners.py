@@ -101,7 +101,7 @@ async def test_a_document_without_a_type_is_no_page(node: Node) -> None:
         shown = await node.send("GET", FILE)
         assert "Content-Type" not in shown.headers
         assert shown.headers["X-Content-Type-Options"] == "nosniff"
-    assert "X-Content-Type-Options" not in (await node.send("DELETE", FILE)).headers
+        assert not [name for name in shown.headers if "untyped" in name.lower()]
 
 
 async def test_versions_are_not_deleted_through_a_reference(node: Node) -> None:
