@@ -22,7 +22,7 @@ from catalog.http.outbound import open_session
 from catalog.keyfile import key_ring
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import described
-from catalog.monitoring.diagnosis import Check, Diagnosis, Level, Patient
+from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.monitoring.machinechecks import expiry
 from catalog.store import links as stored_links
 from catalog.store.healthfacts import read_node
@@ -51,18 +51,18 @@ class _Answer:
     skew: float | None
 
 
-async def check_public_url(patient: Patient) -> Sequence[Diagnosis]:
+async def check_public_url(checked: CheckedNode) -> Sequence[Diagnosis]:
     """Whether this very node answers at its public URL."""
-    url = patient.settings.public_url
+    url = checked.settings.public_url
     if url is None:
         return []
-    async with patient.database() as connection:
+    async with checked.database() as connection:
         node = await read_node(connection)
     try:
         # The operator has named it, at whatever address it is.
-        settings = patient.settings.model_copy(update={"allow_private_addresses": True})
+        settings = checked.settings.model_copy(update={"allow_private_addresses": True})
         async with open_session(settings, total_seconds=_SECONDS) as session:
-            token = patient.token_for(url)
+            token = checked.token_for(url)
             headers = {"Authorization": f"Bearer {token}"} if token else {}
             answer = await _get(session, f"{url}/replication", headers)
     except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -85,20 +85,20 @@ def _identity(url: str, answer: _Answer, node: Any) -> Diagnosis:
     return Diagnosis(subject=url, level="error", text=text, remedy=remedy)
 
 
-async def check_peers(patient: Patient) -> Sequence[Diagnosis]:
+async def check_peers(checked: CheckedNode) -> Sequence[Diagnosis]:
     """Whether the catalogs of links can be reached, know their tokens, and agree about the time."""
-    async with patient.database() as connection:
+    async with checked.database() as connection:
         found = await stored_links.page(connection, "", _MOST_LINKS)
     turns = asyncio.Semaphore(_AT_A_TIME)
-    async with open_session(patient.settings, total_seconds=_SECONDS) as session:
+    async with open_session(checked.settings, total_seconds=_SECONDS) as session:
         asked = await asyncio.gather(
-            *(_ask(patient, session, link, turns) for link in found if link.definition.peer)
+            *(_ask(checked, session, link, turns) for link in found if link.definition.peer)
         )
     return [each for found in asked for each in found]
 
 
 async def _ask(
-    patient: Patient, session: aiohttp.ClientSession, link: Link, turns: asyncio.Semaphore
+    checked: CheckedNode, session: aiohttp.ClientSession, link: Link, turns: asyncio.Semaphore
 ) -> list[Diagnosis]:
     subject, url = f"link {link.id}", link.definition.peer
     if link.definition.is_topic:
@@ -106,10 +106,10 @@ async def _ask(
     path = "/replication" if link.definition.mode in _NODES else ""
     try:
         async with turns:
-            credential = credential_of(link, key_ring(patient.settings))
-            access = PeerAccess(credential, patient.settings, link=link.id)
+            credential = credential_of(link, key_ring(checked.settings))
+            access = PeerAccess(credential, checked.settings, link=link.id)
             answer = await _get(session, f"{url}{path}", await access.headers(), access.tls)
-            end = await _end_of_certificate(patient, url)
+            end = await _end_of_certificate(checked, url)
     except CredentialUnusable as error:
         return [Diagnosis(subject=subject, level="error", text=error.message, remedy=error.hint)]
     except SecretUnreadable as error:
@@ -197,12 +197,12 @@ def _skew(date: str | None, began: float, ended: float) -> float | None:
     return seconds - (ended if seconds > ended else began)
 
 
-async def _end_of_certificate(patient: Patient, url: str) -> datetime | None:
+async def _end_of_certificate(checked: CheckedNode, url: str) -> datetime | None:
     parts = urlsplit(url)
     if parts.scheme != "https":
         return None
     host, port = parts.hostname or "", parts.port or 443
-    return await probe_endpoint(host, port, patient.settings, is_tls=True)
+    return await probe_endpoint(host, port, checked.settings, is_tls=True)
 
 
 PEER_CHECKS: Sequence[Check] = (check_public_url, check_peers)

@@ -53,7 +53,7 @@ def with_checks(more: Callable[[], Sequence[Check]]) -> typer.Typer:
 
 async def _examine(settings: Settings, more: Sequence[Check]) -> list[Diagnosis]:
     from catalog.monitoring.databasechecks import DATABASE_CHECKS
-    from catalog.monitoring.diagnosis import Patient, examine
+    from catalog.monitoring.diagnosis import CheckedNode, examine
     from catalog.monitoring.machinechecks import MACHINE_CHECKS
     from catalog.monitoring.sinkchecks import SINK_CHECKS
 
@@ -64,9 +64,9 @@ async def _examine(settings: Settings, more: Sequence[Check]) -> list[Diagnosis]
 
     # There is nothing to start, and a doctor makes no node.
     if settings.database_url is None and not (settings.data_dir.expanduser() / "data").exists():
-        return await examine(Patient(settings, None, token), checks)
+        return await examine(CheckedNode(settings, None, token), checks)
     async with dsn_of(settings) as dsn:
-        return await examine(Patient(settings, dsn, token), checks)
+        return await examine(CheckedNode(settings, dsn, token), checks)
 
 
 def _show(found: Sequence[Diagnosis]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from catalog.config import Settings
-from catalog.monitoring.diagnosis import Check, Diagnosis, Level, Patient
+from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.store.healthfacts import (
     Facts,
     long_transactions,
@@ -29,11 +29,11 @@ _MOST_TOLD = 20
 _DURABILITY = ("fsync", "full_page_writes")
 
 
-async def check_server(patient: Patient) -> Sequence[Diagnosis]:
+async def check_server(checked: CheckedNode) -> Sequence[Diagnosis]:
     """The version and the settings of PostgreSQL."""
-    async with patient.database() as connection:
+    async with checked.database() as connection:
         facts = await read_server(connection)
-    found = [*_faults_of_server(facts), *_faults_of_pool(facts, patient.settings)]
+    found = [*_faults_of_server(facts), *_faults_of_pool(facts, checked.settings)]
     return found or [
         Diagnosis(subject="database", level="ok", text=f"PostgreSQL {facts['version']} answers")
     ]
@@ -87,9 +87,9 @@ def _faults_of_pool(facts: Facts, settings: Settings) -> Iterator[Diagnosis]:
         )
 
 
-async def check_schema(patient: Patient) -> Sequence[Diagnosis]:
+async def check_schema(checked: CheckedNode) -> Sequence[Diagnosis]:
     """The migrations of the database, and whether its node takes writes."""
-    async with patient.database() as connection:
+    async with checked.database() as connection:
         applied = await applied_migrations(connection)
         node = await read_node(connection)
     if not can_go_on_from(applied):
@@ -107,9 +107,9 @@ async def check_schema(patient: Patient) -> Sequence[Diagnosis]:
     return [Diagnosis(subject="schema", level="ok", text="it is that of this version")]
 
 
-async def check_clock(patient: Patient) -> Sequence[Diagnosis]:
+async def check_clock(checked: CheckedNode) -> Sequence[Diagnosis]:
     """The difference between the clocks of this machine and of the database."""
-    async with patient.database() as connection:
+    async with checked.database() as connection:
         before = datetime.now(UTC)
         there = await read_clock(connection)
         after = datetime.now(UTC)
@@ -121,9 +121,9 @@ async def check_clock(patient: Patient) -> Sequence[Diagnosis]:
     return [Diagnosis(subject="clock", level="ok", text="it agrees with that of the database")]
 
 
-async def check_transactions(patient: Patient) -> Sequence[Diagnosis]:
+async def check_transactions(checked: CheckedNode) -> Sequence[Diagnosis]:
     """Open transactions of any database of the server: readers of the log wait for them."""
-    async with patient.database() as connection:
+    async with checked.database() as connection:
         found = await long_transactions(connection, _LONG_TRANSACTION_SECONDS)
     return [
         Diagnosis(
@@ -140,11 +140,11 @@ async def check_transactions(patient: Patient) -> Sequence[Diagnosis]:
     ] or [Diagnosis(subject="transactions", level="ok", text="none is open for long")]
 
 
-async def check_cursors(patient: Patient) -> Sequence[Diagnosis]:
+async def check_cursors(checked: CheckedNode) -> Sequence[Diagnosis]:
     """Subscriptions and links whose next change is about to leave a log."""
-    async with patient.database() as connection:
+    async with checked.database() as connection:
         figures = await read_figures(connection, most=_MOST_TOLD)
-    settings = patient.settings
+    settings = checked.settings
     late = [
         *_late("subscription", figures.slowest_subscriptions, settings.log_held_days),
         *_late("link", figures.worst_links, settings.log_days),

@@ -29,7 +29,7 @@ class Diagnosis:
     remedy: str = ""
 
 
-class Patient:
+class CheckedNode:
     """The node that is checked: its settings, its database, and the tokens of its user.
 
     Args:
@@ -62,25 +62,25 @@ class Patient:
             yield connection
 
 
-Check: TypeAlias = Callable[[Patient], Awaitable[Sequence[Diagnosis]]]
+Check: TypeAlias = Callable[[CheckedNode], Awaitable[Sequence[Diagnosis]]]
 
 
 async def examine(
-    patient: Patient, checks: Sequence[Check], *, seconds: float = _SECONDS
+    checked: CheckedNode, checks: Sequence[Check], *, seconds: float = _SECONDS
 ) -> list[Diagnosis]:
     """Make all checks at once, and return what they found in their order.
 
     A check that fails or takes too long is found to be an error itself.
     """
-    found = await asyncio.gather(*(_make(patient, check, seconds) for check in checks))
+    found = await asyncio.gather(*(_make(checked, check, seconds) for check in checks))
     return list(dict.fromkeys(diagnosis for each in found for diagnosis in each))
 
 
-async def _make(patient: Patient, check: Check, seconds: float) -> Sequence[Diagnosis]:
+async def _make(checked: CheckedNode, check: Check, seconds: float) -> Sequence[Diagnosis]:
     subject = str(getattr(check, "__name__", "check")).removeprefix("check_").replace("_", " ")
     try:
         async with asyncio.timeout(seconds):
-            return await check(patient)
+            return await check(checked)
     except TimeoutError:
         text, remedy = f"it could not be checked within {seconds:g} seconds", ""
     except DatabaseUnusable as error:

@@ -14,7 +14,7 @@ from cryptography import x509
 
 from catalog.config import Settings, is_loopback
 from catalog.keyfile import KeyFile, KeysUnusable
-from catalog.monitoring.diagnosis import Check, Diagnosis, Level, Patient
+from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 
 EXPIRY_WARNED = timedelta(days=21)
 _FREE_WARNED, _FREE_ERROR = 0.1, 0.03
@@ -34,11 +34,11 @@ def expiry(subject: str, end: datetime, remedy: str) -> Diagnosis:
     )
 
 
-async def check_directory(patient: Patient) -> Sequence[Diagnosis]:
+async def check_directory(checked: CheckedNode) -> Sequence[Diagnosis]:
     """The data directory: room on its disk, and whom it is open to."""
-    directory = patient.settings.data_dir.expanduser()
+    directory = checked.settings.data_dir.expanduser()
     if not directory.exists():
-        if patient.settings.database_url is not None:
+        if checked.settings.database_url is not None:
             return []
         text = f"{directory} does not exist yet"
         return [Diagnosis(subject="directory", level="ok", text=text)]
@@ -71,9 +71,9 @@ def _permissions(directory: Path) -> Iterator[Diagnosis]:
         )
 
 
-async def check_key(patient: Patient) -> Sequence[Diagnosis]:
+async def check_key(checked: CheckedNode) -> Sequence[Diagnosis]:
     """The key that encrypts secrets."""
-    settings = patient.settings
+    settings = checked.settings
     if settings.encryption_keys:
         return [Diagnosis(subject="key", level="ok", text="CONCORD_ENCRYPTION_KEY is set")]
     file = KeyFile.of(settings)
@@ -92,9 +92,9 @@ async def check_key(patient: Patient) -> Sequence[Diagnosis]:
     return [Diagnosis(subject="key", level="ok", text=f"it is in {file.path}")]
 
 
-async def check_certificates(patient: Patient) -> Sequence[Diagnosis]:
+async def check_certificates(checked: CheckedNode) -> Sequence[Diagnosis]:
     """The ends of the node's own certificates."""
-    settings = patient.settings
+    settings = checked.settings
     remedy = "Renew it, and restart the processes of the node."
     found: list[Diagnosis] = []
     for name, path in (
@@ -118,9 +118,9 @@ def _ends_of(path: Path) -> list[datetime]:
     return [one.not_valid_after_utc for one in x509.load_pem_x509_certificates(path.read_bytes())]
 
 
-async def check_settings(patient: Patient) -> Sequence[Diagnosis]:
+async def check_settings(checked: CheckedNode) -> Sequence[Diagnosis]:
     """Settings that let in more than one may want, or lead others astray."""
-    found = [*_unsafe(patient.settings)]
+    found = [*_unsafe(checked.settings)]
     return found or [Diagnosis(subject="settings", level="ok", text="none is unsafe")]
 
 

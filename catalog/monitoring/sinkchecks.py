@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from catalog.http.endpointprobe import probe_endpoint
 from catalog.http.outboundaddress import split_hosts
 from catalog.model.masking import described
-from catalog.monitoring.diagnosis import Check, Diagnosis, Patient
+from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis
 from catalog.monitoring.machinechecks import expiry
 from catalog.store.healthfacts import read_sinks
 
@@ -36,9 +36,9 @@ class _Endpoint:
         return f"sink {self.host}:{self.port}"
 
 
-async def check_sinks(patient: Patient) -> Sequence[Diagnosis]:
+async def check_sinks(checked: CheckedNode) -> Sequence[Diagnosis]:
     """Whether the hosts of sinks have addresses that this node connects to, and listen."""
-    async with patient.database() as connection:
+    async with checked.database() as connection:
         rows = await read_sinks(connection, _MOST_READ)
     used = defaultdict[_Endpoint, list[str]](list)
     for row in rows:
@@ -49,7 +49,7 @@ async def check_sinks(patient: Patient) -> Sequence[Diagnosis]:
         return [Diagnosis(subject="sinks", level="ok", text="there are none")]
     turns = asyncio.Semaphore(_AT_A_TIME)
     asked = sorted(used)[:_MOST_ASKED]
-    found = await asyncio.gather(*(_ask(patient, each, used[each], turns) for each in asked))
+    found = await asyncio.gather(*(_ask(checked, each, used[each], turns) for each in asked))
     if left := len(used) - len(asked):
         text = f"{left} more hosts were not asked"
         found.append(Diagnosis(subject="sinks", level="ok", text=text))
@@ -68,13 +68,13 @@ def _endpoint_of(url: str) -> _Endpoint | None:
 
 
 async def _ask(
-    patient: Patient, endpoint: _Endpoint, subscriptions: list[str], turns: asyncio.Semaphore
+    checked: CheckedNode, endpoint: _Endpoint, subscriptions: list[str], turns: asyncio.Semaphore
 ) -> Diagnosis:
     subject = str(endpoint)
     try:
         async with turns:
             end = await probe_endpoint(
-                endpoint.host, endpoint.port, patient.settings, is_tls=endpoint.is_tls
+                endpoint.host, endpoint.port, checked.settings, is_tls=endpoint.is_tls
             )
     except OSError as error:
         return Diagnosis(

@@ -31,7 +31,9 @@ SHARED_NAMES = {
     # Older forms of what the model and the messages have under the same name.
     *("attributes", "protocols"),
 }
-_PATH = re.compile(r"\b(?:catalog|replication|tests|benchmarks|examples)/[\w./-]*\w(?![\w*<{])")
+_PATH = re.compile(
+    r"(?<![\w/])(?:catalog|replication|tests|benchmarks|examples)/[\w./-]*\w(?![\w*<{])"
+)
 
 
 def test_a_file_name_stands_once_unless_its_package_makes_the_difference() -> None:

@@ -21,7 +21,7 @@ from catalog.cli import app
 from catalog.config import Settings
 from catalog.monitoring import databasechecks
 from catalog.monitoring.databasechecks import DATABASE_CHECKS
-from catalog.monitoring.diagnosis import Diagnosis, Patient, examine
+from catalog.monitoring.diagnosis import CheckedNode, Diagnosis, examine
 from catalog.monitoring.machinechecks import expiry
 from tests.integration.conftest import Node
 from tests.integration.federation import databases, execute, link, start_member
@@ -138,23 +138,23 @@ async def test_what_is_wrong_in_the_database_is_found(
 
 
 async def faults_of(url: str) -> Sequence[Diagnosis]:
-    patient = Patient(Settings(), url, lambda _: None)
-    return [each for each in await examine(patient, DATABASE_CHECKS) if each.level != "ok"]
+    checked = CheckedNode(Settings(), url, lambda _: None)
+    return [each for each in await examine(checked, DATABASE_CHECKS) if each.level != "ok"]
 
 
 async def test_a_check_that_fails_or_hangs_is_reported_and_hides_nothing() -> None:
-    async def check_defect(_: Patient) -> Any:
+    async def check_defect(_: CheckedNode) -> Any:
         raise KeyError("no such key")
 
-    async def check_slowness(_: Patient) -> Any:
+    async def check_slowness(_: CheckedNode) -> Any:
         await asyncio.Event().wait()
 
-    async def check_rest(_: Patient) -> Any:
+    async def check_rest(_: CheckedNode) -> Any:
         return [Diagnosis(subject="rest", level="ok", text="well")]
 
-    patient = Patient(Settings(), None, lambda _: None)
+    checked = CheckedNode(Settings(), None, lambda _: None)
     checks = [check_defect, check_slowness, check_rest, *DATABASE_CHECKS]
-    defect, slowness, rest, *others = await examine(patient, checks, seconds=0.5)
+    defect, slowness, rest, *others = await examine(checked, checks, seconds=0.5)
     assert (defect.subject, "the check itself failed" in defect.text) == ("defect", True)
     assert (slowness.level, "within 0.5 seconds" in slowness.text) == ("error", True)
     assert rest.level == "ok"
