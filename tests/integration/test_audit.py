@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -32,6 +33,11 @@ TOKEN_SINK = {
     },
 }
 LINK = {"id": "l", "source": "http://127.0.0.1:9", "authority": "urn:peer", "token": CANARY}
+RULE = {"who": "anonymous", "role": "reader", "paths": ["/messagegroups/g"]}
+COMPARED = {
+    **{"run": str(UUID(int=1)), "outcome": "equal", "name": "a", "catalogs": ["a", "b"]},
+    **{"startedat": "2026-01-01T00:00:00Z", "endedat": "2026-01-01T00:00:01Z"},
+}
 SERVICE = {"name": "s", "protocols": ["HTTP"]}
 
 # Writes in their order, each with what the audit names that its path does not.
@@ -49,6 +55,10 @@ WRITES: list[tuple[str, str, Any, list[str]]] = [
     ("PATCH", "/capabilities", {"shortself": True}, ["/"]),
     ("POST", "/access/tokens", {"name": "t", "grants": [{"role": "reader"}]}, ["/access/tokens/"]),
     ("DELETE", "/access/tokens/{token}", None, []),
+    ("POST", "/access/rules", RULE, ["/access/rules/"]),
+    ("PUT", "/access/rules/{rule}", RULE, []),
+    ("PATCH", "/access/rules/{rule}", {"role": "writer"}, []),
+    ("DELETE", "/access/rules/{rule}", None, []),
     ("POST", "/subscriptions", TOKEN_SINK, ["/subscriptions/"]),
     ("PUT", "/subscriptions/{subscription}", SIGNED, []),
     ("POST", "/subscriptions/{subscription}/signingkeys", {}, []),
@@ -71,6 +81,7 @@ WRITES: list[tuple[str, str, Any, list[str]]] = [
     ("POST", "/replication/signing/rotate", {}, []),
     ("POST", "/replication/trust", {"authority": "urn:peer", "key": "{key}"}, ["urn:peer"]),
     ("DELETE", "/replication/trust?authority=urn:peer", None, ["urn:peer"]),
+    ("POST", "/replication/reconciliations", COMPARED, []),
     ("PUT", "/modelsource", None, ["/"]),
     ("PUT", "/capabilities", {"flags": ["inline"]}, ["/"]),
     ("POST", "/replication/recovery?force", {"sources": ["http://127.0.0.1:9"]}, []),
@@ -135,6 +146,8 @@ async def test_every_kind_of_write_leaves_its_entry_and_no_secret(
         if path == "/access/tokens":
             names["token"] = done.json["id"]
             assert done.json["token"] not in await raw(node)
+        if path == "/access/rules":
+            names["rule"] = done.json["id"]
         if path == "/subscriptions":
             names["subscription"] = done.json["id"]
         if path == "/replication/signing":
@@ -157,9 +170,8 @@ def written_routes(node: Node) -> set[str]:
 
 def is_covered(canonical: str) -> bool:
     written = {path.partition("?")[0] for _, path, _, _ in WRITES}
-    shown = canonical.replace("{id}", "{subscription}")
-    named = {shown, canonical.replace("{id}", "l"), canonical.replace("{id}", "a")}
-    named.add(canonical.replace("{id}", "{token}"))
+    ids = ("{subscription}", "{token}", "{rule}", "l", "a")
+    named = {canonical.replace("{id}", id) for id in ids}
     return bool(named & written) or any(part in canonical for part in OTHERS)
 
 

@@ -76,10 +76,14 @@ async def test_a_node_that_is_well_is_told_so_apart_from_its_server_that_forgets
         connection = await asyncpg.connect(urls[1])
         off = [name for name in DURABILITY if await connection.fetchval(f"SHOW {name}") == "off"]
         await connection.close()
-        told = await run(CONCORD_DATABASE_URL=urls[1], CONCORD_PUBLIC_URL=node.url)
+        settings = {"CONCORD_DATABASE_URL": urls[1], "CONCORD_PUBLIC_URL": node.url}
+        told = await run("--json", **settings)
         assert told.exit_code == (1 if off else 0)
         assert all(f"{name} is off" in told.stdout for name in off)
         assert f"sink {source.url.removeprefix('http://')}" in told.stdout
+        told = await run(**settings)
+        assert "remedy" in told.stdout
+        assert " ok." in told.stdout
 
 
 async def test_what_others_cannot_reach_or_refuse_is_found(urls: list[str]) -> None:
@@ -175,8 +179,8 @@ async def test_where_there_is_no_node_yet_nothing_is_made_and_unsafe_settings_ar
         assert any(text in each for each in told), told
     directory.mkdir(mode=0o755)
     directory.chmod(0o755)
-    result = await run("--data-dir", str(directory))
-    assert f"chmod 700 {directory}" in result.stdout.replace("\n", "")
+    result = await run("--json", "--data-dir", str(directory))
+    assert f"chmod 700 {directory}" in result.stdout
 
 
 def test_a_certificate_is_told_before_it_expires() -> None:
