@@ -20,7 +20,7 @@ from catalog.access.identity import Identity
 from catalog.access.routeneeds import Anyone, need_of
 from catalog.config import Settings
 from catalog.model.caller import caller
-from catalog.model.concorderrors import TooManyRequests, Unauthenticated
+from catalog.model.concorderrors import RateExceeded, TooManyAttempts, Unauthenticated
 
 _PER_IDENTITY = 500.0
 _PER_ADDRESS = 100.0
@@ -29,7 +29,7 @@ _MOST_CALLERS = 16_384
 _PROBES = frozenset({"/health/live", "/health/ready"})
 
 
-class Turn(NamedTuple):
+class CallerQuota(NamedTuple):
     """What is left to a caller.
 
     Args:
@@ -71,69 +71,68 @@ class Rate:
         self._most = most
         self._clock = clock
         self._full_at: OrderedDict[str, float] = OrderedDict()
-        self.policy = (
-            f'"{name}";q={math.floor(self._window * per_second)};w={math.ceil(self._window)}'
-        )
+        burst = math.floor(self._window * per_second + 1e-6)
+        self.policy = f'"{name}";q={burst};w={math.ceil(self._window)}'
         self._name = name
 
-    def take(self, key: str) -> Turn:
+    def take(self, key: str) -> CallerQuota:
         """Count a request of a caller, unless it has to wait."""
         now = self._clock()
         full_at = max(self._full_at.get(key, now), now) + self._interval
         delay = full_at - now - self._window
         if delay > 1e-9:  # the rounding of floats
-            return Turn(delay, 0, full_at - now - self._interval)
+            return CallerQuota(delay, 0, full_at - now - self._interval)
         self._full_at[key] = full_at
         self._full_at.move_to_end(key)
         if len(self._full_at) > self._most:
             self._full_at.popitem(last=False)
-        return Turn(0.0, int(-delay * self.per_second + 1e-6), full_at - now)
+        return CallerQuota(0.0, int(-delay * self.per_second + 1e-6), full_at - now)
 
-    def describe(self, turn: Turn) -> str:
+    def describe(self, quota: CallerQuota) -> str:
         """The value of the header RateLimit (draft-ietf-httpapi-ratelimit-headers-10)."""
-        return f'"{self._name}";r={turn.left};t={math.ceil(turn.full)}'
+        return f'"{self._name}";r={quota.left};t={math.ceil(quota.full)}'
 
 
 class RateLimits:
     """The rates of known callers and of addresses, as the settings have them."""
 
-    def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: Settings) -> None:
         is_open, burst = settings.is_open, settings.request_burst_seconds
         known, unknown = settings.requests_per_second, settings.address_requests_per_second
         if known is None:
             known = 0.0 if is_open else _PER_IDENTITY
         if unknown is None:
             unknown = 0.0 if is_open else _PER_ADDRESS
-        self._identities = Rate("caller", known, burst, clock=clock) if known else None
-        self._addresses = Rate("address", unknown, burst, clock=clock) if unknown else None
+        self._identities = Rate("caller", known, burst) if known else None
+        self._addresses = Rate("address", unknown, burst) if unknown else None
 
     def take(self, request: web.Request, identity: Identity | None) -> None:
         """Count a request of an identity, or else of its address.
 
         Raises:
-            TooManyRequests
+            RateExceeded
         """
         is_known = identity is not None and identity.kind != "anonymous"
         rate = self._identities if is_known else self._addresses
         if rate is None:
             return
-        turn = rate.take(caller.get())
-        request[_TURN] = rate, turn
-        if turn.delay > 0:
+        quota = rate.take(caller.get())
+        request[_QUOTA] = rate, quota
+        if quota.delay > 0:
             whose, setting = ("A caller", "CONCORD_REQUESTS_PER_SECOND")
             if not is_known:
                 whose, setting = "An address", "CONCORD_ADDRESS_REQUESTS_PER_SECOND"
-            raise TooManyRequests(
+            raise RateExceeded(
                 request.path,
                 whose=whose,
                 limit=f"{rate.per_second:g}",
                 setting=setting,
-                seconds=math.ceil(turn.delay),
+                seconds=math.ceil(quota.delay),
             )
 
 
 RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits", RateLimits)
-_TURN: web.RequestKey[tuple[Rate, Turn]] = web.RequestKey("turn", tuple)
+_QUOTA: web.RequestKey[tuple[Rate, CallerQuota]] = web.RequestKey("quota", tuple)
 
 
 def _key(identity: Identity) -> str:
@@ -155,7 +154,7 @@ async def rate_middleware(request: web.Request, handler: Handler) -> web.StreamR
         return await handler(request)
     try:
         identity = await authentication.identify(request)
-    except Unauthenticated:
+    except (TooManyAttempts, Unauthenticated):
         limits.take(request, None)
         raise
     if identity.kind != "anonymous":
@@ -166,8 +165,8 @@ async def rate_middleware(request: web.Request, handler: Handler) -> web.StreamR
 
 def show_rate(request: web.Request, response: web.StreamResponse) -> None:
     """Tell a caller what is left to it."""
-    found = request.get(_TURN)
+    found = request.get(_QUOTA)
     if found is not None:
-        rate, turn = found
+        rate, quota = found
         response.headers["RateLimit-Policy"] = rate.policy
-        response.headers["RateLimit"] = rate.describe(turn)
+        response.headers["RateLimit"] = rate.describe(quota)

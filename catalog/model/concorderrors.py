@@ -40,7 +40,7 @@ class TooManyAttempts(RequestError, name="too_many_attempts", status=429, home=C
         self.headers = {"Retry-After": str(seconds)}
 
 
-class TooManyRequests(RequestError, name="too_many_requests", status=429, home=CONCORD):
+class RateExceeded(RequestError, name="too_many_requests", status=429, home=CONCORD):
     """A caller sends more requests than one may. `setting` is the limit's."""
 
     template = (

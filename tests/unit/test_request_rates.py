@@ -40,21 +40,21 @@ def test_no_time_has_more_than_a_burst_and_what_it_brings(
     for pause in pauses:
         clock.now += pause
         while taken < 5000:
-            turn = limit.take("a")
-            if turn.delay:
+            allowed = limit.take("a")
+            if allowed.delay:
                 break
             taken += 1
-            assert 0 <= turn.left <= burst
-            assert 0 <= turn.full <= max(window, 1 / per_second) + 1e-6
+            assert 0 <= allowed.left <= burst
+            assert 0 <= allowed.full <= max(window, 1 / per_second) + 1e-6
     assert taken <= burst + per_second * (clock.now - 1000) + 1e-3
 
 
 @given(per_second=RATES, window=WINDOWS)
 def test_after_its_pause_a_caller_may_go_on(per_second: float, window: float) -> None:
     limit, clock = rate(per_second, window)
-    while not (turn := limit.take("a")).delay and turn.left < 3000:
+    while not (allowed := limit.take("a")).delay and allowed.left < 3000:
         clock.now += 0.1 / per_second
-    clock.now += turn.delay + 1e-6
+    clock.now += allowed.delay + 1e-6
     assert not limit.take("a").delay
 
 
