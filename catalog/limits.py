@@ -139,6 +139,8 @@ class Limits(BaseSettings):
     """Most memory for answers that are kept to be given again"""
     max_subscriptions: PositiveInt = 20_000
     """Most subscriptions that a node has"""
+    subscriptions_per_client: PositiveInt = 2000
+    """Most of them that belong to one caller"""
     subscription_bytes: PositiveInt = 16 * 1024
     """Largest body that defines a subscription"""
     subscription_conditions: PositiveInt = 1000

@@ -307,9 +307,10 @@ async def page(
     return await _subscriptions_from(connection, rows)
 
 
-async def count(connection: Connection) -> int:
-    """Count all subscriptions."""
-    return int(await connection.fetchval(_queries.count))
+async def count(connection: Connection, createdby: str | None) -> tuple[int, int]:
+    """Count all subscriptions, and those that belong to a principal."""
+    row = await connection.fetchrow(_queries.count, createdby)
+    return int(row["kept"]), int(row["own"])
 
 
 async def load(connection: Connection, ids: Iterable[str]) -> list[Subscription]:

@@ -83,10 +83,7 @@ async def create_subscription(request: web.Request) -> web.Response:
     wanted = await _read_request(request, context)
     definition = unmasked(wanted.to_definition(), None, request.path)
     async with context.database.transaction() as connection:
-        most = context.settings.max_subscriptions
-        if await count(connection) >= most:
-            limit, setting = str(most), "CONCORD_MAX_SUBSCRIPTIONS"
-            raise LimitReached(request.path, limit=limit, things="subscriptions", setting=setting)
+        await _check_count(request, connection)
         id, credential = str(uuid.uuid4()), wanted.to_credential()
         made = await ensure_keys(connection, context, id, definition)
         state, reason = await first_state(connection, context.settings, id, definition)
@@ -104,6 +101,23 @@ async def create_subscription(request: web.Request) -> web.Response:
             done=201,
             headers={"Location": f"{context.base_url(request)}/subscriptions/{subscription.id}"},
         )
+
+
+async def _check_count(request: web.Request, connection: Connection) -> None:
+    """Refuse one subscription more than the node, or the caller, may have.
+
+    Raises:
+        LimitReached
+    """
+    settings, creator = request.app[CONTEXT].settings, creator_of(request)
+    kept, own = await count(connection, None if creator is None else creator.principal)
+    of_one, most = "subscriptions of one caller", settings.subscriptions_per_client
+    for number, limit, things, setting in (
+        (kept, settings.max_subscriptions, "subscriptions", "CONCORD_MAX_SUBSCRIPTIONS"),
+        (own, most, of_one, "CONCORD_SUBSCRIPTIONS_PER_CLIENT"),
+    ):
+        if number >= limit:
+            raise LimitReached(request.path, limit=str(limit), things=things, setting=setting)
 
 
 async def get_subscription(request: web.Request) -> web.Response:

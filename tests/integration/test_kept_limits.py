@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from catalog.config import Settings
-from tests.integration.conftest import Answer, Node
+from tests.integration.auditing import as_role
+from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.federation import start_member
 
 SUBSCRIPTION = {"sink": "http://127.0.0.1:9/", "protocol": "HTTP"}
@@ -68,6 +69,15 @@ async def test_a_node_has_a_bounded_number_of_subscriptions(node: Node) -> None:
     assert (await node.send("PUT", f"/subscriptions/{ids[0]}", SUBSCRIPTION)).status == 200
     assert (await node.send("DELETE", f"/subscriptions/{ids[0]}")).status == 200
     assert (await node.send("POST", "/subscriptions", SUBSCRIPTION)).status == 201
+
+
+async def test_a_caller_has_a_bounded_number_of_subscriptions(database_url: str) -> None:
+    async with start_node(database_url, open=False, subscriptions_per_client=1) as node:
+        one, other = await as_role(node, "writer"), await as_role(node, "writer")
+        assert (await one.send("POST", "/subscriptions", SUBSCRIPTION)).status == 201
+        answer = await one.send("POST", "/subscriptions", SUBSCRIPTION)
+        assert_refused(answer, 409, "CONCORD_SUBSCRIPTIONS_PER_CLIENT", 1)
+        assert (await other.send("POST", "/subscriptions", SUBSCRIPTION)).status == 201
 
 
 async def test_a_node_has_a_bounded_number_of_links(database_url: str) -> None:

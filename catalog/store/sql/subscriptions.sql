@@ -43,8 +43,8 @@ SELECT * FROM subscriptions_shown WHERE id > $1 ORDER BY id LIMIT $2
 SELECT * FROM subscriptions_shown WHERE id > $1 AND createdby = $3 ORDER BY id LIMIT $2
 
 -- name: count
--- The number of subscriptions.
-SELECT count(*) FROM subscriptions
+-- The number of subscriptions, and of those that belong to $1.
+SELECT count(*) AS kept, count(*) FILTER (WHERE createdby = $1) AS own FROM subscriptions
 
 -- name: revisions
 -- The id and the revision of every active subscription.
