@@ -1,11 +1,13 @@
 #!/bin/sh
 # Compares catalogs with Spark again and again, and keeps the last report in the directory `report`.
-# Its arguments are those of `concord reconcile`.
+# Its arguments are those of `concord reconcile`; ACCESS_TOKEN is a token that accesstoken.py has got.
 set -eu
 
 trap 'exit 0' TERM INT
 while :; do
     code=0
+    ACCESS_TOKEN=$(python "$(dirname "$0")/accesstoken.py") || echo "There is no token." >&2
+    export ACCESS_TOKEN
     concord reconcile "$@" --report report &
     wait $! || code=$?
     case $code in

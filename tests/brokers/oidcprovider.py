@@ -61,14 +61,8 @@ class OidcProvider:
 @contextlib.asynccontextmanager
 async def run_providers(directory: Path, count: int) -> AsyncIterator[list[OidcProvider]]:
     """Some providers in one process; the test is skipped where there is no npm."""
-    node = shutil.which("node")
-    if node is None or shutil.which("npm") is None:
-        pytest.skip("npm is missing: install it with apt-get install npm")
-    (directory / "node_modules").symlink_to(await asyncio.to_thread(_modules))
-    script = Path(__file__).with_suffix(".mjs")
-    shutil.copy(script, directory)
     ports = [free_port() for _ in range(count)]
-    process = Program(node, [script.name, *map(str, ports)], directory)
+    process = await script_in(directory, Path(__file__).with_suffix(".mjs"), *map(str, ports))
     await process.start()
     try:
         for port in ports:
@@ -77,6 +71,16 @@ async def run_providers(directory: Path, count: int) -> AsyncIterator[list[OidcP
             yield [OidcProvider(f"http://127.0.0.1:{port}", session) for port in ports]
     finally:
         await process.kill()
+
+
+async def script_in(directory: Path, script: Path, *arguments: str) -> Program:
+    """A program in JavaScript that finds the package, copied into a directory."""
+    node = shutil.which("node")
+    if node is None or shutil.which("npm") is None:
+        pytest.skip("npm is missing: install it with apt-get install npm")
+    (directory / "node_modules").symlink_to(await asyncio.to_thread(_modules))
+    shutil.copy(script, directory)
+    return Program(node, [script.name, *arguments], directory)
 
 
 def _modules() -> Path:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,12 +40,18 @@ class Program:
     arguments: Sequence[str]
     directory: Path
     host: str = "127.0.0.1"
+    environment: Mapping[str, str] | None = None  # that of this process unless given
     _process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
         with (self.directory / "server.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                self.path, *self.arguments, cwd=self.directory, stdout=log, stderr=log
+                self.path,
+                *self.arguments,
+                cwd=self.directory,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
             )
 
     async def kill(self) -> None:

@@ -69,9 +69,15 @@ async def running_prometheus(
             stdout=log,
             stderr=log,
         )
+    async with answering(process, f"http://127.0.0.1:{port}") as prometheus:
+        yield prometheus
+
+
+@asynccontextmanager
+async def answering(process: asyncio.subprocess.Process, url: str) -> AsyncIterator[Prometheus]:
+    """A Prometheus that has begun to answer; it ends with the context."""
     try:
         async with aiohttp.ClientSession() as session:
-            url = f"http://127.0.0.1:{port}"
             await until(lambda: _is_ready(session, url), seconds=60, what="Prometheus to be ready")
             yield Prometheus(url, session)
     finally:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from catalog.config import Settings
+from catalog.rolerules import RoleRule
 from tests.deploy.composed import COMPOSE, NODES, services
 from tests.deploy.files import DEPLOY, MONITORING, ROOT, read_yaml
 
@@ -29,8 +32,10 @@ def test_a_service_mounts_files_that_are_there_and_depends_on_others(
         else:
             assert source in read_yaml(COMPOSE)["volumes"]
     assert service.get("depends_on", {}).keys() <= services().keys()
-    for name in service.get("depends_on", ()):
-        assert "healthcheck" in services()[name], f"{name} tells when it is ready"
+    for name, how in service.get("depends_on", {}).items():
+        # Else it tells when it is ready.
+        ends = how["condition"] == "service_completed_successfully"
+        assert ends or "healthcheck" in services()[name], name
 
 
 @each_service
@@ -44,7 +49,7 @@ def test_an_image_is_built_from_a_target_or_has_a_tag(service: dict[str, Any]) -
         assert f" AS {service['build']['target']}\n" in _CONTAINERFILE
         assert (ROOT / service["build"]["dockerfile"]).exists()
     else:
-        assert re.fullmatch(r"[a-z/]+:v?[\d.]+", service["image"])
+        assert re.fullmatch(r"[a-z./]+:v?[\d.]+", service["image"])
 
 
 @each_service
@@ -55,11 +60,26 @@ def test_the_variables_of_a_service_are_settings(service: dict[str, Any]) -> Non
 
 def test_the_profiles_add_to_three_nodes_that_start_without_any() -> None:
     without = {name for name, service in services().items() if "profiles" not in service}
-    assert without == {*NODES, "postgres", "links"}
+    assert without == {*NODES, "postgres", "keycloak", "certificates", "links"}
     assert all("full" in each["profiles"] for each in services().values() if "profiles" in each)
 
 
-def test_prometheus_scrapes_each_node_under_its_name() -> None:
-    [job] = read_yaml(MONITORING / "prometheus.yml")["scrape_configs"]
+@pytest.mark.parametrize("place", [MONITORING, DEPLOY / "compose"], ids=lambda path: path.name)
+def test_prometheus_scrapes_each_node_under_its_name(place: Path) -> None:
+    [job] = read_yaml(place / "prometheus.yml")["scrape_configs"]
     scraped = {each["labels"]["node"]: each["targets"] for each in job["static_configs"]}
     assert scraped == {name: [f"{name}:8080"] for name in NODES}
+
+
+def test_a_node_gives_the_roles_that_the_realm_has() -> None:
+    realm = json.loads((DEPLOY / "compose" / "realm.json").read_text())
+    roles = {each["name"] for each in realm["roles"]["realm"]}
+    given = {role for user in realm["users"] for role in user["realmRoles"]}
+    secrets = {client["secret"][2:-1] for client in realm["clients"] if "secret" in client}
+    assert given <= roles
+    assert secrets <= services()["keycloak"]["environment"].keys()
+    for name in NODES:
+        settings = services()[name]["environment"]
+        rules = map(RoleRule.parse, settings["CONCORD_OIDC_ROLES"].split(","))
+        assert {each for rule in rules for each in rule.names("realm_access.roles")} == roles
+        assert settings["CONCORD_OIDC_AUDIENCES"] in str(realm["clientScopes"])

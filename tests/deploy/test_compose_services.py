@@ -1,9 +1,10 @@
-"""The services of compose.yaml, one by one, become a federation whose catalogs agree."""
+"""The services of compose.yaml become a federation that asks who is there, and agrees."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from catalog.client import Client, Refused
 from catalog.store.embedded import start_embedded
 from tests.deploy.composed import NODES, Composed, services
 from tests.deploy.files import ROOT
+from tests.deploy.prometheus import Prometheus
 from tests.e2e.nodes import running, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("deploy"), pytest.mark.timeout(1200)]
@@ -49,19 +51,29 @@ async def _initialise(dsn: str) -> None:
 async def test_what_east_publishes_is_in_west_and_spark_finds_no_difference(
     composed: Composed, tmp_path: Path
 ) -> None:
-    nodes = {name: composed.node(name) for name in NODES}
-    async with running(*nodes.values()), contextlib.AsyncExitStack() as stack:
-        for _ in range(2):  # the second time, all is linked
-            (tmp_path / "linked").unlink(missing_ok=True)
-            async with composed.script("links"):
-                await until((tmp_path / "linked").exists, seconds=120, what="links")
+    async with composed.provider(), contextlib.AsyncExitStack() as stack:
+        token = await composed.token("links")
+        nodes = {name: composed.node(name, token) for name in NODES}
+        await stack.enter_async_context(running(*nodes.values()))
+        async with composed.script("links"):
+            await until((tmp_path / "linked").exists, seconds=120, what="links")
         east = await stack.enter_async_context(nodes["east"].client())
         west = await stack.enter_async_context(nodes["west"].client())
         await east.create("/messagegroups/shop", {"messages": {"sold": {}}})
         await until(
             lambda: _has(west, "/messagegroups/shop/messages/sold"), seconds=60, what="the copy"
         )
+        async with Client.open(nodes["east"].url) as stranger:
+            with pytest.raises(Refused) as refused:
+                await stranger.entity("/messagegroups/shop")
+            assert refused.value.problem.status == 401
         async with composed.script("reconcile") as comparing:
+            # Meanwhile, what is linked stays as it is.
+            (tmp_path / "linked").unlink()
+            async with composed.script("links"):
+                await until((tmp_path / "linked").exists, seconds=120, what="links")
+            assert len(await west.links()) == 1
+            await _scrape(composed)
             report = tmp_path / "report"
             await until((report / "_SUCCESS").exists, seconds=_SPARK_SECONDS, what="a report")
             comparing.send_signal(signal.SIGTERM)
@@ -70,6 +82,20 @@ async def test_what_east_publishes_is_in_west_and_spark_finds_no_difference(
     summary = orjson.loads((report / "summary.json").read_bytes())
     assert summary["equal"], summary
     assert {each["name"] for each in summary["catalogs"]} == {*NODES}
+
+
+async def _scrape(composed: Composed) -> None:
+    """Wait until Prometheus, if there is one, has got in everywhere."""
+    if shutil.which("prometheus") is None:
+        return
+    async with composed.prometheus() as prometheus:
+        await until(
+            lambda: _are_up(prometheus), seconds=120, what="figures of all nodes in Prometheus"
+        )
+
+
+async def _are_up(prometheus: Prometheus) -> bool:
+    return {each["metric"]["node"] for each in await prometheus.query("up == 1")} == {*NODES}
 
 
 async def _has(client: Client, xid: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from itertools import combinations
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 from catalog.cli import app
-from tests.deploy.files import BOARD, MONITORING, alarms, panels, read_yaml
+from tests.deploy.files import BOARD, DEPLOY, MONITORING, alarms, panels, read_yaml
 from tests.deploy.prometheus import program
 
 CASES = Path(__file__).with_name("alarms.yml")
@@ -29,8 +30,14 @@ def promtool(*arguments: str) -> str:
     return done.stdout
 
 
-def test_promtool_accepts_the_configuration_and_the_rules() -> None:
-    promtool("check", "config", str(MONITORING / "prometheus.yml"))
+@pytest.mark.parametrize("place", [MONITORING, DEPLOY / "compose"], ids=lambda path: path.name)
+def test_promtool_accepts_a_configuration(place: Path, tmp_path: Path) -> None:
+    for path in (place / "prometheus.yml", MONITORING / "rules.yml"):
+        shutil.copy(path, tmp_path)
+    promtool("check", "config", str(tmp_path / "prometheus.yml"))
+
+
+def test_promtool_accepts_the_rules() -> None:
     promtool("check", "rules", "--lint=all", "--lint-fatal", str(MONITORING / "rules.yml"))
 
 

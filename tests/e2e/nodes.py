@@ -66,6 +66,7 @@ class NodeProcess:
     log: Path
     process: asyncio.subprocess.Process | None = None
     descriptors: int | None = None  # how many files it may open, if not as many as this process
+    token: str | None = None  # which its clients show
 
     @property
     def url(self) -> str:
@@ -93,7 +94,7 @@ class NodeProcess:
     async def _answers(self) -> bool:
         assert self.process is not None
         assert self.process.returncode is None, self.log.read_text()
-        async with Client.open(self.url) as client:
+        async with self.client() as client:
             return await client.is_ready()
 
     async def end(self, how: signal.Signals) -> int:
@@ -106,7 +107,7 @@ class NodeProcess:
 
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        async with Client.open(self.url) as client:
+        async with Client.open(self.url, token=self.token) as client:
             yield client
 
 
