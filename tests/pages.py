@@ -25,6 +25,7 @@ FOLLOWED = (
     "docs/securing.md",
     "docs/signing.md",
     "docs/handover.md",
+    "docs/federation-with-access.md",
 )
 PROGRAM = "docs/client.md"
 
