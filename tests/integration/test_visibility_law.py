@@ -45,7 +45,7 @@ AUTHORITY = "https://catalog.example"
 ROUTES = [*monitoring_routes, *replication_routes]
 _HELD = ("entities", "documents", "tombstones", "changes")
 # What differs between two answers of one node, too.
-_PASSING = frozenset({"Date", "Concord-Cursor", "Content-Length"})
+_PASSING = frozenset({"Date", "X-Request-ID", "Concord-Cursor", "Content-Length"})
 PATHS = (*GROUPS, "/messagegroups/*", "/*/orders", "/*/st*k", "/endpoints/o*", "/message*/bill*")
 RULES = st.lists(st.sampled_from(PATHS), max_size=3, unique=True).map(tuple)
 

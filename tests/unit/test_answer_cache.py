@@ -59,11 +59,11 @@ def test_answers_that_end_make_room() -> None:
     cache.put(("", "/3", 1), answer_of(60_000), 0)
     assert cache._use(("", "/1", 1)) is not None
     cache.clear()
-    assert cache._bytes == 0
+    assert cache.bytes == 0
 
 
 def test_an_answer_that_is_put_again_counts_once() -> None:
     cache = cache_of(100_000)
     for _ in range(5):
         cache.put(("", "/", 1), answer_of(60_000), 0)
-    assert cache._bytes < 70_000
+    assert cache.bytes < 70_000
