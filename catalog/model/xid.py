@@ -120,5 +120,5 @@ def depth(xid: str) -> int:
 
 
 def group_path(xid: str) -> str:
-    """The path of the group that an entity is or is in; of the registry, none."""
+    """The path of the group that an entity is or is in; of the registry, its own."""
     return "/".join(xid.split("/", 3)[:3])

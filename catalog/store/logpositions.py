@@ -18,11 +18,12 @@ MOST_DISORDER = timedelta(minutes=10)
 """The most by which an entry may be earlier than one before it: clocks differ, and time passes
 between the decision on a change and its transaction."""
 _queries = Queries("logpositions")
-_SINCE: Mapping[LogName, str] = {
-    "changes": _queries.change_since,
-    "subscriptions": _queries.subscription_event_since,
-    "audit": _queries.audit_since,
+ENTRY_SINCE: Mapping[LogName, str] = {
+    "changes": _queries.entry_since.replace("a_log", "changes"),
+    "subscriptions": _queries.entry_since.replace("a_log", "subscription_events"),
+    "audit": _queries.entry_since.replace("a_log", "audit"),
 }
+"""The statement that finds the first entry of a time or later, for each log."""
 
 
 def check_position(text: str) -> None:
@@ -88,7 +89,7 @@ def _has_all_since(moment: datetime, bounds: Mapping[str, Any]) -> bool:
 
 async def _find_time(connection: Connection, moment: datetime, log: LogName) -> Position | None:
     """The position before the first entry of a time or later, as far as the log can be read."""
-    row = await connection.fetchrow(_SINCE[log], moment, MOST_DISORDER)
+    row = await connection.fetchrow(ENTRY_SINCE[log], moment, MOST_DISORDER)
     return None if row is None else Position(row["txid"], row["seq"] - 1)
 
 

@@ -8,6 +8,7 @@ from catalog.model.entity import Entity
 from catalog.model.interaction import Interaction
 from catalog.model.visibility import Visibility
 from catalog.model.writescope import WriteScope
+from catalog.model.xid import group_path
 from catalog.store.accessrules import covered_groups
 from catalog.store.database import Connection
 
@@ -40,7 +41,7 @@ async def check_writes(connection: Connection, scope: WriteScope, xids: Iterable
     Raises:
         Forbidden, Unauthenticated: about the first such entity, the same whether it exists or not.
     """
-    groups = {xid: group_of(xid) for xid in xids}
+    groups = {xid: group_path(xid) for xid in xids}
     covered = await covered_groups(connection, scope.rules, {*groups.values()})
     for xid, group in groups.items():
         if group not in covered:
@@ -51,15 +52,10 @@ async def seen_among(
     connection: Connection, visible: Visibility, entities: Mapping[str, Entity]
 ) -> dict[str, Entity]:
     """Those of some entities that a client may see, by xid."""
-    groups = {xid: group_of(xid) for xid in entities}
+    groups = {xid: group_path(xid) for xid in entities}
     covered = await covered_groups(connection, visible.rules, {*groups.values()})
     return {
         xid: entity
         for xid, entity in entities.items()
         if xid == _REGISTRY or groups[xid] in covered
     }
-
-
-def group_of(xid: str) -> str:
-    """The xid of the group that an entity is or is in."""
-    return "/".join(xid.split("/", 3)[:3])

@@ -17,8 +17,7 @@ from catalog.configuring.initialmodel import ensure_registry
 from catalog.model.modelsource import default_model
 from catalog.store.changes import Position
 from catalog.store.database import Database
-from catalog.store.logpositions import MOST_DISORDER, LogName, find_position
-from catalog.store.queries import Queries
+from catalog.store.logpositions import ENTRY_SINCE, MOST_DISORDER, LogName, find_position
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -150,7 +149,7 @@ async def test_the_place_of_a_time_costs_as_much_at_the_end_of_a_long_log(
     await fill(connection, log, entries)
     table = COLUMNS[log][0].partition(" ")[0]
     await connection.execute(f"VACUUM ANALYZE {table}")
-    statement = getattr(Queries("logpositions"), SINCE[log])
+    statement = ENTRY_SINCE[log]
     for place in (0, 77, MANY // 3, MANY - 2, MANY + 100):
         plan = await plan_of(connection, statement, mode, BEGIN + place * each)
         assert {node["Index Name"] for node in plan if "Index Name" in node} == {f"{table}_pkey"}
@@ -161,13 +160,6 @@ async def test_the_place_of_a_time_costs_as_much_at_the_end_of_a_long_log(
             if "Index Name" in node
         ]
         assert sum(read) <= 2 * MOST_DISORDER / each + 200 + 64, read
-
-
-SINCE = {
-    "changes": "change_since",
-    "subscriptions": "subscription_event_since",
-    "audit": "audit_since",
-}
 
 
 async def plan_of(
