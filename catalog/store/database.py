@@ -351,11 +351,11 @@ async def _pool(dsn: str, size: int, at_once: int, **settings: str) -> asyncpg.P
 async def _leave_transaction(connection: Connection) -> None:
     """Reset a connection that returns to the pool.
 
-    The reset of asyncpg costs a round trip for each use, and is not needed: users release
-    session locks and remove listeners themselves.
+    Most do not: those whose user ended without an error are lent again as they are. The rest of
+    asyncpg's reset is not needed, as users release session locks and remove listeners themselves.
     """
-    if connection.is_in_transaction():
-        await connection.execute(_queries.rollback)
+    is_in_transaction = connection.is_in_transaction()
+    await connection.execute(_queries.rollback if is_in_transaction else _queries.end_statement)
 
 
 async def _create(

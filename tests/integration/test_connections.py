@@ -51,6 +51,20 @@ async def test_streams_do_not_need_the_connections_of_others(member: Node, purpo
             assert answer.status == 200, path
 
 
+async def test_a_user_that_ends_between_the_parts_of_a_statement_leaves_no_transaction(
+    member: Node,
+) -> None:
+    """asyncpg lets the server begin one when it prepares a statement, and ends it by the next."""
+    with pytest.raises(asyncio.CancelledError):
+        async with member.database.pool.acquire() as connection:
+            before = connection.get_server_pid()
+            await connection.prepare("SELECT count(*) FROM entities")
+            raise asyncio.CancelledError
+    async with member.database.snapshot() as connection:
+        assert connection.get_server_pid() == before
+        assert await connection.fetchval("SELECT count(*) FROM entities")
+
+
 async def test_pages_of_the_feed_do_not_need_the_connections_of_requests(member: Node) -> None:
     after = (await lines(member, "/replication/snapshot"))[-1]["cursor"]
     async with used_up(member.database.pools.requests), used_up(member.database.pools.streams):

@@ -69,3 +69,7 @@ WHERE node.home IS DISTINCT FROM here.home
 -- name: rollback
 -- End the transaction of a user that was cancelled.
 ROLLBACK
+
+-- name: end_statement
+-- End the transaction that the server began for a statement which was prepared, and never run.
+SELECT 1
