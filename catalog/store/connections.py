@@ -135,10 +135,11 @@ class Connections:
         await self._wait_for_turn(timeout)
         self.used += 1
         try:
-            connection = await self._take(timeout)
+            with self._telling_failure():
+                connection = await self._take(timeout)
             is_sound = False
             try:
-                with loss_of(connection):
+                with self._telling_failure(), loss_of(connection):
                     yield connection
                 is_sound = not is_closed(connection) and not connection.is_in_transaction()
             finally:
@@ -176,6 +177,17 @@ class Connections:
         except DatabaseFailure as error:
             raise DatabaseUnavailable("/") from error
         return connection
+
+    @contextlib.contextmanager
+    def _telling_failure(self) -> Iterator[None]:
+        """Log why a user could not use the database, unless an outage has been logged."""
+        try:
+            yield
+        except DatabaseUnavailable as error:
+            if not self._availability.is_away:
+                cause = error.__cause__ or error
+                _log.warning("the database failed", cause=f"{type(cause).__name__}: {cause}")
+            raise
 
     async def _release(self, connection: Connection) -> None:
         # A connection that cannot be used any more is terminated; its loss concerns nobody.
