@@ -45,7 +45,7 @@ class TraceSpans:
         self.error = ""
 
     def goes_on(self, trace: TraceContext) -> TraceContext:
-        """What others go on from in a trace."""
+        """The place in a trace that others go on from."""
         span = self._spans.get(trace)
         return trace if span is None or span.context is None else span.context
 

@@ -44,7 +44,7 @@ _NODES = frozenset({"pull", "events", "push"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """What a server has answered at a URL, and how far its clock is from this one."""
+    """The answer of a server at a URL, and how far its clock is from this one."""
 
     status: int
     body: Any

@@ -1,4 +1,4 @@
-"""Where a catalog may push whose role is for some groups only."""
+"""The groups that a catalog may push to whose role is for some groups only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the creators of subscriptions may do now."""
+"""The rights of the creators of subscriptions, as they are now."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CreatorRights:
         self._certified = tuple(map(RoleRule.parse, settings.certificate_roles))
 
     def in_all(self, creator: Creator | None) -> Identity:
-        """What a creator may do in the whole catalog: the same as long as the node runs.
+        """The rights of a creator in the whole catalog: the same as long as the node runs.
 
         What has none was made while the node was open, by everybody.
         """
@@ -54,7 +54,7 @@ class CreatorRights:
         return Identity(creator.kind, creator.name, creator.issuer, grants, claims)
 
     async def now(self, creator: Creator | None) -> Identity:
-        """What a creator may do, with the roles that it has in groups now."""
+        """The rights of a creator, with the roles that it has in groups now."""
         identity = self.in_all(creator)
         if identity is EVERYBODY:
             return identity

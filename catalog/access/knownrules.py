@@ -33,7 +33,7 @@ class RuleTable:
             by_name.setdefault(name, {}).setdefault(value, []).append((who, grant))
 
     def met_by(self, kind: IdentityKind, claims: Mapping[str, Any]) -> tuple[RuleGrant, ...]:
-        """What the rules give to a caller with these claims."""
+        """The roles that the rules give to a caller with these claims."""
         return tuple(
             grant
             for name, by_value in self._found.get(kind, {}).items()
@@ -60,7 +60,7 @@ class KnownRules:
         self._reading = asyncio.Lock()
 
     async def of(self, kind: IdentityKind, claims: Mapping[str, Any]) -> tuple[RuleGrant, ...]:
-        """What the rules give to a caller now."""
+        """The roles that the rules give to a caller now."""
         if time.monotonic() >= self._until:
             await self._refresh()
         return self._table.met_by(kind, claims)

@@ -30,7 +30,7 @@ _PROBES = frozenset({"/health/live", "/health/ready"})
 
 
 class CallerQuota(NamedTuple):
-    """What is left to a caller.
+    """The requests that are left to a caller.
 
     Args:
         delay: seconds until the next request may come; 0 if this one may.

@@ -1,4 +1,4 @@
-"""What a client shows a node to prove who sends a request."""
+"""The credential that a client shows a node, to prove who sends a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where commands read secrets from: places that other users of the machine do not see."""
+"""The sources of secrets for commands: places that other users of the machine do not see."""
 
 from __future__ import annotations
 

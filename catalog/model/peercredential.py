@@ -90,7 +90,7 @@ class PeerCredential:
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """What everybody may know of it who may see the link."""
+        """The part of it for everybody who may see the link."""
         shown: dict[str, Any] = {}
         if self.token:
             shown["token"] = MASK

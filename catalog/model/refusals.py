@@ -18,7 +18,7 @@ WINDOW_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalKind:
-    """What attempts have in common that are told together.
+    """The kind of attempts that are told together.
 
     `source` is the client's IPv4 address, or its IPv6 network of 64 bits; `caller` is its identity.
     """

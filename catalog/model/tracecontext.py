@@ -54,7 +54,7 @@ class TraceContext:
 
 
 current_trace: ContextVar[TraceContext | None] = ContextVar("current_trace", default=None)
-"""What requests of the current task, and the changes that it makes, go on from."""
+"""The trace that requests of the current task, and the changes that it makes, go on from."""
 
 
 def trace_headers() -> Mapping[str, str]:

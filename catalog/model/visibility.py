@@ -1,4 +1,4 @@
-"""What the client may see on whose behalf the current task works: some groups, or everything."""
+"""The part of the catalog that the current task's client may see: some groups, or everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the client may write on whose behalf the current task works: some groups, or everywhere."""
+"""The part of the catalog that the current task's client may write: some groups, or everything."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _MOST_CONNECTIONS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What a check has found about a subject, and what mends it."""
+    """A finding of a check about a subject, with what mends it."""
 
     subject: str
     level: Level

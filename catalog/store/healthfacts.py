@@ -14,7 +14,7 @@ _queries = Queries("healthfacts")
 
 
 async def read_server(connection: Connection) -> Facts:
-    """What the server is set to: see `server` in `sql/healthfacts.sql`."""
+    """The settings of the server: see `server` in `sql/healthfacts.sql`."""
     found: Facts = await connection.fetchrow(_queries.server)
     return found
 

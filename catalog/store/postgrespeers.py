@@ -1,4 +1,4 @@
-"""Who may connect to an embedded server: the users that the kernel names at the other end.
+"""The users that may connect to an embedded server, by what the kernel names them.
 
 The directory of its socket is closed to everybody else already. This holds also where somebody has
 opened it: no password exists that could be guessed or read.

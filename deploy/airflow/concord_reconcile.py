@@ -82,7 +82,7 @@ def command_of(names: list[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def told(counts: dict[str, dict[str, int]]) -> str:
-    """What differs where: `2 missing at eu, 1 stale at hub`."""
+    """The differences, and where they are: `2 missing at eu, 1 stale at hub`."""
     return ", ".join(
         f"{count} {finding} at {catalog}"
         for finding, found in counts.items()

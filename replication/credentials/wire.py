@@ -89,7 +89,8 @@ class CertificateBody(_ClosedBody):
 
 
 class CredentialBody(_ClosedBody):
-    """What a node shows its peer: a token or a client that gets tokens, a certificate, or both.
+    """The credential that a node shows its peer: a token, or a client that gets them, and a
+    certificate, either or both.
 
     Nothing is no credential. `cacertificate` are the authorities in PEM that are trusted alone.
     """

@@ -129,7 +129,7 @@ async def export(node: Node, admin: str) -> Any:
 
 
 def told(answer: Answer, name: str) -> tuple[int, bytes]:
-    """What an answer tells, but for the names that the request has told itself."""
+    """The content of an answer, but for the names that the request has told itself."""
     body = answer.body.replace(name.encode(), b"NAME")
     return answer.status, body.replace(short_path(f"/schemagroups/{name}").encode(), b"KEY")
 

@@ -247,7 +247,7 @@ async def test_no_grants_of_an_owner_ever_give_anybody_more_than_it_has(
 
 
 def reached(role: Any, paths: list[str]) -> set[tuple[Permission, str]]:
-    """What a role permits at some paths: of a number of groups, which of them."""
+    """The permissions of a role at some paths: of a number of groups, which of them."""
     groups = [group for group in GROUPS if any(covers(path, group) for path in paths)]
     return {(permission, group) for permission in PATH_PERMISSIONS[role] for group in groups}
 

@@ -1,4 +1,4 @@
-"""What callers with roles in some groups are told: subscriptions, events, the feed."""
+"""Callers with roles in some groups are told about these only: subscriptions, events, the feed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def admin(node: Node) -> AsyncIterator[Holder]:
 
 
 async def until(look: Callable[[], Any]) -> Any:
-    """What a look gives, once that is true."""
+    """The result of a look, once it is true."""
     async with asyncio.timeout(30):
         while True:
             found = look()

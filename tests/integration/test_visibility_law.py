@@ -1,4 +1,4 @@
-"""What a restricted client is answered: as if the catalog had never held what is hidden."""
+"""A restricted client is answered as if the catalog had never held what is hidden."""
 
 from __future__ import annotations
 

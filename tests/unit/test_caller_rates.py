@@ -1,4 +1,4 @@
-"""How many requests a rate lets through, and how long addresses wait that guess credentials."""
+"""A rate lets so many requests through, and addresses that guess credentials wait so long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the creator of a subscription may do, by the settings of now and the claims of then."""
+"""The creator of a subscription has rights by the settings of now and the claims of then."""
 
 from __future__ import annotations
 
