@@ -19,9 +19,9 @@ MOST_DISORDER = timedelta(minutes=10)
 between the decision on a change and its transaction."""
 _queries = Queries("logpositions")
 ENTRY_SINCE: Mapping[LogName, str] = {
-    "changes": _queries.entry_since.replace("a_log", "changes"),
-    "subscriptions": _queries.entry_since.replace("a_log", "subscription_events"),
-    "audit": _queries.entry_since.replace("a_log", "audit"),
+    "changes": _queries.change_since,
+    "subscriptions": _queries.change_since.replace("FROM changes", "FROM subscription_events"),
+    "audit": _queries.change_since.replace("FROM changes", "FROM audit"),
 }
 """The statement that finds the first entry of a time or later, for each log."""
 

@@ -14,9 +14,9 @@ SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS txid,
     now() AS now
 FROM node
 
--- name: entry_since
--- The first entry of a log that can be read now and was made at a time or later; `a_log` stands for
--- the table of the log.
+-- name: change_since
+-- The first change that can be read now and was made at a time or later. The same is asked of the
+-- tables of other logs.
 --
 -- Times ascend with the positions, save that an entry may be earlier than one before it by up to $2.
 -- The search halves the transactions: what comes before its `low` is earlier than $1, as there is an
@@ -24,8 +24,8 @@ FROM node
 WITH RECURSIVE readable AS (
     SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon
 ), search (low, high) AS (
-    SELECT (SELECT txid FROM a_log ORDER BY txid, seq LIMIT 1), (
-        SELECT txid FROM a_log WHERE txid < (SELECT horizon FROM readable)
+    SELECT (SELECT txid FROM changes ORDER BY txid, seq LIMIT 1), (
+        SELECT txid FROM changes WHERE txid < (SELECT horizon FROM readable)
         ORDER BY txid DESC, seq DESC LIMIT 1
     )
     UNION ALL
@@ -35,9 +35,9 @@ WITH RECURSIVE readable AS (
         SELECT low, high, low + (high - low + 1) / 2 AS middle FROM search WHERE low < high
     ) AS s
     CROSS JOIN LATERAL (
-        SELECT txid, at FROM a_log WHERE txid >= s.middle ORDER BY txid, seq LIMIT 1
+        SELECT txid, at FROM changes WHERE txid >= s.middle ORDER BY txid, seq LIMIT 1
     ) AS e
 )
-SELECT txid, seq FROM a_log
+SELECT txid, seq FROM changes
 WHERE txid >= (SELECT max(low) FROM search) AND txid < (SELECT horizon FROM readable) AND at >= $1
 ORDER BY txid, seq LIMIT 1
