@@ -96,10 +96,10 @@ async def test_resources_with_many_versions_cross_the_bounds_of_chunks(node: Nod
 
 
 async def test_readers_may_be_slow_but_not_stand_still(database_url: str) -> None:
-    """A request may take a second here; what progresses is not cut, what does not is."""
+    """A request may take three seconds here; what progresses is not cut, what does not is."""
     async with start_node(database_url) as writer:
         await fill(writer, 60, 300)
-    async with start_node(database_url, request_timeout_seconds=1, streams=1) as node:
+    async with start_node(database_url, request_timeout_seconds=3, streams=1) as node:
         async with node.client.get("/?inline=*") as response:
             parts = [await response.content.read(64)]
             while part := await response.content.read(500_000):
