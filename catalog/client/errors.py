@@ -5,7 +5,7 @@ ClientError
 ├── Refused             the answer is an error; `problem` is its document
 │   └── CursorExpired   the change log does not reach back to the cursor
 ├── BadAnswer           the answer is not one of a Concord node
-└── CredentialUnusable  there is nothing to prove by who sends the request
+└── CredentialUnusable  no valid credential is there to be sent
 """
 
 from __future__ import annotations

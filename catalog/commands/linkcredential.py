@@ -12,7 +12,7 @@ from catalog.commands.secretsource import SOURCE, secret_from, text_of
 
 app = typer.Typer()
 
-_PANEL = "What the link shows the other catalog"
+_PANEL = "Credential that the link shows the other catalog"
 
 TokenFrom = Annotated[
     str | None,
@@ -49,7 +49,7 @@ OAuthScope = Annotated[
     str | None,
     typer.Option(
         "--oauth-scope",
-        help="What the tokens are to permit.",
+        help="The scope of the tokens: words with spaces between.",
         metavar="WORDS",
         rich_help_panel=_PANEL,
     ),

@@ -1,4 +1,4 @@
-"""Tells what the creator of a subscription may know of the events that it asks for."""
+"""Leaves out the events that the creator of a subscription may not know of."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REGISTRY = "/"
 
 
 class Audience:
-    """Asks, whenever something is to be delivered, what the creator may know now."""
+    """The rights of the creator, asked whenever events are due."""
 
     def __init__(
         self, subscription: Subscription, *, rights: CreatorRights, database: Database

@@ -50,7 +50,9 @@ def _subscriptions(figures: StoredFigures) -> Iterator[Metric]:
         ("delivered", "Events that the sink of a subscription took"),
         ("failed", "Events of a subscription that were given up"),
     ):
-        yield _totals_by(("id",), f"concord_subscription_{column}", text, slowest, column)
+        yield _by(
+            ("id",), f"concord_subscription_{column}", text, slowest, column, CounterMetricFamily
+        )
     labels = ("id", "state")
     lag = "Changes that a subscription has yet to pass"
     yield _by(labels, "concord_subscription_lag_changes", lag, slowest, "changes")
@@ -73,9 +75,9 @@ def _links(figures: StoredFigures) -> Iterator[Metric]:
     changes = "Changes that a link has yet to bring, as its source told last"
     yield _by(labels, "concord_link_lag_changes", changes, behind, "behind")
     applied = "Copies that a link has applied"
-    yield _totals_by(labels, "concord_link_applied", applied, worst, "applied")
+    yield _by(labels, "concord_link_applied", applied, worst, "applied", CounterMetricFamily)
     errors = "Requests of a link that failed"
-    yield _totals_by(labels, "concord_link_errors", errors, worst, "errors")
+    yield _by(labels, "concord_link_errors", errors, worst, "errors", CounterMetricFamily)
     totals = figures.totals
     yield _total("concord_copies_applied", "Copies that all links have applied", totals["applied"])
     yield _total("concord_links_errors", "Requests of all links that failed", totals["errors"])
@@ -96,25 +98,22 @@ def _gauge(name: str, text: str, value: float) -> Metric:
     return family
 
 
-def _by(
-    labels: Sequence[str], name: str, text: str, rows: Iterable[Row], column: str
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for row in rows:
-        family.add_metric([row[label] for label in labels], row[column])
-    return family
-
-
 def _total(name: str, text: str, value: float) -> Metric:
     family = CounterMetricFamily(name, text)
     family.add_metric((), value)
     return family
 
 
-def _totals_by(
-    labels: Sequence[str], name: str, text: str, rows: Iterable[Row], column: str
+def _by(
+    labels: Sequence[str],
+    name: str,
+    text: str,
+    rows: Iterable[Row],
+    column: str,
+    kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
 ) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
+    """A family with a sample for each row, whose labels and value are columns of it."""
+    family = kind(name, text, labels=labels)
     for row in rows:
         family.add_metric([row[label] for label in labels], row[column])
     return family

@@ -1,4 +1,4 @@
-"""Refuses what a client may not write: the one place that every write of an entity passes."""
+"""Refuses writes outside of a client's groups: every write of an entity passes this one check."""
 
 from __future__ import annotations
 
