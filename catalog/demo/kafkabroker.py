@@ -61,7 +61,8 @@ async def open_broker(given: str | None, directory: Path) -> AsyncIterator[str]:
     port, controller = free_ports(2)
     properties = _write_properties(directory, port, controller)
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    arguments = ("--standalone", "--cluster-id", cluster, "--config", str(properties))
+    # One argument: an id that begins with a hyphen is an option if it stands alone.
+    arguments = ("--standalone", f"--cluster-id={cluster}", "--config", str(properties))
     with (directory / "broker.log").open("ab") as log:
         formats = await asyncio.create_subprocess_exec(
             *(*command, "kafka.tools.StorageTool", "format", *arguments), stdout=log, stderr=log

@@ -316,8 +316,9 @@ def _format(properties: str) -> list[str]:
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
         for argument in ("--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]")
     ]
-    command = ["kafka.tools.StorageTool", "format", "--standalone", "--cluster-id", cluster]
-    return [*command, "--config", properties, *users]
+    # One argument: an id that begins with a hyphen is an option if it stands alone.
+    arguments = ["--standalone", f"--cluster-id={cluster}", "--config", properties]
+    return ["kafka.tools.StorageTool", "format", *arguments, *users]
 
 
 def _write_properties(
