@@ -202,7 +202,8 @@ async def _apply_once(
                 entities["/"] = locked["/"]
             changes = await write_decision(connection, decision, entities, model, now)
         await _record(connection, batch, decision, now)
-        has_delayed = batch.link is not None and await is_awaited(connection)
+        # Only batches that lock the whole catalog take long enough for others to notice.
+        has_delayed = touched.catalog_exclusive and await is_awaited(connection)
     if changes:
         database.signal.set(changes)
     elif batch.cursor is not None:
@@ -248,15 +249,20 @@ def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
 async def load_local(
     connection: Connection, copies: Sequence[Copy], groups: Iterable[Origin] = ()
 ) -> tuple[dict[str, Entity], dict[Origin, Tombstone]]:
-    """The entities at the copies' xids, of their origins, their groups and parents, and below
-    deleted ones."""
-    origins = [origin_of(copy) for copy in copies]
+    """The entities at the copies' xids, of their origins, their groups and parents, below deleted
+    ones, and the default versions of resources, with the tombstones of origins."""
     xids = {copy.xid for copy in copies}
-    parents = {str(Xid.parse(xid).parent) for xid in xids} - xids - {"/"}
-    entities = await stored_copies.load_held(connection, xids | parents, {*origins, *groups})
-    tombstones = await store.load_tombstones(connection, origins)
+    parents = {str(Xid.parse(xid).parent) for xid in xids} - {"/"}
+    # A resource shows its default version, so its changes depend on the old and the new one.
+    defaults = {
+        f"{copy.xid}/versions/{copy.attributes.get('defaultversionid')}"
+        for copy in copies
+        if isinstance(copy, Entity) and copy.kind == "resource"
+    }
+    origins = {*(origin_of(copy) for copy in copies), *groups}
+    held = await stored_copies.load_held(connection, xids | parents, origins, defaults)
+    entities, tombstones = held
     await _load_below(connection, copies, entities)
-    await _load_default_versions(connection, copies, entities)
     return entities, tombstones
 
 
@@ -272,21 +278,6 @@ async def _load_below(
     if roots:
         below = await store.load_subtrees(connection, roots)
         entities.update({entity.xid: entity for entity in below})
-
-
-async def _load_default_versions(
-    connection: Connection, copies: Iterable[Copy], entities: dict[str, Entity]
-) -> None:
-    """Load old and new default versions: a resource shows theirs, so its changes depend on both."""
-    held = [entity for entity in entities.values() if entity.kind == "resource"]
-    if not held:
-        return
-    coming = [c for c in copies if isinstance(c, Entity) and c.kind == "resource"]
-    wanted = {
-        f"{resource.xid}/versions/{resource.attributes.get('defaultversionid')}"
-        for resource in (*held, *coming)
-    }
-    entities.update(await store.load(connection, wanted - entities.keys()))
 
 
 async def _blank_damaged(
@@ -352,13 +343,13 @@ async def _record(
 ) -> None:
     """Save the link's cursor, its counts and its conflicts."""
     settled = [f.origin for f in decision.findings if f.verdict in SETTLED]
-    if settled:
-        await linkconflicts.settle(connection, settled)
     if batch.link is None:
+        await linkconflicts.settle(connection, settled)
         return
     await links.save_progress(
         connection,
         batch.link,
+        settled=settled,
         cursor=batch.cursor,
         applied=decision.verdicts[Verdict.APPLY],
         at=now,

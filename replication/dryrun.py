@@ -109,7 +109,7 @@ def _absent(flow: Flow, found: SourceComparison) -> Iterator[DifferingOrigin]:
 
 async def _place(connection: Connection, flow: Flow, promised: Sequence[Copy]) -> list[Incoming]:
     """The copies at the xids that they would have here."""
-    groups = await load_held(connection, (), groups_of(promised))
+    groups = (await load_held(connection, (), groups_of(promised))).entities
     held = {Origin(group.authority, group.origin): group.xid for group in groups.values()}
     return place_copies(promised, mapping_of(flow.link.definition), held)
 

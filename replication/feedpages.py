@@ -13,9 +13,9 @@ from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy, XRegistryError
 from catalog.model.visibility import visibility
 from catalog.model.xid import Xid, depth
-from catalog.store import entities as store
 from catalog.store.accessrules import covered_groups
-from catalog.store.changes import LoggedChange, Position, read_changes, read_head, read_newest
+from catalog.store.changes import LoggedChange, Position, read_page
+from catalog.store.copies import load_with_ancestors
 from catalog.store.database import Connection, Database, wait_for
 from replication.provenance import Copy, CopyFilter
 
@@ -84,14 +84,10 @@ async def _read_changed(
     origins = set(origins)
     if not origins:
         return [], frozenset()
-    live = await store.load_by_origin(connection, origins)
-    deleted = await store.load_tombstones(connection, origins - live.keys())
-    copies = {entity.xid: entity for entity in live.values() if entity.kind != "registry"}
-    changed = frozenset([*copies, *(tombstone.xid for tombstone in deleted.values())])
-    above = {ancestor for xid in copies for ancestor in ancestors(xid)}
-    copies |= await store.load(connection, above - copies.keys())
-    found: list[Copy] = [*deleted.values(), *copies.values()]
-    return sorted(found, key=lambda copy: (depth(copy.xid), copy.xid)), changed
+    found = await load_with_ancestors(connection, origins)
+    changed: list[Copy] = [*found.tombstones.values(), *found.entities]
+    copies = sorted([*changed, *found.ancestors], key=lambda copy: (depth(copy.xid), copy.xid))
+    return copies, frozenset(copy.xid for copy in changed)
 
 
 def _traced(copies: list[Copy], logged: Sequence[LoggedChange]) -> list[Copy]:
@@ -149,33 +145,33 @@ class FeedPages:
         Raises:
             CursorGone
         """
-        async with self._database.snapshot(self._database.pools.feed) as connection:
-            head = await read_head(connection)
-            if not head.reaches(after):
+        # What is read after the page may be newer, and comes again with a later page.
+        pool = self._database.pool_for(self._database.pools.feed)
+        async with pool.acquire() as connection:
+            log = await read_page(connection, after, limit)
+            if not log.head.reaches(after):
                 raise CursorGone(
                     path,
                     error_detail="the change log does not reach from there to now",
                     detail="Read /replication/snapshot, which ends with a cursor.",
                 )
-            logged = await read_changes(connection, after, limit)
+            logged = log.changes
             origins = {
                 Origin(entry.change.authority, entry.change.origin)
                 for entry in logged
                 if entry.change.kind != "registry"
             }
             copies, changed = await _read_changed(connection, origins)
-            copies = _traced(copies, logged)
-            is_last = len(logged) < limit
-            newest = await read_newest(connection)
+        copies, is_last = _traced(copies, logged), len(logged) < limit
         end = logged[-1].position if logged else after
         return Page(
             copies=copies,
             changed=changed,
             end=end,
-            seen=head.now if is_last else end,
+            seen=log.head.now if is_last else end,
             # Numbers of the log are counted, not rows: a follower may be millions behind.
-            behind=0 if is_last else max(0, newest.seq - end.seq),
-            hides=is_last and newest > end,
+            behind=0 if is_last else max(0, log.newest.seq - end.seq),
+            hides=is_last and log.newest > end,
         )
 
     async def read_first(self, path: str, after: Position, limit: int) -> Page:

@@ -181,7 +181,7 @@ async def find_obstacle(connection: Connection, handover_xid: str, authority: st
     The caller has locked the path, and the registry.
     """
     held = await stored_copies.load_held(connection, [handover_xid], [])
-    for entity in held.values():
+    for entity in held.entities.values():
         if Origin(entity.authority, entity.origin) != Origin(authority, handover_xid):
             return f"{entity.xid} of {entity.authority} is at its path here"
     return ""

@@ -99,7 +99,7 @@ async def _rename(context: Context, rename: _Rename) -> bool:
         group = locked.get(rename.xid)
         if group is None or Origin(group.authority, group.origin) != rename.origin:
             return True
-        occupants = await stored_copies.load_held(connection, [rename.target], [])
+        occupants = (await stored_copies.load_held(connection, [rename.target], [])).entities
         # One that differs in case only is the group itself.
         if occupants.keys() - {rename.xid}:
             return False

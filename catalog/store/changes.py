@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from catalog.model.change import Change
 from catalog.model.tracecontext import TraceContext
@@ -100,19 +101,48 @@ class Head:
         return self.dropped <= cursor <= self.now
 
 
-async def read_changes(connection: Connection, after: Position, limit: int) -> list[LoggedChange]:
-    """Up to `limit` changes after a position, in log order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPage:
+    """The changes after a position, in log order, with the bounds of the log at the same time.
 
     A change is shown only when no change before it can still appear, so the position of the
-    last one is a cursor that skips nothing.
+    last one is a cursor that skips nothing. `newest` is the position of the last change that was
+    committed, shown or not; the least one if there is none.
+    """
+
+    head: Head
+    newest: Position
+    changes: Sequence[LoggedChange]
+
+
+async def read_page(connection: Connection, after: Position, limit: int) -> LogPage:
+    """Read up to `limit` changes after a position.
+
+    A page that the head does not reach lacks changes that are no longer in the log.
+    """
+    rows = await connection.fetch(_queries.page, after.txid, after.seq, limit)
+    return LogPage(
+        head=_head_from(rows[0]),
+        newest=Position(rows[0]["newest_txid"] or 0, rows[0]["newest_seq"] or 0),
+        changes=_changes_from(rows),
+    )
+
+
+async def read_changes(
+    connection: Connection, after: Position, limit: int
+) -> Sequence[LoggedChange]:
+    """Read up to `limit` changes after a position, as a `LogPage` has them.
 
     Raises:
         ChangesDropped: changes after the position are no longer in the log.
     """
-    rows = await connection.fetch(_queries.read, after.txid, after.seq, limit)
-    begin = Position(rows[0]["dropped_txid"], rows[0]["dropped_seq"])
-    if after < begin:
-        raise ChangesDropped(begin)
+    page = await read_page(connection, after, limit)
+    if after < page.head.dropped:
+        raise ChangesDropped(page.head.dropped)
+    return page.changes
+
+
+def _changes_from(rows: Sequence[Mapping[str, Any]]) -> list[LoggedChange]:
     return [
         LoggedChange(
             position=Position(row["txid"], row["seq"]),
@@ -158,8 +188,13 @@ async def read_head(connection: Connection) -> Head:
     """Read the bounds of the log. In a snapshot, `now` is the snapshot's cursor: the snapshot
     contains everything up to it."""
     row = await connection.fetchrow(_queries.head)
+    assert row is not None, "there is one node"
+    return _head_from(row)
+
+
+def _head_from(row: Mapping[str, Any]) -> Head:
     return Head(
-        now=Position.end_of(row["txid"]),
+        now=Position.end_of(row["now_txid"]),
         dropped=Position(row["dropped_txid"], row["dropped_seq"]),
         is_complete=row["gate"] == "open",
     )

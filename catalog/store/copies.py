@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import Xid, collection_of
@@ -21,6 +21,21 @@ class HeldName(NamedTuple):
     xid: str
     authority: str
     origin: str
+
+
+class HeldCopies(NamedTuple):
+    """Entities by xid, and tombstones by origin."""
+
+    entities: dict[str, Entity]
+    tombstones: dict[Origin, Tombstone]
+
+
+class CopiesWithAncestors(NamedTuple):
+    """Entities, the groups and resources above them that are not among them, and tombstones."""
+
+    entities: list[Entity]
+    ancestors: list[Entity]
+    tombstones: dict[Origin, Tombstone]
 
 
 async def stream_entities(
@@ -76,17 +91,48 @@ async def page_tombstones(
 
 
 async def load_held(
-    connection: Connection, xids: Iterable[str], origins: Iterable[Origin]
-) -> dict[str, Entity]:
-    """Read the entities at these xids (ignoring the case of ids) or of these origins, by xid."""
+    connection: Connection,
+    xids: Iterable[str],
+    origins: Iterable[Origin],
+    versions: Iterable[str] = (),
+) -> HeldCopies:
+    """Read what incoming copies meet: entities, and the tombstones of their origins.
+
+    Args:
+        xids: of entities, ignoring the case of ids; the default versions of resources come, too.
+        origins: of entities and tombstones.
+        versions: exact xids, which need not be valid.
+    """
     paths = [Xid.parse(xid) for xid in xids]
     rows = await connection.fetch(
         _queries.load_held,
         [collection_of(path) for path in paths],
         [path.id.lower() for path in paths],
         *columns_of(origins),
+        list(versions),
     )
-    return {row["xid"]: entity_from(row) for row in rows}
+    return HeldCopies(
+        entities={row["xid"]: entity_from(row) for row in rows if row["tombstone"] is None},
+        tombstones=_tombstones_among(rows),
+    )
+
+
+async def load_with_ancestors(
+    connection: Connection, origins: Iterable[Origin]
+) -> CopiesWithAncestors:
+    """Read the entities of origins, what is above them, and the tombstones of origins."""
+    rows = await connection.fetch(_queries.load_with_ancestors, *columns_of(origins))
+    live = [row for row in rows if row["tombstone"] is None]
+    return CopiesWithAncestors(
+        entities=[entity_from(row) for row in live if not row["is_above"]],
+        ancestors=[entity_from(row) for row in live if row["is_above"]],
+        tombstones=_tombstones_among(rows),
+    )
+
+
+def _tombstones_among(rows: Iterable[Mapping[str, Any]]) -> dict[Origin, Tombstone]:
+    deleted = [tombstone_from(row["tombstone"]) for row in rows if row["tombstone"] is not None]
+    return {Origin(each.authority, each.origin): each for each in deleted}
 
 
 async def count_replicas(

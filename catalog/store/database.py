@@ -257,12 +257,17 @@ class Database:
             ServerBusy: the database did not answer in time, or is away.
         """
         async with (
-            self._pool_for(pool).acquire() as connection,
+            self.pool_for(pool).acquire() as connection,
             _in_transaction(connection, isolation="repeatable_read", readonly=True),
         ):
             yield connection
 
-    def _pool_for(self, wanted: Connections | None) -> Connections:
+    def pool_for(self, wanted: Connections | None) -> Connections:
+        """The pool that lends to the current task: the wanted one, unless its client is restricted.
+
+        Args:
+            wanted: `None` stands for the pool of the current task.
+        """
         if wanted is None or visibility.get() is not None:
             return self.pool
         return wanted

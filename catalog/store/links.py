@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 import orjson
 
+from catalog.model.entity import Origin
 from catalog.model.timestamps import format_time
 from catalog.store.database import Connection
+from catalog.store.entities import columns_of
 from catalog.store.formerselections import FormerSelection, read_former, write_former
 from catalog.store.linktraffic import LinkTraffic
 from catalog.store.queries import Queries
@@ -341,12 +343,15 @@ async def save_progress(
     copies: int = 0,
     size: int = 0,
     behind: int | None = None,
+    settled: Sequence[Origin] = (),
 ) -> None:
     """Store how far the link has come; the caller commits it with the applied entities.
 
     Args:
+        settled: the origins that are no longer in conflict: here, or at the link's target.
         applied: how many of the `copies` that came, in `size` bytes, changed anything.
-        behind: the changes that are still to come, if that is known.
+        behind: the changes that are still to come, if that is known; with a cursor, the link is
+            current if there are none.
 
     Raises:
         LinkReplaced: roll back, as the entities were meant for a link that is gone.
@@ -361,6 +366,7 @@ async def save_progress(
         copies,
         size,
         behind,
+        *columns_of(settled),
     )
     if found is None:
         raise LinkReplaced(link.id)

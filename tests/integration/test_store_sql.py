@@ -134,8 +134,20 @@ HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
     ("entities", "load_subtrees", ([f"{GROUP}/messages/m5"],), {"entities_pkey"}),
     ("entities", "count_collections", ([f"{GROUP}/messages"],), {"entities_sibling"}),
     ("entities", "load_by_origin", (["urn:a"], [f"{GROUP}/messages/m5"]), {"entities_origin"}),
-    ("changes", "read", (0, 0, 50), {"changes_pkey"}),
-    ("changes", "read", (200, 0, 50), {"changes_pkey"}),
+    (
+        "copies",
+        "load_held",
+        ([f"{GROUP}/messages"], ["m5"], ["urn:a"], [f"{GROUP}/messages/m5"], []),
+        {"entities_sibling", "entities_origin", "entities_pkey", "tombstones_pkey"},
+    ),
+    (
+        "copies",
+        "load_with_ancestors",
+        (["urn:a"], [f"{GROUP}/messages/m5"]),
+        {"entities_origin", "entities_pkey", "tombstones_pkey"},
+    ),
+    ("changes", "page", (0, 0, 50), {"changes_pkey"}),
+    ("changes", "page", (200, 0, 50), {"changes_pkey"}),
     ("changes", "written", ("400:400:", 400, 50), {"changes_pkey"}),
     (
         "discoveryservices",

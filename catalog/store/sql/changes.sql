@@ -1,8 +1,13 @@
--- name: read
+-- name: page
 -- The changes after a position in log order, up to the first transaction still running, each with
--- the beginning of the log. One row without a change stands for none.
-SELECT c.*, n.dropped_txid, n.dropped_seq
+-- the head of the log and the newest change. One row without a change stands for none.
+SELECT c.*, newest.txid AS newest_txid, newest.seq AS newest_seq,
+    pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS now_txid,
+    n.dropped_txid, n.dropped_seq, n.gate
 FROM node n
+LEFT JOIN LATERAL (
+    SELECT txid, seq FROM changes ORDER BY txid DESC, seq DESC LIMIT 1
+) AS newest ON true
 LEFT JOIN LATERAL (
     SELECT * FROM changes
     WHERE (txid, seq) > ($1, $2)
@@ -14,7 +19,7 @@ ORDER BY c.txid, c.seq
 
 -- name: head
 -- The last position that can be read now, the last one that was dropped, and the node's gate.
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS txid,
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS now_txid,
     dropped_txid, dropped_seq, gate
 FROM node
 

@@ -38,12 +38,47 @@ WHERE ($1::text[] IS NULL OR authority = ANY ($1)) AND (authority, origin) > ($2
 ORDER BY authority, origin LIMIT $4
 
 -- name: load_held
--- The entities at the xids of incoming copies, ignoring the case of ids, or of their origins.
-SELECT e.* FROM unnest($1::text[], $2::text[]) AS wanted (collection, id)
-JOIN entities e ON e.collection = wanted.collection AND lower(e.id) COLLATE "C" = wanted.id
+-- The entities at the xids of incoming copies, ignoring the case of ids, or of their origins, the
+-- default versions of the resources among these, those with the xids $5, and the tombstones of the
+-- origins.
+WITH held AS MATERIALIZED (
+    SELECT e.* FROM unnest($1::text[], $2::text[]) AS wanted (collection, id)
+    JOIN entities e ON e.collection = wanted.collection AND lower(e.id) COLLATE "C" = wanted.id
+    UNION ALL
+    SELECT e.* FROM unnest($3::text[], $4::text[]) AS wanted (authority, origin)
+    JOIN entities e ON e.authority = wanted.authority AND e.origin = wanted.origin
+)
+SELECT held.*, NULL::tombstones AS tombstone FROM held
 UNION ALL
-SELECT e.* FROM unnest($3::text[], $4::text[]) AS wanted (authority, origin)
-JOIN entities e ON e.authority = wanted.authority AND e.origin = wanted.origin
+SELECT v.*, NULL FROM entities v
+WHERE v.xid = ANY ($5::text[] || ARRAY(
+    SELECT xid || '/versions/' || (attributes ->> 'defaultversionid') FROM held
+    WHERE kind = 'resource'
+))
+UNION ALL
+SELECT (NULL::entities).*, t FROM unnest($3::text[], $4::text[]) AS wanted (authority, origin)
+JOIN tombstones t ON t.authority = wanted.authority AND t.origin = wanted.origin
+
+-- name: load_with_ancestors
+-- The entities of origins, without the registry, the groups and resources above them, and the
+-- tombstones of origins.
+WITH live AS MATERIALIZED (
+    SELECT e.* FROM unnest($1::text[], $2::text[]) AS wanted (authority, origin)
+    JOIN entities e ON e.authority = wanted.authority AND e.origin = wanted.origin
+    WHERE e.kind <> 'registry'
+)
+SELECT live.*, NULL::tombstones AS tombstone, false AS is_above FROM live
+UNION ALL
+SELECT a.*, NULL, true FROM entities a
+WHERE a.xid = ANY (ARRAY(
+        SELECT '/' || split_part(xid, '/', 2) || '/' || split_part(xid, '/', 3) FROM live
+        UNION
+        SELECT left(collection, -9) FROM live WHERE kind = 'version'
+    )) AND NOT EXISTS (SELECT FROM live WHERE live.xid = a.xid)
+UNION ALL
+SELECT (NULL::entities).*, t, false
+FROM unnest($1::text[], $2::text[]) AS wanted (authority, origin)
+JOIN tombstones t ON t.authority = wanted.authority AND t.origin = wanted.origin
 
 -- name: groups
 -- Groups of authorities (null stands for all) but one, in the order of their xids.

@@ -126,13 +126,26 @@ UPDATE links SET subscription = $3 WHERE id = $1 AND revision = $2
 -- name: save_progress
 -- Store how far a link has come, in the transaction that writes the entities it brought: of $6
 -- copies in $7 bytes, $4 were applied, and $8 changes are still to come. Copies are counted in the
--- minute that began at `minuteat`, and in the one before.
+-- minute that began at `minuteat`, and in the one before. Conflicts of the origins $9 and $10 are
+-- deleted: the link's and, if it brings, those of all that bring, as what is here settles nothing
+-- elsewhere.
+WITH settled AS (
+    DELETE FROM conflicts c USING unnest($9::text[], $10::text[]) AS o (authority, origin)
+    WHERE c.authority = o.authority AND c.origin = o.origin AND (
+        c.link = $1 OR EXISTS (SELECT FROM bringing_links b WHERE b.id = $1)
+        AND EXISTS (SELECT FROM bringing_links b WHERE b.id = c.link)
+    )
+)
 UPDATE links SET
     cursor = coalesce($3, cursor),
     copiesall = copiesall AND $3 IS NULL,
     applied = applied + $4,
-    state = CASE WHEN state = 'current' THEN 'behind' ELSE state END,
+    state = CASE WHEN state NOT IN ('behind', 'current') OR $3 IS NULL THEN state
+        WHEN $8 = 0 THEN 'current'
+        ELSE 'behind' END,
     appliedat = CASE WHEN $4 > 0 THEN $5 ELSE appliedat END,
+    currentat = CASE WHEN $8 = 0 AND $3 IS NOT NULL AND state IN ('behind', 'current') THEN $5
+        ELSE currentat END,
     copied = copied + $6,
     bytes = bytes + $7,
     behind = coalesce($8, behind),
