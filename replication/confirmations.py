@@ -10,7 +10,8 @@ from catalog.store import linkdeletions, links
 from catalog.store.database import Database
 from catalog.store.links import Confirmation, Link
 
-_SAVE_SECONDS = 1.0
+SAVE_SECONDS = 1.0
+"""That links are current is stored so often, while nothing else is to be stored of them."""
 
 
 class Confirmations:
@@ -42,4 +43,4 @@ class Confirmations:
             # The next ones say the same.
             except (ServerBusy, TimeoutError):
                 await self._database.recovered()
-            await asyncio.sleep(_SAVE_SECONDS)
+            await asyncio.sleep(SAVE_SECONDS)

@@ -19,6 +19,7 @@ from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for
 from catalog.store.linkconflicts import MOST_CONFLICTS
 from catalog.store.links import TRUST_FIRST, Link, LinkReplaced
+from replication.confirmations import SAVE_SECONDS
 from replication.credentials.peeraccess import access_of
 from replication.deletionlimit import TooManyDeletions, ask_for_all
 from replication.eviction import doubt_copies, drop_doubted, evict
@@ -52,7 +53,6 @@ _PULLS_PER_CHECK = 10
 # A link that was woken reads the feed until nothing came for this long. While there are changes,
 # its source wakes it more often, so it reads all of them as quickly as by pull.
 _AWAKE_SECONDS = 2 * HINT_SECONDS
-_REPORT_SECONDS = 1.0
 # A source that ignores the wait must not be asked in a tight loop.
 _SHORTEST_POLL_SECONDS = 0.5
 _EMPTY_PAGES, _EMPTY_PAGE_SECONDS = 20, 0.1
@@ -352,7 +352,7 @@ class LinkRunner:
             self._note(brought, cursor)
             cursor, self._is_awake = brought.cursor, brought.copies > 0
             await self._check_held(flow)
-            if self._is_awake and loop.time() - reported >= _REPORT_SECONDS:
+            if self._is_awake and loop.time() - reported >= SAVE_SECONDS:
                 reported = loop.time()
                 await self._report("current", currentat=datetime.now(UTC))
         return cursor
@@ -366,8 +366,11 @@ class LinkRunner:
         if not brought.copies and loop.time() - began < _SHORTEST_POLL_SECONDS:
             await self._resources.timing.sleep(min(seconds, _SHORTEST_POLL_SECONDS))
         self._note(brought, cursor)
-        self._has_polled = not brought.copies
-        return brought.cursor
+        cursor = brought.cursor
+        if brought.copies:
+            cursor = await self._stay_awake(flow, cursor)
+        self._has_polled = not self._is_awake
+        return cursor
 
     async def _retry_conflicts(self, flow: Flow) -> None:
         """Retry conflicts, whose causes may be gone, or all copies if not all were recorded."""

@@ -117,29 +117,27 @@ class PushFlow:
 
     async def confirm(self, position: Position) -> None:
         """Tell the target that it has everything up to a position, and that nothing follows."""
-        await self.send(PushRequest(), cursor=self.cursor_of(position), is_current=True)
+        await self.send(PushRequest(), cursor=self.cursor_of(position), behind=0)
 
     async def send(
         self,
         request: PushRequest,
         *,
         cursor: str | None = None,
-        is_current: bool = False,
         behind: int | None = None,
     ) -> int:
         """Send a request, and save the cursor and the conflicts when the target has answered.
 
         Args:
             cursor: with this request, everything up to it was sent.
-            is_current: there are no further changes.
-            behind: the changes that come after the cursor.
+            behind: the changes that come after the cursor; 0 tells the target that it is current.
 
         Returns:
             how many copies the target applied.
         """
         await self._tell_keys(request)
         params = [("after", self.after)] if self.after is not None else []
-        params += [("current", "")] if is_current else []
+        params += [("current", "")] if behind == 0 else []
         end = [] if cursor is None else [write_end(cursor)]
         traces, by = traces_of(request.copies.values()), {"concord.link": self.link.id}
         with self.context.tracing.spans_in("push", traces, kind="client", attributes=by):
@@ -219,9 +217,8 @@ class PushFlow:
                 copies=len(request.copies),
                 size=request.size,
                 behind=behind,
+                settled=[*settled],
             )
-            if settled:
-                await linkconflicts.drop(connection, self.link.id, list(settled))
             if conflicts:
                 await linkconflicts.add(connection, self.link.id, conflicts)
 
@@ -234,7 +231,7 @@ def shown_detail(line: JsonObject) -> str:
     return printable(detail[:_LONGEST_DETAIL])
 
 
-async def push_page(flow: PushFlow, page: Page, *, is_current: bool) -> int:
+async def push_page(flow: PushFlow, page: Page) -> int:
     """Push what changed, with the cursor at its end; return the number of copies.
 
     A page of which nothing is to be sent is not told: its cursor goes with the next one.
@@ -249,9 +246,7 @@ async def push_page(flow: PushFlow, page: Page, *, is_current: bool) -> int:
         request = following
         number += len(following.copies)
     cursor = flow.cursor_of(page.end)
-    await flow.send(
-        request or PushRequest(), cursor=cursor, is_current=is_current, behind=page.behind
-    )
+    await flow.send(request or PushRequest(), cursor=cursor, behind=page.behind)
     return number
 
 

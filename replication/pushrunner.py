@@ -11,6 +11,7 @@ from catalog.model.entity import Origin
 from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.links import Link, LinkReplaced
+from replication.confirmations import SAVE_SECONDS
 from replication.deletionlimit import TooManyDeletions
 from replication.feed import pages_of
 from replication.feedpages import MOST_CHANGES, CursorGone, Page
@@ -134,21 +135,23 @@ class PushRunner(LinkRunner):
         loop, pages = asyncio.get_running_loop(), pages_of(self._database)
         interval = self._resources.context.settings.pull_interval_seconds
         page: Page | None = None
-        told_at = -interval
+        told_at, reported_at = -interval, float("-inf")
         while True:
             self.wakeup.clear()
             page = page or await pages.read(LOG, position, MOST_CHANGES)
             is_last = page.end < page.seen
-            if await push_page(flow, page, is_current=is_last) and is_last:
-                told_at = loop.time()
+            number = await push_page(flow, page)
             position = page.end
             if is_last:
+                told_at = loop.time() if number else told_at
                 await self._push_refused(flow)
                 if loop.time() - told_at >= interval:
                     await flow.confirm(position)
                     told_at = loop.time()
-                self._failures = 0
-                await self._report("current", currentat=datetime.now(UTC))
+                # That the link is current was saved with the copies, if there were any.
+                if not number or loop.time() - reported_at >= SAVE_SECONDS:
+                    self._failures, reported_at = 0, loop.time()
+                    await self._report("current", currentat=datetime.now(UTC))
                 page = await next_page(self._database, self.wakeup, page.seen, interval)
             else:
                 page = None

@@ -42,6 +42,7 @@ from catalog.store.links import Link, LinkReplaced
 from replication.addresses import rules_of
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.batch import CopyFinding
+from replication.confirmations import SAVE_SECONDS
 from replication.copychecks import Incoming
 from replication.decide import Verdict
 from replication.deletionlimit import TooManyDeletions
@@ -67,11 +68,15 @@ _MEASURED_AGAIN = 20
 
 @dataclass(slots=True, kw_only=True)
 class _Intake:
-    """The state that all pushes to one node share; `unmeasured` has the changes by link since the
-    replicas of its authorities were counted."""
+    """The state that all pushes to one node share.
+
+    By link, `unmeasured` has the changes since the replicas of its authorities were counted, and
+    `reported` the time when it was last stored to be current.
+    """
 
     gate: LinkGate
     unmeasured: Counter[str] = field(default_factory=Counter)
+    reported: dict[str, float] = field(default_factory=dict)
 
 
 _intakes: weakref.WeakKeyDictionary[Database, _Intake] = weakref.WeakKeyDictionary()
@@ -164,7 +169,7 @@ async def post_entities(request: web.Request) -> web.Response:
         if is_complete or pushed.ends_copy:
             await drop_doubted(context, link, policy)
         if pushed.is_current and pushed.after is not None:
-            await _report(context, link, "current", currentat=datetime.now(UTC))
+            await _report_current(context, link, is_saved=pushed.cursor is not None)
     except LinkReplaced as error:
         raise ServerBusy(request.path, detail="What is accepted was changed.") from error
     except TooManyDeletions as error:
@@ -325,6 +330,7 @@ async def _apply(
         link=link,
         cursor=pushed.cursor,
         size=pushed.size,
+        behind=0 if pushed.is_current else None,
         is_bulk=is_bulk,
         mapping=mapping_of(link.definition),
         addresses=rules_of(link.definition),
@@ -405,6 +411,16 @@ async def _report(
         )
         if state == "current":
             await linkdeletions.forget_earlier(connection, [link])
+
+
+async def _report_current(context: Context, link: Link, *, is_saved: bool) -> None:
+    """Store that a link is current, at most once a second if it was saved with its copies."""
+    now, reported = asyncio.get_running_loop().time(), _intake_of(context).reported
+    is_known = is_saved and link.state in ("behind", "current")
+    if is_known and now - reported.get(link.id, float("-inf")) < SAVE_SECONDS:
+        return
+    reported[link.id] = now
+    await _report(context, link, "current", currentat=datetime.now(UTC))
 
 
 def _answer(
