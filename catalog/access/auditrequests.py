@@ -20,7 +20,7 @@ from catalog.store.changes import Position
 
 _CONDITIONS = ("since", "until", "identity", "path", "interaction", "outcome")
 _KNOWN = frozenset({*_CONDITIONS, "after", "before", "limit"})
-_OUTCOMES = ("done", "refused")
+OUTCOMES = ("done", "refused")
 _LONGEST = 1000
 _END = Position.end_of(2**63 - 1)
 
@@ -55,8 +55,8 @@ def _read_filter(request: web.Request) -> AuditFilter:
             fault = f'"{name}" has more than {_LONGEST} characters'
             raise BadRequest(request.path, error_detail=fault)
     outcome = request.query.get("outcome")
-    if outcome not in (None, *_OUTCOMES):
-        fault = f'"outcome" needs to be {" or ".join(_OUTCOMES)}'
+    if outcome not in (None, *OUTCOMES):
+        fault = f'"outcome" needs to be {" or ".join(OUTCOMES)}'
         raise BadRequest(request.path, error_detail=fault)
     return AuditFilter(
         since=_read_time(request, "since"),

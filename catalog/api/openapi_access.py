@@ -1,20 +1,22 @@
-"""Describes the operations of `/access` as OpenAPI: who the caller is, tokens and rules."""
+"""Describes the operations of `/access` and `/audit` as OpenAPI: who may, and who did, do what."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import get_args
 
+from catalog.access.auditrequests import OUTCOMES
 from catalog.access.rulebody import LONGEST_NAME
 from catalog.api.openapi_operations import JSON_BODY, LIMIT, content, described_operation
 from catalog.api.openapi_schemas import Json, reference
 from catalog.api.routedescription import RouteDescription
+from catalog.model.author import AuthorKind
 from catalog.rolerules import LONGEST_WHO, IdentityKind
 from catalog.roles import PATH, ROLES
 from catalog.store.accessrules import MOST_PATHS
 
 _GRANT, _WHOAMI = "access.grant", "access.whoami"
-_TOKEN, _RULE = "access.token", "access.rule"
+_TOKEN, _RULE, _AUDIT = "access.token", "access.rule", "access.audit"
 _REFUSED: Mapping[int, str] = {
     400: "The request is not as it is described here, or names what there cannot be.",
     403: "The caller may not do this, or may not grant this there.",
@@ -49,6 +51,8 @@ _PATHS: Json = {
 _PLACE: Json = {"Location": {"description": "The URL of what was made", "schema": _TEXT}}
 _NEXT: Json = {"Link": {"description": 'The next page, as `rel="next"`', "schema": _TEXT}}
 _AFTER: Json = {"name": "after", "in": "query", "schema": _TEXT}
+_OUTCOME: Json = {"enum": [*OUTCOMES]}
+_COUNT: Json = {"type": "integer", "minimum": 0}
 _ALL, _ONE = "/access/rules", "/access/rules/{id}"
 
 
@@ -84,6 +88,20 @@ def _list_of(name: str, member: str) -> Json:
     return _object([member], **{member: {"type": "array", "items": reference(name)}})
 
 
+def _condition(name: str, schema: Json, description: str) -> Json:
+    return {"name": name, "in": "query", "schema": schema, "description": description}
+
+
+_CONDITIONS = (
+    _condition("since", _TIME, "Only what came then or later"),
+    _condition("until", _TIME, "Only what came before"),
+    _condition("identity", _TEXT, "Only by this name, this kind, or this `KIND:NAME`"),
+    _condition("path", _TEXT, "Only requests, or targets, whose paths begin so"),
+    _condition("interaction", _TEXT, "Only the one with this id"),
+    _condition("outcome", _OUTCOME, "Only what was done, or only what was refused"),
+    _condition("after", _TEXT, "Only what came after this `sequence`, the oldest first"),
+    _condition("before", _TEXT, "Only what came before this `sequence`, the newest first"),
+)
 _GONE: Mapping[int, Json] = {204: {"description": "Done."}}
 _NEW_TOKEN = _body(
     ["grants"],
@@ -120,6 +138,11 @@ DESCRIPTION = RouteDescription(
             {200: _done(reference(_RULE))}, (400, 403, 404, 413), taken=_CHANGES
         ),
         ("DELETE", _ONE): _operation(_GONE, (403, 404)),
+        ("GET", "/audit"): _operation(
+            {200: _done(_list_of(_AUDIT, "audit"), headers=_NEXT)},
+            (400, 403),
+            parameters=(LIMIT, *_CONDITIONS),
+        ),
     },
     schemas={
         _GRANT: _object(["role", "path"], role=_ROLE, path=_PATH),
@@ -152,6 +175,29 @@ DESCRIPTION = RouteDescription(
             createdat=_TIME,
             createdby=_TEXT,
         ),
+        _AUDIT: _object(
+            ["sequence", "time", "outcome", "identity"],
+            sequence={**_TEXT, "description": "The place of the entry, in the order of texts"},
+            time=_TIME,
+            outcome=_OUTCOME,
+            identity=_object(
+                ["kind"], kind={"enum": [*get_args(AuthorKind)]}, name=_TEXT, issuer=_TEXT
+            ),
+            address=_TEXT,
+            agent=_TEXT,
+            method=_TEXT,
+            path=_TEXT,
+            interaction={**_TEXT, "description": "The id that its events carry, too"},
+            changed={**_COUNT, "description": "The entities that were changed"},
+            targets={
+                "type": "array",
+                "items": _object(["path"], path=_TEXT, action=_TEXT),
+                "description": "The first of these",
+            },
+            status={"type": "integer", "description": "That of the refusal"},
+            reason={**_TEXT, "description": "The name of the problem"},
+            attempts={**_COUNT, "description": "The refusals that the entry stands for"},
+        ),
     },
 )
-"""The description of the routes of `/access`, to be added to them."""
+"""The description of the routes of `/access` and `/audit`, to be added to them."""

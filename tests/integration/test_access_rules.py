@@ -11,6 +11,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from catalog.access.audittrail import note_refused
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.owntokens import make_token
 from catalog.roles import PATH_PERMISSIONS, ROLES, Grant, Permission, covers
@@ -291,6 +292,13 @@ async def test_every_answer_about_access_fits_its_description(node: Node, admin:
     await api.refused(400, "POST", "/access/tokens", {}, headers=headers)
     await api.refused(403, "GET", "/access/tokens", headers=owner)
     await api.refused(404, "GET", one, id="x", headers=headers)
+    await note_refused(node.context, all=True)
+    for outcome in ("done", "refused"):
+        query = f"?limit=1&outcome={outcome}"
+        [entry] = (await api.done("GET", "/audit", headers=headers, query=query))["audit"]
+        assert entry["outcome"] == outcome
+    await api.refused(400, "GET", "/audit", headers=headers, query="?outcome=unknown")
+    await api.refused(403, "GET", "/audit", headers=owner)
     assert len(await stored(node)) == 2
     await api.send("DELETE", "/access/tokens/{id}", id=new["id"], headers=headers)
     await api.send("DELETE", one, id=made["id"], headers=headers)
@@ -299,7 +307,7 @@ async def test_every_answer_about_access_fits_its_description(node: Node, admin:
     described = {
         (method.upper(), path, status)
         for path, operations in description["paths"].items()
-        if path.startswith("/access")
+        if path.startswith(("/access", "/audit"))
         for method, operation in operations.items()
         if method != "parameters"
         for status in operation["responses"]
