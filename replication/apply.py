@@ -94,7 +94,8 @@ class Batch:
 class AppliedBatch:
     """The findings of a batch, and how many rows it added to the change log.
 
-    `has_delayed` says whether other writes waited for its locks when it was about to commit.
+    `has_delayed` says whether other writes waited for it when it was about to commit, and it had
+    locked the whole catalog.
     """
 
     findings: Sequence[CopyFinding]
@@ -202,7 +203,7 @@ async def _apply_once(
                 entities["/"] = locked["/"]
             changes = await write_decision(connection, decision, entities, model, now)
         await _record(connection, batch, decision, now)
-        # Only batches that lock the whole catalog take long enough for others to notice.
+        # Smaller batches are short: writes that wait for them need no pause afterwards.
         has_delayed = touched.catalog_exclusive and await is_awaited(connection)
     if changes:
         database.signal.set(changes)
