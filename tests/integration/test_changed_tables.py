@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import asyncpg
+import orjson
 
 from tests.integration.conftest import Node
 from tests.integration.federation import start_member
@@ -33,6 +34,11 @@ async def use(node: Node, name: str) -> None:
         *("/replication/snapshot", "/replication/digests?bits=8"),
     ):
         await send("GET", path)
+    snapshot = await node.send("GET", "/replication/snapshot?authority=urn:none")
+    cursor = orjson.loads(snapshot.body.splitlines()[-1])["cursor"]
+    await send("POST", MESSAGES, {f"{name}-late": {}})
+    await send("DELETE", f"{MESSAGES}/{name}-late")
+    await send("GET", f"/replication/changes?after={cursor}")
 
 
 async def test_no_request_fails_when_tables_get_columns(database_url: str) -> None:
