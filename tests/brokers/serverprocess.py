@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import has_engine
 
-_START_SECONDS = 30
+_START_SECONDS = 60
 
 
 class Runner(Protocol):
