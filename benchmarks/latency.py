@@ -29,6 +29,7 @@ BARE_SHARE = 0.25
 _GROUPS = 50
 _CONNECTIONS = 16
 _ARRIVE_SECONDS = 60
+_AIMS = {50: 50.0}
 _WARM = "/messagegroups/warm0/messages/m0"
 
 Way = Callable[[Path, Arrivals], AbstractAsyncContextManager[str]]
@@ -66,16 +67,26 @@ class Arrived:
 
 
 def figures(
-    where: str, times: list[float], bare_times: list[float], size: Size, note: str = ""
+    where: str,
+    times: list[float],
+    bare_times: list[float],
+    size: Size,
+    note: str = "",
+    aims: Mapping[int, float] = _AIMS,
 ) -> list[Figure]:
-    """p50 and p99 in milliseconds; `note` says more about the way of the changes."""
+    """p50 and p99 in milliseconds.
+
+    Args:
+        note: says more about the way of the changes.
+        aims: the most milliseconds of percentiles, where there is an aim.
+    """
     return [
         Figure(
             name=f"Change to {where}, p{percent}",
             unit="ms",
             value=percentile(times, percent) * 1000,
             baseline=percentile(bare_times, percent) * 1000,
-            aim=Aim(bound=50, is_most=True) if percent == 50 else None,
+            aim=Aim(bound=aims[percent], is_most=True) if percent in aims else None,
             note=f"{len(times):,} changes at {size.changes_per_second}/s{note}; "
             f"{sum(not t for t in times) / len(times):.0%} arrived before the PUT's response",
         )

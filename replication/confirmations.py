@@ -11,7 +11,7 @@ from catalog.store.database import Database
 from catalog.store.links import Confirmation, Link
 
 SAVE_SECONDS = 1.0
-"""That links are current is stored so often, while nothing else is to be stored of them."""
+"""The seconds between two times that the state `current` of a link is stored by itself."""
 
 
 class Confirmations:

@@ -145,7 +145,7 @@ class FeedPages:
         Raises:
             CursorGone
         """
-        # What is read after the page may be newer, and comes again with a later page.
+        # The entities are read after the log: newer ones come again with a later page.
         pool = self._database.pool_for(self._database.pools.feed)
         async with pool.acquire() as connection:
             log = await read_page(connection, after, limit)

@@ -148,7 +148,7 @@ class PushRunner(LinkRunner):
                 if loop.time() - told_at >= interval:
                     await flow.confirm(position)
                     told_at = loop.time()
-                # That the link is current was saved with the copies, if there were any.
+                # The progress of copies, if there were any, was saved with the state `current`.
                 if not number or loop.time() - reported_at >= SAVE_SECONDS:
                     self._failures, reported_at = 0, loop.time()
                     await self._report("current", currentat=datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""Describes the operations of `/access` and `/audit` as OpenAPI: who may, and who did, do what."""
+"""Describes the operations of `/access` and `/audit` as OpenAPI."""
 
 from __future__ import annotations
 
@@ -93,14 +93,24 @@ def _condition(name: str, schema: Json, description: str) -> Json:
 
 
 _CONDITIONS = (
-    _condition("since", _TIME, "Only what came then or later"),
-    _condition("until", _TIME, "Only what came before"),
-    _condition("identity", _TEXT, "Only by this name, this kind, or this `KIND:NAME`"),
-    _condition("path", _TEXT, "Only requests, or targets, whose paths begin so"),
-    _condition("interaction", _TEXT, "Only the one with this id"),
-    _condition("outcome", _OUTCOME, "Only what was done, or only what was refused"),
-    _condition("after", _TEXT, "Only what came after this `sequence`, the oldest first"),
-    _condition("before", _TEXT, "Only what came before this `sequence`, the newest first"),
+    _condition("since", _TIME, "Only entries from this time on"),
+    _condition("until", _TIME, "Only entries before this time"),
+    _condition(
+        "identity",
+        _TEXT,
+        "Only entries of callers with this name, of this kind, or both as `KIND:NAME`",
+    ),
+    _condition(
+        "path", _TEXT, "Only entries of requests, or of targets, whose paths begin with this"
+    ),
+    _condition("interaction", _TEXT, "Only the entry of the interaction with this id"),
+    _condition(
+        "outcome", _OUTCOME, "Only entries of requests that were done, or that were refused"
+    ),
+    _condition("after", _TEXT, "Only entries after the one with this `sequence`, the oldest first"),
+    _condition(
+        "before", _TEXT, "Only entries before the one with this `sequence`, the newest first"
+    ),
 )
 _GONE: Mapping[int, Json] = {204: {"description": "Done."}}
 _NEW_TOKEN = _body(

@@ -96,7 +96,7 @@ async def load_held(
     origins: Iterable[Origin],
     versions: Iterable[str] = (),
 ) -> HeldCopies:
-    """Read what incoming copies meet: entities, and the tombstones of their origins.
+    """Read the entities that incoming copies meet, and the tombstones of their origins.
 
     Args:
         xids: of entities, ignoring the case of ids; the default versions of resources come, too.
@@ -120,7 +120,7 @@ async def load_held(
 async def load_with_ancestors(
     connection: Connection, origins: Iterable[Origin]
 ) -> CopiesWithAncestors:
-    """Read the entities of origins, what is above them, and the tombstones of origins."""
+    """Read the entities of origins, the groups and resources above them, and the tombstones."""
     rows = await connection.fetch(_queries.load_with_ancestors, *columns_of(origins))
     live = [row for row in rows if row["tombstone"] is None]
     return CopiesWithAncestors(
