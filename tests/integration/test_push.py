@@ -481,6 +481,31 @@ async def test_each_side_can_pause_and_goes_on_where_it_was(nodes: list[Node]) -
     assert [event["event"] for event in history] == ["copied"]
 
 
+async def test_both_ends_stay_current_while_the_pusher_confirms_that_nothing_is_left(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    accepted = await accept(target, source)
+    made = await push(source, target)
+    at_source = f"/replication/links/{made['id']}"
+    at_target = f"/replication/links/{accepted['id']}"
+    async with running(source):
+        await link_is(source, made["id"], "current")
+        await link_is(target, accepted["id"], "current")
+        await source.put("/messagegroups/g", {})
+        await eventually(lambda: carries(target, source))
+        before = (await target.get(at_target))["currentat"]
+
+        async def is_confirmed() -> bool:
+            return bool((await target.get(at_target))["currentat"] != before)
+
+        for _ in range(4):
+            await eventually(is_confirmed)
+            before = (await target.get(at_target))["currentat"]
+            assert (await source.get(at_source))["state"] == "current"
+            assert (await target.get(at_target))["state"] == "current"
+
+
 async def test_a_pusher_that_fell_silent_is_shown_to_be_away(nodes: list[Node]) -> None:
     source, target, _ = nodes
     accepted = await accept(target, source)
