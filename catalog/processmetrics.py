@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -112,8 +113,9 @@ class ProcessMetrics:
 
     def count_changes(self, changes: Sequence[Change]) -> None:
         """Count the changes of one write."""
-        for change in changes:
-            self.changes.labels(change.kind, change.action).inc()
+        counts = Counts((change.kind, change.action) for change in changes)
+        for (kind, action), count in counts.items():
+            self.changes.labels(kind, action).inc(count)
 
 
 class Tally:

@@ -17,7 +17,7 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import ServerBusy
 from catalog.model.schema import Model
 from catalog.model.writescope import WriteScope
-from catalog.model.xid import Xid
+from catalog.model.xid import group_path, parent_of
 from catalog.store import copies as stored_copies
 from catalog.store import doubtedcopies, linkconflicts, links
 from catalog.store import entities as store
@@ -34,6 +34,7 @@ from catalog.store.locks import (
     lock_and_load,
 )
 from catalog.store.writes import Write, write
+from catalog.tracing import TraceSpans
 from catalog.writing.permission import check_writes
 from replication.addresses import NO_RULES, AddressRules, rewrite_copies
 from replication.batch import (
@@ -124,10 +125,9 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
             "apply", traces_of(batch.copies), kind="consumer", attributes=by
         ) as spans,
     ):
-        batch = replace(batch, copies=going_on(batch.copies, spans))
         for _ in range(_MOST_ATTEMPTS):
             try:
-                return await _apply_under(context, context.configuration, batch)
+                return await _apply_under(context, context.configuration, batch, spans)
             except ConfigurationChanged:
                 await context.reload()
             except TooManyDeletions as error:
@@ -144,9 +144,9 @@ def _link_author(link: Link | None) -> Author:
 
 
 async def _apply_under(
-    context: Context, configuration: Configuration, batch: Batch
+    context: Context, configuration: Configuration, batch: Batch, spans: TraceSpans
 ) -> AppliedBatch:
-    checked = check_copies(batch.copies, configuration.model)
+    checked = going_on(check_copies(batch.copies, configuration.model), spans)
     checked = rewrite_copies(checked, batch.addresses)
     await verify_ahead(context.database, [c for c in checked if not isinstance(c, MalformedCopy)])
     held: Mapping[Origin, str] = {}
@@ -201,7 +201,7 @@ async def _apply_once(
         if not decision.is_empty:
             if "/" in locked:
                 entities["/"] = locked["/"]
-            changes = await write_decision(connection, decision, entities, model, now)
+            changes = await write_decision(connection, decision, entities, model, now, on_loop=True)
         await _record(connection, batch, decision, now)
         # Smaller batches are short: writes that wait for them need no pause afterwards.
         has_delayed = touched.catalog_exclusive and await is_awaited(connection)
@@ -235,7 +235,7 @@ def _groups_or_ends(copies: Iterable[Copy]) -> Iterator[Copy]:
 
 
 def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
-    groups = {"/".join(copy.xid.split("/", 3)[:3]) for copy in copies}
+    groups = set() if batch.is_bulk else {group_path(copy.xid) for copy in copies}
     if batch.is_bulk or len(groups) > _MOST_LOCKS:
         return Touched(catalog_exclusive=True)
     return Touched(
@@ -253,7 +253,7 @@ async def load_local(
     """The entities at the copies' xids, of their origins, their groups and parents, below deleted
     ones, and the default versions of resources, with the tombstones of origins."""
     xids = {copy.xid for copy in copies}
-    parents = {str(Xid.parse(xid).parent) for xid in xids} - {"/"}
+    parents = {parent_of(xid) for xid in xids} - {"/"}
     # A resource shows its default version, so its changes depend on the old and the new one.
     defaults = {
         f"{copy.xid}/versions/{copy.attributes.get('defaultversionid')}"
@@ -304,6 +304,7 @@ async def write_decision(
     *,
     signer: EntitySigner | None = None,
     retold: Callable[[Iterable[Change]], list[Change]] = list,
+    on_loop: bool = False,
 ) -> Sequence[Change]:
     """Write what was decided, in the transaction of a caller that holds the locks.
 
@@ -311,6 +312,7 @@ async def write_decision(
         before: the entities before, with the registry if groups may come or go.
         signer: that of this authority, if some of it becomes its own.
         retold: completes the changes.
+        on_loop: as in `write`.
     """
     root = before.get("/")
     registry = None if root is None else raised_registry(root, decision, before, now)
@@ -335,6 +337,7 @@ async def write_decision(
             traces={each.xid: each.trace for each in copies if each.trace is not None},
         ),
         signer=signer,
+        on_loop=on_loop,
     )
     return changes
 

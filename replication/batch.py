@@ -10,7 +10,7 @@ from datetime import datetime
 from catalog.model.change import Action, Change, changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.schema import Model
-from catalog.model.xid import depth
+from catalog.model.xid import depth, parent_of
 from replication.copychecks import Incoming, MalformedCopy
 from replication.decide import CONFLICTS, LocalState, Verdict, decide, signed_as
 from replication.provenance import MOST_LEAP, Copy, Policy
@@ -249,11 +249,6 @@ def origin_of(copy: Copy) -> Origin:
     return Origin(copy.authority, copy.origin)
 
 
-def parent_of(xid: str) -> str:
-    """The parent's path. `xid` is valid, so it needs no parsing."""
-    return "" if xid == "/" else xid.rsplit("/", 2)[0] or "/"
-
-
 def order_of(copy: Incoming) -> tuple[int, int, str, int]:
     """The order in which copies are decided about."""
     match copy:
@@ -267,14 +262,11 @@ def order_of(copy: Incoming) -> tuple[int, int, str, int]:
 
 def _find(copy: Incoming, held: HeldEntities, policy: Policy) -> CopyFinding:
     if isinstance(copy, MalformedCopy):
-        verdict, detail = Verdict.INVALID, copy.reason
+        is_own = policy.is_own(copy.authority)
+        verdict, detail = (Verdict.OWN, "") if is_own else (Verdict.INVALID, copy.reason)
     else:
         local = held.local_state(copy)
-        try:
-            verdict = decide(local, copy, policy)
-        # Numbers and text that have no canonical form have no digest either.
-        except ValueError:
-            verdict = Verdict.INVALID
+        verdict = decide(local, copy, policy)
         detail = _explain(verdict, local, copy, policy) if verdict in CONFLICTS else ""
     return CopyFinding(
         origin=Origin(copy.authority, copy.origin),
@@ -307,9 +299,7 @@ def _explain(verdict: Verdict, local: LocalState, copy: Copy, policy: Policy) ->
         return (
             f"its epoch {copy.epoch} is more than {MOST_LEAP} above {_epoch(local)}, the one here"
         )
-    if local.held is None and local.parent is None and copy.kind != "group":
-        return "its parent is not here"
-    return "its digest does not match its content"
+    return "its parent is not here"
 
 
 def _epoch(local: LocalState) -> int:

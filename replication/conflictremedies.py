@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from catalog.model.xid import group_path
 from replication.decide import CONFLICTS, Verdict
-from replication.placement import group_path
 from replication.wire import is_scope
 
 _REMEDIES: dict[Verdict, str] = {

@@ -17,6 +17,7 @@ from replication.provenance import Copy
 _MOST_EPOCH = 2**62
 _MOST_AUTHORITY = 1024
 _MOST_SHOWN = 500
+_SPOILT = "its digest does not match its content"
 _ID, _FLAG, _TEXT = "an id", "a boolean", "a string"
 # The attributes that a server computes and stores nevertheless, with their types.
 _STORED_OF_VERSION = {
@@ -44,20 +45,39 @@ class MalformedCopy:
 Incoming = Entity | Tombstone | MalformedCopy
 
 
+class CheckedCopies(list[Incoming]):
+    """Copies as they came, each checked as it was taken; `checked` are the results."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+        self.checked: list[Incoming] = []
+
+    def take(self, copy: Incoming) -> None:
+        self.append(copy)
+        self.checked.append(_check(copy, self.model))
+
+
 def check_copies(copies: Iterable[Incoming], model: Model) -> list[Incoming]:
-    """The same copies, but a `MalformedCopy` in place of each invalid one."""
-    checked: list[Incoming] = []
-    for copy in copies:
-        if not isinstance(copy, MalformedCopy) and (fault := why_invalid(copy, model)):
-            copy = MalformedCopy(
-                authority=copy.authority[:_MOST_SHOWN].replace("\0", ""),
-                origin=copy.origin[:_MOST_SHOWN].replace("\0", ""),
-                xid=copy.xid[:_MOST_SHOWN].replace("\0", ""),
-                epoch=min(max(copy.epoch, 0), _MOST_EPOCH),
-                reason=fault,
-            )
-        checked.append(copy)
-    return checked
+    """The same copies, but a `MalformedCopy` in place of each invalid one.
+
+    Those that were checked by this model when they came are not checked again.
+    """
+    if isinstance(copies, CheckedCopies) and copies.model is model:
+        return copies.checked
+    return [_check(copy, model) for copy in copies]
+
+
+def _check(copy: Incoming, model: Model) -> Incoming:
+    if isinstance(copy, MalformedCopy) or not (fault := why_invalid(copy, model)):
+        return copy
+    return MalformedCopy(
+        authority=copy.authority[:_MOST_SHOWN].replace("\0", ""),
+        origin=copy.origin[:_MOST_SHOWN].replace("\0", ""),
+        xid=copy.xid[:_MOST_SHOWN].replace("\0", ""),
+        epoch=min(max(copy.epoch, 0), _MOST_EPOCH),
+        reason=fault,
+    )
 
 
 def why_invalid(copy: Copy, model: Model) -> str:
@@ -77,7 +97,10 @@ def why_invalid(copy: Copy, model: Model) -> str:
         return "its epoch is out of range"
     if not 0 < len(copy.authority) <= _MOST_AUTHORITY or "\0" in copy.authority:
         return "its authority is not a URI of reasonable length"
-    return _fault_of(copy, path, model) if isinstance(copy, Entity) else ""
+    if not isinstance(copy, Entity):
+        return ""
+    # First, since what the rest looks at may be what was spoilt on its way.
+    return _fault_of(copy, path, model) if copy.is_intact() else _SPOILT
 
 
 def _fault_of(entity: Entity, path: Xid, model: Model) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from catalog.model.entity import Entity, Tombstone
-from replication.provenance import Copy, Policy, is_leap, may_bring
+from replication.provenance import Copy, Policy, is_leap, is_told_directly
 from replication.trust import is_signed_better
 
 
@@ -51,7 +51,7 @@ class Verdict(StrEnum):
     AWAITED = "awaited"
     """It ends what is about to become this node's own by a handover, which ends it as well."""
     INVALID = "invalid"
-    """It is malformed, its digest does not match its content, or its parent is not here."""
+    """It has not passed its checks, or its parent is not here."""
 
 
 SETTLED = frozenset(
@@ -97,16 +97,13 @@ class LocalState:
 
 
 def decide(local: LocalState, incoming: Copy, policy: Policy) -> Verdict:
-    """Decide about one incoming copy."""
+    """Decide about one incoming copy, which `replication.copychecks` has found valid."""
     held = local.held
-    if incoming.authority == policy.own and not policy.is_recovering:
+    if policy.is_own(incoming.authority):
         return Verdict.OWN
-    # First, since whose copy it is may be what was spoilt on its way.
-    if isinstance(incoming, Entity) and incoming.digest != incoming.content_digest():
-        return Verdict.INVALID
     if not policy.admits(incoming):
         return Verdict.REFUSED
-    if not may_bring(incoming, policy):
+    if is_told_directly(incoming, policy):
         return Verdict.DIRECT
     if policy.trust.fault_of(signed_as(held, incoming, policy)):
         return Verdict.UNSIGNED if incoming.signature is None else Verdict.FORGED

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.model.xid import Xid
+from catalog.model.xid import Xid, parent_of
 from catalog.store.copies import load_held
 from catalog.store.database import Connection
 from replication.apply import load_local
-from replication.batch import BatchDecision, CopyFinding, decide_batch, order_of, parent_of
+from replication.batch import BatchDecision, CopyFinding, decide_batch, order_of
 from replication.comparison import DifferingOrigin, SourceComparison, compare
 from replication.copychecks import Incoming, MalformedCopy
 from replication.decide import Verdict
@@ -29,15 +29,6 @@ from replication.pull import Flow
 
 _FIRST = 20
 _AT_ONCE = 1000
-
-
-class PromisedEntity(Entity):
-    """An entity that the source says it has: its digest is believed until its content comes."""
-
-    __slots__ = ()
-
-    def content_digest(self) -> bytes:
-        return self.digest
 
 
 @dataclass(slots=True, kw_only=True)
@@ -188,7 +179,8 @@ def _promised(differing: Sequence[DifferingOrigin], result: DryRun) -> Iterator[
                 deletedat=now,
             )
         else:
-            yield PromisedEntity(
+            # Its digest is believed until its content comes.
+            yield Entity(
                 xid=origin.xid,
                 kind=kind,
                 authority=origin.authority,

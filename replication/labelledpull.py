@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from catalog.client import ClientError, Unreachable
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.xid import group_path
 from catalog.store import doubtedcopies
 from catalog.store import entities as store
 from replication.apply import AppliedBatch
@@ -22,7 +23,6 @@ from replication.feedlines import FeedEnd, read_line
 from replication.labels import LabelSieve, has_labels, is_default, resource_path
 from replication.leaving import leave_unlabelled
 from replication.linkbounds import Allowance
-from replication.placement import group_path
 from replication.pull import COPIES_OF_ONE, Brought, Flow, apply_by, apply_lines
 
 # A page is read as a whole, so it is small.
@@ -97,7 +97,7 @@ async def _bring(
             await _settle(flow, left_out)
         return applied
 
-    brought = await apply_lines(lines, apply, Allowance.of(flow.context.settings))
+    brought = await apply_lines(flow.context, lines, apply, Allowance.of(flow.context.settings))
     if brought is None:
         raise Unreachable(f"The answer of {flow.peer.url} broke off.", is_doubtful=True)
     return brought

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catalog.model.entity import Entity, Origin
+from catalog.model.xid import group_path
 from replication.copychecks import Incoming
-from replication.placement import group_path
 
 
 def has_labels(attributes: Mapping[str, Any], labels: Collection[str]) -> bool:

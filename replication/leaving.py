@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from catalog.context import Context
 from catalog.model.entity import Origin
+from catalog.model.xid import group_path
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
 from catalog.store import links
@@ -15,7 +16,6 @@ from catalog.store.locks import Touched, lock_and_load
 from replication.deletionlimit import asking, check_deletions, count_deletions
 from replication.eviction import announce, drop_at, load_around, within
 from replication.pinning import filter_of
-from replication.placement import group_path
 from replication.provenance import CopyFilter, Policy
 
 _READ_AT_ONCE = 1000

@@ -43,6 +43,8 @@ class GroupMapping:
         Raises:
             NoPlace
         """
+        if not (self.prefix or self.names):
+            return origin
         _, groups, id, *below = origin.split("/", 3)
         there = f"{groups}/{id}"
         here = self.names.get(there)

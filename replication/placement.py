@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from catalog.model.entity import Entity, Origin
+from catalog.model.xid import group_path
 from replication.copychecks import Incoming, MalformedCopy
 from replication.mapping import GroupMapping, NoPlace
 from replication.provenance import Copy
@@ -69,11 +70,6 @@ def check_places(
         raise PlacesChanged(held)
 
 
-def group_path(xid: str) -> str:
-    """The path of the group that an entity is, or belongs to."""
-    return "/".join(xid.split("/", 3)[:3])
-
-
 def _placed(copy: Copy, mapping: GroupMapping, held: Mapping[Origin, str]) -> Copy:
     xid = _xid_here(copy.authority, copy.origin, mapping, held)
     if xid != copy.xid:
@@ -94,9 +90,11 @@ def refer(entity: Entity, target: str) -> Entity:
 def _xid_here(
     authority: str, origin: str, mapping: GroupMapping, held: Mapping[Origin, str]
 ) -> str:
-    group = group_path(origin)
-    here = held.get(Origin(authority, group)) if held else None
-    return mapping.place(origin) if here is None else here + origin.removeprefix(group)
+    if held:
+        group = group_path(origin)
+        if (here := held.get(Origin(authority, group))) is not None:
+            return here + origin.removeprefix(group)
+    return mapping.place(origin)
 
 
 def _place(origin: str, mapping: GroupMapping) -> str | None:

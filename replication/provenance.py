@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.xid import group_path
 from catalog.store.handovers import Reservation
 from replication.selection import is_selected
 from replication.trust import Trust
@@ -75,7 +76,7 @@ class Policy(CopyFilter):
         """The reservation of the group at or above a path here."""
         if not self.reserved:
             return None
-        group = "/".join(xid.split("/", 3)[:3]).lower()
+        group = group_path(xid).lower()
         return next((each for each in self.reserved if each.xid.lower() == group), None)
 
     def keeps_out(self, incoming: Copy) -> bool:
@@ -83,13 +84,17 @@ class Policy(CopyFilter):
         kept = self.reservation_of(incoming.xid)
         if kept is None or self.is_recovering:
             return False
-        group = "/".join(incoming.origin.split("/", 3)[:3])
+        group = group_path(incoming.origin)
         return (incoming.authority, group) != (kept.authority, kept.xid)
 
     def awaits(self, end: Tombstone) -> bool:
         """Whether a tombstone is of a group that is promised to this node."""
         kept = self.reservation_of(end.origin)
         return kept is not None and kept.is_promised and kept.authority == end.authority
+
+    def is_own(self, authority: str) -> bool:
+        """Whether this node is the authority, and takes no copies of its own entities."""
+        return authority == self.own and not self.is_recovering
 
     def is_own_word(self, copy: Copy | Origin) -> bool:
         """Whether the sender is the authority of the copy."""
@@ -111,9 +116,14 @@ def is_authority(text: object) -> bool:
 
 def may_bring(copy: Copy | Origin, policy: Policy) -> bool:
     """Whether a policy admits a copy, and no source speaks for the copy's authority directly."""
-    if not policy.admits(copy):
+    return policy.admits(copy) and not is_told_directly(copy, policy)
+
+
+def is_told_directly(copy: Copy | Origin, policy: Policy) -> bool:
+    """Whether a relay sends a copy that another source brings from its authority itself."""
+    if not policy.direct or policy.is_own_word(copy):
         return False
-    return policy.is_own_word(copy) or not any(each.admits(copy) for each in policy.direct)
+    return any(each.admits(copy) for each in policy.direct)
 
 
 def is_leap(held: Copy | None, incoming: Copy, policy: Policy) -> bool:

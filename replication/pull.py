@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from catalog.client import Client, ClientError, Unreachable
 from catalog.context import Context
@@ -16,7 +15,7 @@ from catalog.store.linkconflicts import LinkConflict
 from catalog.store.links import Link
 from replication.addresses import rules_of
 from replication.apply import AppliedBatch, Batch, apply_batch
-from replication.copychecks import Incoming
+from replication.copychecks import CheckedCopies, Incoming
 from replication.decide import CONFLICTS, Verdict
 from replication.feedlines import FeedEnd, read_line
 from replication.handshake import Handshake
@@ -28,11 +27,13 @@ from replication.provenance import Policy
 from replication.signaturechecks import AHEAD, begin_ahead
 from replication.wire import MOST_ORIGINS, is_scope
 
-_MOST_COPIES = 1000
+_MOST_COPIES = 2000
 _MOST_BYTES = 8 * 1024 * 1024
 _PAGE = 1000
 # A page has the entities that changed, and what is above each of them.
 COPIES_OF_ONE = 4
+# The copies that are read and checked in one go, while another batch is applied.
+_SLICE = 16
 # The size of the batches that other writes wait for.
 _COPIES_AMONG_OTHERS = 200
 
@@ -133,8 +134,7 @@ async def _bring(
         return await apply_by(flow, copies, cursor, behind=behind, is_bulk=is_bulk)
 
     allowance = Allowance.of(flow.context.settings, most)
-    ahead = partial(begin_ahead, flow.context.database)
-    brought = await apply_lines(lines, apply, allowance, current=current, ahead=ahead)
+    brought = await apply_lines(flow.context, lines, apply, allowance, current=current)
     if brought is None:
         raise Unreachable(f"The answer of {flow.peer.url} broke off.", is_doubtful=True)
     return brought
@@ -190,7 +190,7 @@ async def _fetch_again(flow: Flow, origins: Sequence[Origin]) -> set[Origin] | N
     if wanted:
         lines = flow.peer.fetch_lines(wanted)
         allowance = Allowance.of(flow.context.settings, COPIES_OF_ONE * len(wanted))
-        if await apply_lines(lines, apply, allowance) is None:
+        if await apply_lines(flow.context, lines, apply, allowance) is None:
             return None
     return brought
 
@@ -223,12 +223,12 @@ async def apply_by(
 
 
 async def apply_lines(
+    context: Context,
     lines: AsyncGenerator[bytes],
     apply: Callable[[list[Incoming], FeedEnd | None], Awaitable[AppliedBatch]],
     allowance: Allowance,
     *,
     current: str | None = None,
-    ahead: Callable[[Sequence[Incoming]], None] = lambda _: None,
 ) -> Brought | None:
     """Apply a stream in batches of bounded size, the last one with the stream's cursor.
 
@@ -240,7 +240,6 @@ async def apply_lines(
 
     Args:
         allowance: what the stream may bring; a part that was applied stays.
-        ahead: is told of copies, some at a time, before they are applied.
 
     Raises:
         TooMuchSent
@@ -248,7 +247,7 @@ async def apply_lines(
     """
     brought = Brought(cursor="")
     async with contextlib.aclosing(lines):
-        batches = _Batches(lines, allowance, ahead)
+        batches = _Batches(context, lines, allowance)
         coming = asyncio.create_task(batches.read())
         try:
             while (copies := await coming) is not None:
@@ -269,23 +268,20 @@ async def apply_lines(
 
 
 class _Batches:
-    """The batches of a stream: one is read while the one before it is applied.
+    """The batches of a stream: one is read and checked while the one before it is applied.
 
     After the end, `last` are the copies of the last batch, and `end` is the stream's last line,
     `None` if it ended without one.
     """
 
     def __init__(
-        self,
-        lines: AsyncGenerator[bytes],
-        allowance: Allowance,
-        ahead: Callable[[list[Incoming]], None],
+        self, context: Context, lines: AsyncGenerator[bytes], allowance: Allowance
     ) -> None:
         self.end: FeedEnd | None = None
         self.last: list[Incoming] = []
+        self._context = context
         self._lines = lines
         self._allowance = allowance
-        self._ahead = ahead
         self._most = _MOST_COPIES
 
     async def read(self) -> list[Incoming] | None:
@@ -295,7 +291,7 @@ class _Batches:
             TooMuchSent
             ClientError: something follows the last line.
         """
-        copies: list[Incoming] = []
+        copies = CheckedCopies(self._context.configuration.model)
         size = 0
         async for line in self._lines:
             if self.end is not None:
@@ -305,10 +301,13 @@ class _Batches:
                 self.end = read
                 continue
             self._allowance.take(len(line))
-            copies.append(read)
+            copies.take(read)
             size += len(line)
             if len(copies) % AHEAD == 0:
-                self._ahead(copies[-AHEAD:])
+                begin_ahead(self._context.database, copies[-AHEAD:])
+            if len(copies) % _SLICE == 0:
+                # What waits for the database goes first, so that the database is never idle.
+                await asyncio.sleep(0)
             if len(copies) >= self._most or size >= _MOST_BYTES:
                 return copies
         self.last = copies

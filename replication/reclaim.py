@@ -113,7 +113,7 @@ async def _take_from(
     lines = _fetch(peer, [Origin(own, origin) for origin in announced])
     allowance = Allowance.of(context.settings, COPIES_OF_ONE * len(wanted))
     with naming(peer):
-        if await apply_lines(lines, apply, allowance) is None:
+        if await apply_lines(context, lines, apply, allowance) is None:
             raise Unreachable(f"The answer of {peer.url} broke off.", is_doubtful=True)
     changed = [copy for copy in sent.values() if not _is_same(copy, announced[copy.origin])]
     spoilt = announced.keys() - sent.keys()

@@ -134,7 +134,7 @@ async def _fetch(
         return applied
 
     allowance = Allowance.of(context.settings, COPIES_OF_ONE * len(wanted))
-    await apply_lines(peer.fetch_lines(wanted), apply, allowance)
+    await apply_lines(context, peer.fetch_lines(wanted), apply, allowance)
     return found
 
 

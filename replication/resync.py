@@ -152,6 +152,7 @@ async def _fetch(flow: Flow, wanted: Sequence[Origin], *, is_bulk: bool) -> Brou
     for start in range(0, len(wanted), MOST_ORIGINS):
         part = wanted[start : start + MOST_ORIGINS]
         found = await apply_lines(
+            flow.context,
             flow.peer.fetch_lines(part),
             lambda copies, _: apply_by(flow, copies, is_bulk=is_bulk),
             Allowance.of(flow.context.settings, COPIES_OF_ONE * len(part)),

@@ -20,7 +20,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from catalog.model.change import Change
-from catalog.model.xid import Xid
+from catalog.model.xid import depth
 from catalog.processmetrics import ProcessMetrics, Tally
 from catalog.store.changes import RecentWrites, read_written
 from catalog.store.database import Connection, Database
@@ -29,6 +29,7 @@ _MOST_ENDINGS = 50_000
 # To remove all answers is quicker than to look for those of so many entities.
 _MOST_CHANGES = 2000
 _LARGEST_BODY = 64 * 1024
+_DEPTH_OF_RESOURCE = 4
 _LONGEST_CONFIRMATION_SECONDS = 10.0
 # The memory of an answer beside its body and the texts of its key and headers: objects, and
 # entries of tables.
@@ -141,7 +142,7 @@ class AnswerCache:
         if len(changes) > _MOST_CHANGES:
             self.clear()
             return
-        self._end([RecentWrites(xid=c.xid, kind=c.kind, action=c.action) for c in changes])
+        self._end(changes)
 
     def clear(self) -> None:
         """Remove all answers, and refuse those whose tickets were taken before."""
@@ -174,9 +175,9 @@ class AnswerCache:
         self._confirmed_at = begun
         self._others = others
 
-    def _end(self, written: Sequence[RecentWrites]) -> None:
+    def _end(self, written: Sequence[RecentWrites | Change]) -> None:
         self._writes += 1
-        for place in {place for one in written for place in places_of(one.xid)}:
+        for place in places_of(one.xid for one in written):
             self._end_at(place)
         for one in written:
             if one.kind == "group" and one.action == "deleted":
@@ -210,16 +211,15 @@ def _size(key: Key, answer: CachedAnswer) -> int:
     return _OVERHEAD_BYTES + len(base) + len(path) + len(answer.place) + headers + len(answer.body)
 
 
-def places_of(xid: str) -> list[str]:
-    """The places of answers that show an entity: its resource or itself, and its owners."""
-    path = Xid.parse(xid)
-    places = ["/"]
-    if path.gid:
-        group = f"/{path.groups}/{path.gid}"
-        places += [f"/{path.groups}", group]
-        if path.rid:
-            places += [f"{group}/{path.resources}", f"{group}/{path.resources}/{path.rid}"]
-    return places
+def places_of(xids: Iterable[str]) -> set[str]:
+    """The places of answers that show entities: their resources or themselves, and their owners."""
+    places = {""}
+    for xid in xids:
+        place = xid.rsplit("/", 2)[0] if depth(xid) > _DEPTH_OF_RESOURCE else xid
+        while place not in places:
+            places.add(place)
+            place = place.rpartition("/")[0]
+    return places - {""} | {"/"}
 
 
 ANSWERS: web.AppKey[AnswerCache] = web.AppKey("answers", AnswerCache)

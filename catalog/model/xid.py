@@ -119,6 +119,11 @@ def depth(xid: str) -> int:
     return 0 if xid == "/" else xid.count("/")
 
 
+def parent_of(xid: str) -> str:
+    """The parent's path, empty for the registry. `xid` is valid, so it needs no parsing."""
+    return "" if xid == "/" else xid.rsplit("/", 2)[0] or "/"
+
+
 def group_path(xid: str) -> str:
     """The path of the group that an entity is or is in; of the registry, its own."""
     return "/".join(xid.split("/", 3)[:3])

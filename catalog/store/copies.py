@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from typing import Any, NamedTuple
 
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.model.xid import Xid, collection_of
+from catalog.model.xid import Xid
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of, entity_from, tombstone_from
 from catalog.store.queries import Queries
@@ -103,11 +103,11 @@ async def load_held(
         origins: of entities and tombstones.
         versions: exact xids, which need not be valid.
     """
-    paths = [Xid.parse(xid) for xid in xids]
+    places = [xid.rpartition("/") for xid in xids]
     rows = await connection.fetch(
         _queries.load_held,
-        [collection_of(path) for path in paths],
-        [path.id.lower() for path in paths],
+        [collection for collection, _, _ in places],
+        [id.lower() for _, _, id in places],
         *columns_of(origins),
         list(versions),
     )

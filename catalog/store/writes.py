@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import orjson
 
@@ -16,12 +16,15 @@ from catalog.model.change import Change
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.tracecontext import TraceContext
-from catalog.model.xid import collection_of
+from catalog.model.xid import collection_of, parent_of
 from catalog.store.auditnotes import interaction_row
 from catalog.store.changes import Position, read_newest
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _queries = Queries("writes")
 
@@ -48,19 +51,25 @@ class Write:
 
 
 async def write(
-    connection: Connection, *writes: Write, signer: EntitySigner | None = None
+    connection: Connection,
+    *writes: Write,
+    signer: EntitySigner | None = None,
+    on_loop: bool = False,
 ) -> Position:
     """Write the rows of some interactions, in their order; the caller commits.
 
     Args:
         signer: signs those of its authority. Others have the signatures that they came with.
+        on_loop: make many rows on the event loop, too. That is quicker where the loop has work of
+            its own meanwhile, with which the thread for long work would compete.
 
     Returns:
         the position of their last change in the log, or where they have none, that of the last
         change that they may depend on.
     """
+    call = _at_once if on_loop else aside
     if tombstones := [tombstone for write in writes for tombstone in write.tombstones]:
-        columns = await aside(len(tombstones), _tombstone_columns, tombstones, signer)
+        columns = await call(len(tombstones), _tombstone_columns, tombstones, signer)
         await connection.execute(_queries.bury, *columns)
     if revived := [origin for write in writes for origin in write.revived]:
         origins = columns_of(revived)
@@ -70,10 +79,10 @@ async def write(
         await _sign(connection, signed)
     entities = list({entity.xid: entity for write in writes for entity in write.entities}.values())
     count = len(entities)
-    rows = await aside(count, _entity_rows, entities, signer)
-    changes = await aside(count, _change_rows, writes)
+    rows = await call(count, _entity_rows, entities, signer)
+    changes = await call(count, _change_rows, writes)
     last = await connection.fetchrow(_queries.write, rows, changes, _audit_rows(writes))
-    if resources := await aside(count, _relisted, entities, writes):
+    if resources := await call(count, _relisted, entities, writes):
         await connection.execute(_queries.relist, *_default_columns(resources))
     if documents := {e.xid: e.document for e in entities if e.document is not None}:
         await connection.execute(
@@ -82,6 +91,10 @@ async def write(
     if dropped := [xid for write in writes for xid in write.dropped_documents]:
         await connection.execute(_queries.drop_documents, dropped)
     return await read_newest(connection) if last is None else Position(last["txid"], last["seq"])
+
+
+async def _at_once(_: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    return function(*args, **kwargs)
 
 
 async def _sign(connection: Connection, signed: Sequence[Entity | Tombstone]) -> None:
@@ -123,14 +136,15 @@ def _entity_row(
     `is_listed` is `None`, for the database to look at the stored resource, of versions whose
     resource has none in `defaults`.
     """
-    path = entity.path
-    owner = path.resource if path.vid else path
+    collection, _, id = entity.xid.rpartition("/")
+    owner = parent_of(entity.xid) if entity.kind == "version" else entity.xid
+    listing, _, listing_id = owner.rpartition("/")
     sha256 = entity.document_sha256
     signature, signedby = _signature_of(entity, entity.digest, signer)
     return {
         "xid": entity.xid,
-        "collection": collection_of(path),
-        "id": path.id,
+        "collection": collection,
+        "id": id,
         "kind": entity.kind,
         "authority": entity.authority,
         "origin": entity.origin,
@@ -143,8 +157,8 @@ def _entity_row(
         "digest": entity.digest.hex(),
         "fingerprint": entity.fingerprint,
         "bucket": entity.bucket,
-        "listing": collection_of(owner),
-        "listing_id": owner.id.lower(),
+        "listing": listing,
+        "listing_id": listing_id.lower(),
         "is_listed": _is_listed(entity, defaults),
         "signature": None if signature is None else signature.hex(),
         "signedby": signedby,
@@ -154,7 +168,7 @@ def _entity_row(
 def _is_listed(entity: Entity, defaults: Mapping[str, str]) -> bool | None:
     if entity.kind != "version":
         return entity.kind == "group"
-    default = defaults.get(str(entity.path.resource))
+    default = defaults.get(parent_of(entity.xid))
     return None if default is None else entity.xid == default
 
 

@@ -16,7 +16,7 @@ from catalog.model.modelsource import default_model
 from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
 from replication.apply import AppliedBatch, Batch, apply_batch
-from replication.copychecks import Incoming, why_invalid
+from replication.copychecks import CheckedCopies, Incoming, MalformedCopy, why_invalid
 from replication.decide import Verdict
 from replication.feedlines import read_line, write_copy
 from replication.provenance import Policy
@@ -340,3 +340,21 @@ async def test_a_value_of_another_type_is_a_conflict_with_its_cause_and_the_rest
     assert (await member.send("GET", "/export")).json["schemagroups"].keys() == {"g", "h"}
     corrected = await apply_batch(member.context, Batch(copies=schema("g"), policy=policy))
     assert {f.verdict for f in corrected.findings} == {Verdict.APPLY, Verdict.CURRENT}
+
+
+async def test_copies_that_another_model_has_checked_are_checked_again(member: Node) -> None:
+    other = replace(default_model(), groups={})
+    arrived = CheckedCopies(other)
+    arrived.take(entity("/messagegroups/g"))
+    assert isinstance(arrived.checked[0], MalformedCopy)
+    policy = Policy(own=member.database.node.authority, sender=AUTHORITY)
+    applied = await apply_batch(member.context, Batch(copies=arrived, policy=policy))
+    assert [finding.verdict for finding in applied.findings] == [Verdict.APPLY]
+
+
+async def test_a_spoilt_copy_of_its_own_entity_is_nothing_to_a_node(member: Node) -> None:
+    own = member.database.node.authority
+    spoilt = replace(entity("/messagegroups/g"), authority=own)
+    assert why_invalid(spoilt, default_model()) == "its digest does not match its content"
+    applied = await receive(member, spoilt)
+    assert [finding.verdict for finding in applied.findings] == [Verdict.OWN]

@@ -91,9 +91,6 @@ policies = st.builds(
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[LocalState, Copy, Policy]:
     incoming = draw(copies())
-    is_damaged = draw(st.booleans()) and isinstance(incoming, Entity)
-    if is_damaged:
-        incoming = replace(incoming, digest=b"\0" * 32)
     held: Copy | None = None
     if draw(st.booleans()):
         same = group(draw(epochs), authority=incoming.authority, text=draw(texts))
@@ -131,7 +128,6 @@ def oracle(place: LocalState, incoming: Copy, policy: Policy) -> str:
     parent = place.parent
     table: list[tuple[bool, str]] = [
         (incoming.authority == OURS and not policy.is_recovering, "own"),
-        (incoming.digest == b"\0" * 32, "invalid"),
         (not wanted or not near, "refused"),
         (spoken_for and not itself, "direct"),
         (leaps, "leapt"),
