@@ -304,7 +304,7 @@ class _Batches:
             copies.take(read)
             size += len(line)
             if len(copies) % AHEAD == 0:
-                begin_ahead(self._context.database, copies[-AHEAD:])
+                begin_ahead(self._context.database, copies.checked[-AHEAD:])
             if len(copies) % _SLICE == 0:
                 # What waits for the database goes first, so that the database is never idle.
                 await asyncio.sleep(0)

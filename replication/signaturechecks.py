@@ -1,4 +1,4 @@
-"""Verifies the signatures of copies in a thread, while the event loop and the database do others.
+"""Verifies the signatures of copies beside the event loop, while that does other work.
 
 Decisions verify by themselves. What was verified ahead is remembered, and costs them nothing.
 """
@@ -10,17 +10,29 @@ import weakref
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from catalog.entitysignature import is_copy_signed
+import structlog
+
+from catalog.entitysignature import (
+    SignatureOfCopy,
+    is_copy_signed,
+    is_remembered,
+    remember,
+)
 from catalog.store.database import Connection, Database
 from catalog.store.trustedkeys import load_trusted
 from replication.copychecks import Incoming, MalformedCopy
+from replication.signatureprocess import MOST_AT_ONCE, SignatureProcess
 from replication.trust import SignedCopy, Trust
 
-AHEAD = 64
-"""The number of copies that are worth a thread's while."""
-# Verifying holds no interpreter, so this takes another core. With more threads, one source would
-# take all.
+_log = structlog.get_logger(__name__)
+
+AHEAD = 128
+"""The number of copies that are worth beginning ahead."""
+# A few are verified sooner than a process starts.
+_MANY = 32
+# The thread waits for the process, which takes a core. With more, one source would take all.
 _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="signatures")
+_process = SignatureProcess()
 # The trust that was read last, of each authority that any was read of.
 _seen: weakref.WeakKeyDictionary[Database, dict[str, Trust]] = weakref.WeakKeyDictionary()
 
@@ -58,16 +70,25 @@ async def verify_all(trust: Trust, copies: Sequence[SignedCopy]) -> None:
         await asyncio.get_running_loop().run_in_executor(_thread, _verify, found)
 
 
-def _to_verify(database: Database, copies: Iterable[Incoming]) -> list[tuple[bytes, bytes, bytes]]:
+def _to_verify(database: Database, copies: Iterable[Incoming]) -> list[SignatureOfCopy]:
     seen = _seen.get(database, {})
     return [
         wanted
         for copy in copies
         if not isinstance(copy, MalformedCopy) and (trust := seen.get(copy.authority))
         for wanted in trust.to_verify([copy])
+        if not is_remembered(wanted)
     ]
 
 
-def _verify(wanted: Iterable[tuple[bytes, bytes, bytes]]) -> None:
-    for each in wanted:
+def _verify(wanted: Iterable[SignatureOfCopy]) -> None:
+    new = [each for each in wanted if not is_remembered(each)]
+    try:
+        while len(new) >= _MANY:
+            part = new[:MOST_AT_ONCE]
+            remember(zip(part, _process.verify(part), strict=True))
+            del new[:MOST_AT_ONCE]
+    except OSError as error:
+        _log.warning("signatures are verified in the node", why=str(error))
+    for each in new:
         is_copy_signed(*each)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from catalog.entitysignature import is_copy_signed
+from catalog.entitysignature import SignatureOfCopy, is_copy_signed
 from catalog.model.authoritykey import number_of
 from catalog.model.entity import Entity, Tombstone
 from catalog.store.trustedkeys import TrustedKey
@@ -53,7 +53,7 @@ class Trust:
             return f"it was not signed by the key {copy.signedby}, as it says"
         return ""
 
-    def to_verify(self, copies: Iterable[SignedCopy]) -> Iterator[tuple[bytes, bytes, bytes]]:
+    def to_verify(self, copies: Iterable[SignedCopy]) -> Iterator[SignatureOfCopy]:
         """The keys, digests and signatures of the copies that have to be verified."""
         for copy in copies:
             key = self.keys.get(copy.authority, {}).get(copy.signedby)

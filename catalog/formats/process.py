@@ -65,7 +65,7 @@ class Process:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
                 cwd=folder.name,
-                env=_environment(),
+                env=bare_environment(),
                 start_new_session=True,
             )
         except BaseException:
@@ -132,7 +132,8 @@ class Process:
             return b""
 
 
-def _environment() -> dict[str, str]:
+def bare_environment() -> dict[str, str]:
+    """The environment of a process of Python that gets none of the server's settings."""
     given = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     # Some replies list sets; replies must be the same in every process.
