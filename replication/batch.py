@@ -61,9 +61,10 @@ class HeldEntities:
 
     def put(self, entity: Entity) -> None:
         """Add or replace an entity."""
-        self.tombstones.pop(origin_of(entity), None)
+        origin = origin_of(entity)
+        self.tombstones.pop(origin, None)
         self.entities[entity.xid] = entity
-        self._by_origin[origin_of(entity)] = entity
+        self._by_origin[origin] = entity
         self._by_folded_xid[entity.xid.lower()] = entity.xid
         self._children[parent_of(entity.xid)].add(entity.xid)
 

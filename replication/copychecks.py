@@ -118,7 +118,7 @@ def _fault_of(entity: Entity, path: Xid, model: Model) -> str:
             return f'it has an attribute of its own named "{name[:64]}"'
     for name, type_ in stored.items():
         value = entity.attributes.get(name)
-        if not (_has_type(type_, value) or (value is None and name not in _ALWAYS_THERE)):
+        if name in _ALWAYS_THERE if value is None else not _has_type(type_, value):
             return f'its "{name}" is not {type_}'
     fault = find_type_fault(entity.attributes, settable, stored)
     return "" if fault is None else f"it has an attribute of another type than here, {fault}"

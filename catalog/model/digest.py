@@ -73,15 +73,16 @@ def digest_entity(
         modifiedat: the authority's last modification time.
         document_sha256: SHA-256 of the version's document, `None` without a document.
     """
+    created = format_time(createdat)
     form = {
         "attributes": dict(attributes),
         "authority": authority,
-        "createdat": format_time(createdat),
+        "createdat": created,
         "deleted": False,
         "digestversion": DIGEST_VERSION,
         "document": document_sha256.hex() if document_sha256 is not None else None,
         "epoch": epoch,
-        "modifiedat": format_time(modifiedat),
+        "modifiedat": created if modifiedat == createdat else format_time(modifiedat),
         "origin": origin,
     }
     return hashlib.sha256(canonical(form)).digest()
