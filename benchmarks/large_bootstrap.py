@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from catalog.client import Client
 _GROUPS = 8000  # a million entities
 _QUICK_GROUPS = 80
 _MIB = 1024 * 1024
-_LONGEST_SECONDS = 400
 
 
 async def run(size: Size, directory: Path) -> list[Figure]:
@@ -37,7 +35,6 @@ async def run(size: Size, directory: Path) -> list[Figure]:
 async def _measure(groups: int, directory: Path) -> tuple[float, float, float]:
     """The memory that each node takes beside what it had before, and entities per second."""
     async with (
-        asyncio.timeout(_LONGEST_SECONDS),
         node_process(directory, f"large-source-{groups}") as (source, source_pid),
         node_process(directory, f"large-replica-{groups}") as (
             replica,
