@@ -71,7 +71,7 @@ def is_copy_signed(key: bytes, digest: bytes, signature: bytes) -> bool:
 
 
 def verify_copy(key: bytes, digest: bytes, signature: bytes) -> bool:
-    """As `is_copy_signed`, remembering nothing."""
+    """Verify as `is_copy_signed` does, without remembering the answer."""
     return is_signed(key, signed_copy(digest), signature)
 
 

@@ -9,6 +9,7 @@ import asyncio
 import weakref
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import filterfalse
 
 import structlog
 
@@ -22,6 +23,7 @@ from catalog.store.database import Connection, Database
 from catalog.store.trustedkeys import load_trusted
 from replication.copychecks import Incoming, MalformedCopy
 from replication.signatureprocess import MOST_AT_ONCE, SignatureProcess
+from replication.signatureworker import fits
 from replication.trust import SignedCopy, Trust
 
 _log = structlog.get_logger(__name__)
@@ -82,7 +84,9 @@ def _to_verify(database: Database, copies: Iterable[Incoming]) -> list[Signature
 
 
 def _verify(wanted: Iterable[SignatureOfCopy]) -> None:
-    new = [each for each in wanted if not is_remembered(each)]
+    unknown = [each for each in wanted if not is_remembered(each)]
+    # A record of another length would shift those after it.
+    new, others = list(filter(fits, unknown)), list(filterfalse(fits, unknown))
     try:
         while len(new) >= _MANY:
             part = new[:MOST_AT_ONCE]
@@ -90,5 +94,5 @@ def _verify(wanted: Iterable[SignatureOfCopy]) -> None:
             del new[:MOST_AT_ONCE]
     except OSError as error:
         _log.warning("signatures are verified in the node", why=str(error))
-    for each in new:
+    for each in (*new, *others):
         is_copy_signed(*each)

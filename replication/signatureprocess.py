@@ -1,4 +1,4 @@
-"""Has signatures verified by a process beside the node (`replication.signatureworker`)."""
+"""Runs a process beside the node that verifies signatures (`replication.signatureworker`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SignatureProcess:
 
     @property
     def id(self) -> int | None:
-        """That of the process, if it runs."""
+        """The id of the process, if it runs."""
         return None if self._process is None else self._process.pid
 
     def verify(self, wanted: Sequence[SignatureOfCopy]) -> list[bool]:

@@ -18,8 +18,13 @@ KEY_BYTES = DIGEST_BYTES = 32
 RECORD_BYTES = KEY_BYTES + DIGEST_BYTES + SIGNATURE_BYTES
 
 
+def fits(signature: tuple[bytes, bytes, bytes]) -> bool:
+    """Whether a key, a digest and a signature have the lengths of a record."""
+    return tuple(map(len, signature)) == (KEY_BYTES, DIGEST_BYTES, SIGNATURE_BYTES)
+
+
 def request_of(wanted: Sequence[tuple[bytes, bytes, bytes]]) -> bytes:
-    """The request about some signatures, with their keys and digests."""
+    """The request about some signatures, which fit, with their keys and digests."""
     return len(wanted).to_bytes(COUNT_BYTES, "big") + b"".join(map(b"".join, wanted))
 
 

@@ -10,7 +10,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from catalog.entitysignature import EntitySigner, SignatureOfCopy, is_remembered, new_seed
+from catalog.entitysignature import (
+    EntitySigner,
+    SignatureOfCopy,
+    is_copy_signed,
+    is_remembered,
+    new_seed,
+)
 from catalog.model.entity import Tombstone
 from replication.signaturechecks import verify_all
 from replication.signatureprocess import MOST_AT_ONCE, SignatureProcess
@@ -50,6 +56,19 @@ def test_a_process_that_was_killed_is_told_and_replaced(process: SignatureProces
         process.verify(signatures(MOST_AT_ONCE))
     assert process.id is None
     assert process.verify(signatures(3)) == [True, True, False]
+
+
+async def test_a_signature_of_another_length_shifts_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good = signatures(64)
+    long = (good[0][0], good[0][1], good[0][2] + b"\0")
+    trust = Trust()
+    monkeypatch.setattr(Trust, "to_verify", lambda *_: iter([long, *good]))
+    await verify_all(trust, [])
+    found = [is_copy_signed(*each) for each in good]
+    assert found == [number % 3 != 2 for number in range(64)]
+    assert not is_copy_signed(*long)
 
 
 async def test_copies_are_verified_by_the_node_where_the_process_cannot(
