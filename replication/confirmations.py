@@ -6,9 +6,10 @@ import asyncio
 from datetime import UTC, datetime
 
 from catalog.model.errors import ServerBusy
-from catalog.store import linkdeletions, links
+from catalog.store import linkconfirmations, linkdeletions
 from catalog.store.database import Database
-from catalog.store.links import Confirmation, Link
+from catalog.store.linkconfirmations import Confirmation
+from catalog.store.links import Link
 
 SAVE_SECONDS = 1.0
 """The seconds between two times that the state `current` of a link is stored by itself."""
@@ -38,7 +39,7 @@ class Confirmations:
             due, self._due = [*self._due.values()], {}
             try:
                 async with self._database.transaction() as connection:
-                    await links.confirm(connection, due)
+                    await linkconfirmations.confirm(connection, due)
                     await linkdeletions.forget_earlier(connection, due)
             # The next ones say the same.
             except (ServerBusy, TimeoutError):

@@ -66,13 +66,14 @@ async def _send_buckets(request: web.Request, context: Context) -> web.Response:
     database = context.database
     async with stream_share(request), database.snapshot(database.pools.streams) as connection:
         head = await read_head(connection)
+        cursor = await cursor_at(context, connection, head.now)
         buckets = await digests.read_buckets(connection)
     return json_response(
         {
             "digestversion": DIGEST_VERSION,
             "buckets": [[b.number, b.count, b.fingerprint] for b in buckets],
         },
-        headers={"Concord-Cursor": cursor_at(context, head.now)},
+        headers={"Concord-Cursor": cursor},
     )
 
 
@@ -84,6 +85,7 @@ async def _send_merged(request: web.Request, context: Context) -> web.Response:
     async with stream_share(request), database.snapshot(database.pools.streams) as connection:
         head = await read_head(connection)
         check_complete(context, head, selection.authorities, request.path)
+        cursor = await cursor_at(context, connection, head.now)
         buckets = await digests.read_merged(connection, selection, bits)
     return json_response(
         {
@@ -91,7 +93,7 @@ async def _send_merged(request: web.Request, context: Context) -> web.Response:
             "bits": bits,
             "buckets": [[b.number, b.count, b.fingerprint] for b in buckets],
         },
-        headers={"Concord-Cursor": cursor_at(context, head.now)},
+        headers={"Concord-Cursor": cursor},
     )
 
 
@@ -99,8 +101,9 @@ async def _send_authorities(request: web.Request, context: Context) -> web.Respo
     """Send the authorities of entities and tombstones."""
     async with context.database.snapshot(context.database.pools.feed) as connection:
         head = await read_head(connection)
+        cursor = await cursor_at(context, connection, head.now)
         found = await digests.read_authorities(connection, MOST_AUTHORITIES)
-    headers = {"Concord-Cursor": cursor_at(context, head.now)}
+    headers = {"Concord-Cursor": cursor}
     return json_response({"authorities": found}, headers=headers)
 
 
@@ -146,10 +149,11 @@ async def _send_rows(request: web.Request, context: Context) -> web.StreamRespon
         head = await read_head(connection)
         if selection is not None:
             check_complete(context, head, selection.authorities, request.path)
+        cursor = await cursor_at(context, connection, head.now)
         response = web.StreamResponse(
             headers={
                 "Content-Type": "text/csv; charset=utf-8",
-                "Concord-Cursor": cursor_at(context, head.now),
+                "Concord-Cursor": cursor,
             }
         )
         await response.prepare(request)
@@ -163,7 +167,7 @@ async def _send_rows(request: web.Request, context: Context) -> web.StreamRespon
                 await write(piece)
         elif selection is not None:
             await digests.copy_rows_within(connection, selection, write)
-            await write(cursor_at(context, head.now).encode() + b"\n")
+            await write(cursor.encode() + b"\n")
         else:
             await digests.copy_rows(connection, start, stop, write, is_signed=is_signed)
         await response.write_eof()

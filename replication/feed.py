@@ -32,8 +32,9 @@ from catalog.store import entities as store
 from catalog.store.changes import Head, Position, read_head
 from catalog.store.database import Connection, Database
 from catalog.store.logcursor import LogCursor
+from catalog.store.loghistory import read_cursor, why_lost
 from replication.feedlines import MEDIA_TYPE, write_copy, write_end
-from replication.feedpages import MOST_CHANGES, CursorGone, FeedPages, Page, read_copies
+from replication.feedpages import MOST_CHANGES, FeedPages, LogLost, Page, read_copies
 from replication.provenance import Copy, CopyFilter
 from replication.selection import paths_to
 from replication.wire import OriginsBody, is_scope, is_type, read_request
@@ -48,9 +49,9 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 _pages: weakref.WeakKeyDictionary[Database, FeedPages] = weakref.WeakKeyDictionary()
 
 
-def cursor_at(context: Context, position: Position) -> str:
+async def cursor_at(context: Context, connection: Connection, position: Position) -> str:
     """The cursor of a position: opaque to readers, and valid for the log of this instance only."""
-    return str(LogCursor.at(context.database.node.instance, position))
+    return str(await read_cursor(connection, context.database.node.instance, position))
 
 
 def pages_of(database: Database) -> FeedPages:
@@ -75,28 +76,32 @@ async def get_changes(request: web.Request) -> web.StreamResponse:
     wanted = read_filter(request)
     limit = max(1, min(MOST_CHANGES, read_number(request, "limit", MOST_CHANGES)))
     wait = min(LONGEST_WAIT, float(read_number(request, "wait", 0)))
-    position = _read_cursor(request, context)
+    cursor = _read_cursor(request, context)
+    await _check_past(request, context, cursor)
+    position, told = cursor.position, request.query["after"]
     pages = pages_of(context.database)
     if not wait:
         page = await pages.read(request.path, position, limit)
-        return await _send_page(request, context, page.select(wanted), page.end, page.behind)
+        told = page.cursor or told
+        return await _send_page(request, context, page.select(wanted), told, page.behind)
     request[DEADLINE].extend(wait)
     async with request.app[LONG_POLLS].take(request.path):
         page = await _as_seen(request, await pages.read_first(request.path, position, limit))
-        copies, end, seen, behind = page.select(wanted), page.end, page.seen, page.behind
+        copies, seen, behind = page.select(wanted), page.seen, page.behind
+        told = page.cursor or told
         del page  # Others' copies are not kept while this reader waits.
         try:
             async with asyncio.timeout(wait) as waiting:
                 while not copies:
                     page = await pages.read_next(request.path, seen, limit)
                     page = await _as_seen(request, page)
-                    copies, end, seen = page.select(wanted), page.end, page.seen
-                    behind = page.behind
+                    copies, seen, behind = page.select(wanted), page.seen, page.behind
+                    told = page.cursor or told
                     del page
         except TimeoutError:
             if not waiting.expired():
                 raise
-    return await _send_page(request, context, copies, end, behind)
+    return await _send_page(request, context, copies, told, behind)
 
 
 async def _as_seen(request: web.Request, page: Page) -> Page:
@@ -111,7 +116,7 @@ async def _send_page(
     request: web.Request,
     context: Context,
     copies: Sequence[Copy],
-    position: Position,
+    cursor: str,
     behind: int = 0,
 ) -> web.StreamResponse:
     """Send a page; documents are read while it is sent, so that large ones take little memory.
@@ -127,7 +132,7 @@ async def _send_page(
                 if line := shown_or_none(copy.xid, partial(write_copy, copy)):
                     yield line
         is_told = "behind" in request.query
-        yield write_end(cursor_at(context, position), behind if is_told else None)
+        yield write_end(cursor, behind if is_told else None)
 
     return await send(request, in_pieces(lines()), _HEADERS, takes_share=True)
 
@@ -173,12 +178,13 @@ async def get_snapshot(request: web.Request) -> web.StreamResponse:
     async with stream_share(request), database.snapshot(database.pools.streams) as connection:
         head = await read_head(connection)
         check_complete(context, head, wanted.authorities, request.path)
+        cursor = await cursor_at(context, connection, head.now)
 
         async def lines() -> AsyncGenerator[bytes]:
             async for copy in _all_copies(connection, wanted):
                 if line := shown_or_none(copy.xid, partial(write_copy, copy)):
                     yield line
-            yield write_end(cursor_at(context, head.now))
+            yield write_end(cursor)
 
         return await send(request, in_pieces(lines()), _HEADERS)
 
@@ -215,7 +221,8 @@ async def post_fetch(request: web.Request) -> web.StreamResponse:
     async with context.database.snapshot(context.database.pools.feed) as connection:
         head = await read_head(connection)
         copies = await read_copies(connection, body.to_origins())
-    return await _send_page(request, context, copies, head.now)
+        cursor = await cursor_at(context, connection, head.now)
+    return await _send_page(request, context, copies, cursor)
 
 
 def check_complete(
@@ -266,7 +273,7 @@ def read_number(request: web.Request, name: str, default: int) -> int:
     return int(text)
 
 
-def _read_cursor(request: web.Request, context: Context) -> Position:
+def _read_cursor(request: web.Request, context: Context) -> LogCursor:
     text = request.query.get("after")
     if text is None:
         raise BadRequest(
@@ -281,5 +288,17 @@ def _read_cursor(request: web.Request, context: Context) -> Position:
             request.path, error_detail='"after" is not a cursor of this feed'
         ) from error
     if not cursor.is_of(context.database.node.instance):
-        raise CursorGone(request.path, error_detail="it is from the log of another instance")
-    return cursor.position
+        raise LogLost(request.path, error_detail="it is from the log of another instance")
+    return cursor
+
+
+async def _check_past(request: web.Request, context: Context, cursor: LogCursor) -> None:
+    """Check that the log goes on from a cursor, as far as it reaches back.
+
+    Raises:
+        LogLost
+    """
+    database = context.database
+    async with database.pool_for(database.pools.feed).acquire() as connection:
+        if reason := await why_lost(connection, cursor):
+            raise LogLost(request.path, error_detail=reason)

@@ -17,6 +17,7 @@ from catalog.store.accessrules import covered_groups
 from catalog.store.changes import LoggedChange, Position, read_page
 from catalog.store.copies import load_with_ancestors
 from catalog.store.database import Connection, Database, wait_for
+from catalog.store.loghistory import read_cursor
 from replication.provenance import Copy, CopyFilter
 
 MOST_CHANGES = 1000
@@ -39,14 +40,22 @@ class CursorGone(XRegistryError):
     template = "<subject> can't go on from this cursor: <error_detail>."
 
 
+class LogLost(CursorGone):
+    """The log lacks something that the reader of a cursor may have: it has another past."""
+
+    name = "log_lost"
+    template = "The log has lost what came before this cursor: <error_detail>."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """The entities that changed after a position, in their present state, without documents.
 
     `copies` has the entities and tombstones of all authorities, with the ancestors of the
     entities, parents first; `changed` are the xids of those that changed themselves. The next
-    page begins after `end`. There are no further changes up to `seen`, and about `behind` after it,
-    of which it `hides` some: they are committed, and a transaction before them is not.
+    page begins after `end`, which is `cursor` for other programs, "" if nothing was logged. There
+    are no further changes up to `seen`, and about `behind` after it, of which it `hides` some: they
+    are committed, and a transaction before them is not.
     """
 
     copies: Sequence[Copy]
@@ -55,6 +64,7 @@ class Page:
     seen: Position
     behind: int = 0
     hides: bool = False
+    cursor: str = ""
 
     def select(self, wanted: CopyFilter) -> Sequence[Copy]:
         """The copies that a filter admits, with the ancestors of the entities."""
@@ -162,8 +172,10 @@ class FeedPages:
                 if entry.change.kind != "registry"
             }
             copies, changed = await _read_changed(connection, origins)
+            end = logged[-1].position if logged else after
+            instance = self._database.node.instance
+            cursor = str(await read_cursor(connection, instance, end)) if logged else ""
         copies, is_last = _traced(copies, logged), len(logged) < limit
-        end = logged[-1].position if logged else after
         return Page(
             copies=copies,
             changed=changed,
@@ -172,6 +184,7 @@ class FeedPages:
             # Numbers of the log are counted, not rows: a follower may be millions behind.
             behind=0 if is_last else max(0, log.newest.seq - end.seq),
             hides=is_last and log.newest > end,
+            cursor=cursor,
         )
 
     async def read_first(self, path: str, after: Position, limit: int) -> Page:

@@ -21,6 +21,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import described
 from catalog.store.changes import read_head
 from catalog.store.digests import count_entities
+from catalog.store.loghistory import read_incarnation
 from replication.accessremedies import access_remedy, is_kept_out
 from replication.pacedclient import PacedClient, PeerTurns
 from replication.provenance import is_authority
@@ -66,11 +67,13 @@ async def get_handshake(request: web.Request) -> web.Response:
     counted: dict[str, int] = {}
     async with database.pool.acquire(timeout=30) as connection:
         head = await read_head(connection)
+        incarnation = await read_incarnation(connection)
         if "count" in request.query:
             counted["entities"] = await count_entities(connection)
     return json_response(
         {
             "instance": str(database.node.instance),
+            "incarnation": str(incarnation),
             "authority": database.node.authority,
             "base": request.app[CONTEXT].public_base,
             "software": software(),

@@ -42,6 +42,7 @@ from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflict
 from replication.readdressing import readdress_endpoints
 from replication.renaming import rename_groups
 from replication.resync import count_deletions_ahead, resynchronise
+from replication.sourceloss import why_lost
 from replication.trusting import trust_first
 from replication.wakeup import until_woken
 
@@ -140,11 +141,13 @@ class LinkRunner:
             while True:
                 cursor = await self._advance(flow, cursor)
         except (CursorExpired, SnapshotNeeded) as error:
+            loss = why_lost(self.link, error=error)
             async with self._database.transaction() as connection:
                 expired = class_of(error) if isinstance(error, CursorExpired) else None
-                await links.forget_cursor(connection, self.link, expired)
+                await links.forget_cursor(connection, self.link, expired, loss=loss)
             self.link = replace(self.link, cursor=None)
-            await self._remember("resynchronise", describe(error, self._peer.url))
+            event = "lost data" if loss else "resynchronise"
+            await self._remember(event, describe(error, self._peer.url))
             await self._resources.timing.sleep(self._delay(1))
         except TooManyDeletions as error:
             error = await ask_for_all(flow.context, error, await count_deletions_ahead(flow))
@@ -242,15 +245,16 @@ class LinkRunner:
             self._resources.context, self._peer, authorities, sender=source.authority
         )
         async with self._database.transaction() as connection:
+            loss = why_lost(link, instance=source.instance)
             cursor = await links.meet(
-                connection, self.link, source.instance, source.authority, source.base
+                connection, self.link, source.instance, source.authority, source.base, loss=loss
             )
         if link.instance not in (None, source.instance):
             detail = f"the source is {source.instance} now, it was {link.instance}"
             await self._remember("another instance", detail)
         flow = Flow(
             context=self._resources.context,
-            link=link,
+            link=replace(link, loss=loss or None),
             peer=self._peer,
             source=source,
             gate=self._resources.gate,

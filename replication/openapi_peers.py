@@ -137,6 +137,7 @@ PEER_OPERATIONS: Mapping[tuple[str, str], Json] = {
                 allowEmptyValue=True,
             ),
             query("copies", COUNT, "How many copies the complete copy has, with `begin`."),
+            query("lost", TEXT, "Why the sender may lack what it sent before, with `begin`."),
             query("after", TEXT, "The cursor that the copies come after."),
             switch("current", "There is nothing further."),
             query("conflicts", TEXT, "Tell conflicts after this one: authority, newline, origin."),

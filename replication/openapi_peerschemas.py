@@ -112,6 +112,9 @@ def _handshake() -> Json:
             "instance": about(
                 {"type": "string", "format": "uuid"}, "Of the log: another one has other cursors"
             ),
+            "incarnation": about(
+                {"type": "string", "format": "uuid"}, "The last start that the database has noted"
+            ),
             "authority": about(_URI, "Whose the catalog's own entities are"),
             "base": about(TEXT, "The URL of the catalog"),
             "software": TEXT,

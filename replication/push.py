@@ -21,6 +21,8 @@ from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
 from catalog.store.digests import count_entities
 from catalog.store.links import Link
+from catalog.store.logcursor import LogCursor
+from catalog.store.loghistory import read_cursor
 from replication.batch import origin_of
 from replication.copytraces import traces_of
 from replication.decide import CONFLICTS, Verdict
@@ -66,7 +68,8 @@ class PushFlow:
     """A link with its target, after their handshake.
 
     `after` is the cursor up to which the target has everything, `None` during a complete copy. It
-    `needs_all` unless it says that a copy of what differs would do.
+    `needs_all` unless it says that a copy of what differs would do. `loss` is the reason why this
+    node may lack what the target has, if it lost data.
     """
 
     context: Context
@@ -75,6 +78,7 @@ class PushFlow:
     target: Handshake
     after: str | None = None
     needs_all: bool = True
+    loss: str = ""
     # The authorities and keys of which the target was told.
     _told: set[tuple[str, str]] = field(default_factory=set)
 
@@ -91,12 +95,15 @@ class PushFlow:
         """Whether the link sends a copy."""
         return self.wanted.admits(copy) and copy.authority != self.target.authority
 
-    def cursor_of(self, position: Position) -> str:
+    async def cursor_of(self, position: Position) -> str:
         """The cursor of a position in this node's log, for the target to keep."""
-        return write_push_cursor(self.context.database.node.instance, position, self.link.id)
+        database = self.context.database
+        async with database.pools.feed.acquire() as connection:
+            cursor = await read_cursor(connection, database.node.instance, position)
+        return write_push_cursor(database.node.instance, cursor, self.link.id)
 
-    def position_of(self, cursor: str | None) -> Position | None:
-        """The position of a cursor that the target has kept; `None` if it is not this link's."""
+    def own_cursor(self, cursor: str | None) -> LogCursor | None:
+        """The cursor in this log that the target has kept; `None` if it is not this link's."""
         return read_push_cursor(self.context.database.node.instance, self.link.id, cursor)
 
     async def ask(self, after: Origin | None = None) -> list[JsonObject]:
@@ -117,7 +124,7 @@ class PushFlow:
 
     async def confirm(self, position: Position) -> None:
         """Tell the target that it has everything up to a position, and that nothing follows."""
-        await self.send(PushRequest(), cursor=self.cursor_of(position), behind=0)
+        await self.send(PushRequest(), cursor=await self.cursor_of(position), behind=0)
 
     async def send(
         self,
@@ -161,7 +168,8 @@ class PushFlow:
         async with self.context.database.pool.acquire(timeout=30) as connection:
             await links.expect(connection, self.link, copies)
         begin = "" if is_whole else DIFFERING
-        await self._request(b"", [("begin", begin), ("copies", str(copies))])
+        lost = [("lost", self.loss)] if self.loss else []
+        await self._request(b"", [("begin", begin), ("copies", str(copies)), *lost])
         self.after = None
 
     async def _request(self, body: bytes, params: list[tuple[str, str]]) -> list[JsonObject]:
@@ -245,7 +253,7 @@ async def push_page(flow: PushFlow, page: Page) -> int:
             await flow.send(request)
         request = following
         number += len(following.copies)
-    cursor = flow.cursor_of(page.end)
+    cursor = await flow.cursor_of(page.end)
     await flow.send(request or PushRequest(), cursor=cursor, behind=page.behind)
     return number
 
@@ -264,7 +272,7 @@ async def push_everything(flow: PushFlow) -> tuple[Position, int]:
         async for request in requests_for(flow, flow.select(page)):
             await flow.send(request)
             number += len(request.copies)
-    await flow.send(PushRequest(), cursor=flow.cursor_of(head.now))
+    await flow.send(PushRequest(), cursor=await flow.cursor_of(head.now))
     return head.now, number
 
 

@@ -62,7 +62,7 @@ async def push_differing(flow: PushFlow) -> PushedDifferences | None:
         async for request in requests_for(flow, copies):
             await flow.send(request)
             number += len(request.copies)
-    await flow.send(PushRequest(), cursor=flow.cursor_of(head.now))
+    await flow.send(PushRequest(), cursor=await flow.cursor_of(head.now))
     return PushedDifferences(
         position=head.now, differing=len(wanted), rows=found.rows, copies=number
     )

@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 import uuid
 
-from catalog.store.changes import Position
+from catalog.store.logcursor import LogCursor
 
-_CURSOR = re.compile(r"([0-9a-f]{32})\.([0-9]{1,19}\.[0-9]{1,19})@(.*)")
+_CURSOR = re.compile(r"([0-9a-f]{32})(\.[0-9a-f.]{1,80})@(.*)")
 
 
-def write_push_cursor(instance: uuid.UUID, position: Position, link: str) -> str:
+def write_push_cursor(instance: uuid.UUID, cursor: LogCursor, link: str) -> str:
     """The cursor of a position. It names the log and the link: another link may send less."""
-    return f"{instance.hex}.{position}@{link}"
+    return f"{instance.hex}{str(cursor).removeprefix(cursor.instance)}@{link}"
 
 
-def read_push_cursor(instance: uuid.UUID, link: str, text: str | None) -> Position | None:
-    """The position of a cursor; `None` if it is not one of this log and this link."""
+def read_push_cursor(instance: uuid.UUID, link: str, text: str | None) -> LogCursor | None:
+    """The cursor in this log; `None` if it is not one of this log and this link."""
     found = _CURSOR.fullmatch(text or "")
     if found is None or found[1] != instance.hex or found[3] != link:
         return None
     try:
-        return Position.parse(found[2])
+        return LogCursor.parse(f"{instance.hex[:8]}{found[2]}")
     except ValueError:
         return None

@@ -11,6 +11,7 @@ from catalog.model.entity import Origin
 from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.links import Link, LinkReplaced
+from catalog.store.loghistory import why_lost
 from replication.confirmations import SAVE_SECONDS
 from replication.deletionlimit import TooManyDeletions
 from replication.feed import pages_of
@@ -107,17 +108,22 @@ class PushRunner(LinkRunner):
     async def _known_position(self, flow: PushFlow, saved: str | None) -> Position | None:
         """The position up to which the target has everything, if it can be gone on from."""
         self._strays = await learn_conflicts(flow)
-        position = flow.position_of(flow.after)
+        cursor = flow.own_cursor(flow.after)
+        async with self._database.snapshot(self._database.pools.tasks) as connection:
+            head = await read_head(connection)
+            flow.loss = "" if cursor is None else await why_lost(connection, cursor)
+        if flow.loss:
+            await self._remember("lost data", f"This node lost what it had sent: {flow.loss}.")
         if saved is None:
             # The complete copy brings what they were of.
             self._strays = []
             return None
-        async with self._database.snapshot(self._database.pools.tasks) as connection:
-            head = await read_head(connection)
-        if position is None or not head.reaches(position):
+        if flow.loss:
+            return None
+        if cursor is None or not head.reaches(cursor.position):
             await self._remember("resynchronise", "the target has no cursor of this log")
             return None
-        return position
+        return cursor.position
 
     async def _push_all(self, flow: PushFlow) -> Position:
         await self._report("copying")

@@ -33,6 +33,7 @@ from catalog.model.concorderrors import (
 )
 from catalog.model.entity import Origin
 from catalog.model.errors import BadRequest, ServerBusy
+from catalog.model.printable import printable
 from catalog.model.writescope import WriteScope
 from catalog.roles import Permission
 from catalog.store import linkconflicts, linkdeletions, links
@@ -54,12 +55,14 @@ from replication.mapping import mapping_of
 from replication.pinning import policy_of
 from replication.provenance import Policy, is_authority
 from replication.pushscope import check_acceptance
+from replication.sourceloss import why_lost
 
 DIFFERING = "differing"
 """The value of `begin` if only what differs follows."""
 MOST_PUSHED = 1000
 """The most copies of one request."""
 _LONGEST_CURSOR = 256
+_LONGEST_LOSS = 300
 # Other requests have a turn after so many bytes of lines were read.
 _READ_AT_ONCE = 256 * 1024
 # Replicas are counted again after changes of one in so many of those that a link may have.
@@ -102,6 +105,7 @@ class _Pushed:
         is_current: the sender has no further changes after those.
         size: the bytes of the body.
         expected: as many copies are in the complete copy that begins, if the sender tells.
+        loss: the reason why the sender may lack what it sent before, if it tells one.
     """
 
     copies: Sequence[Incoming]
@@ -112,6 +116,7 @@ class _Pushed:
     is_current: bool
     size: int
     expected: int | None
+    loss: str
 
     @property
     def is_question(self) -> bool:
@@ -128,8 +133,9 @@ async def post_entities(request: web.Request) -> web.Response:
     """`POST /replication/entities`: apply copies that come as the lines of a feed.
 
     `?begin` announces a complete copy, of so many `copies` in all; `?begin=differing` one of what
-    differs, which will not do if this node `doubts` what it has. `?after=CURSOR` names the cursor
-    that the copies come after; without it, they are a part of the complete copy. `?current` says
+    differs, which will not do if this node `doubts` what it has; `lost` is the reason why the
+    sender may lack what it sent before, if it lost data. `?after=CURSOR` names the cursor that the
+    copies come after; without it, they are a part of the complete copy. `?current` says
     that there is nothing further. The answer has a line with the verdict for each copy, and one
     with the cursor. A request without any of these asks for the cursor, and for the copies that
     were not applied: an answer may have been lost. There may be more of them after the last one,
@@ -158,7 +164,7 @@ async def post_entities(request: web.Request) -> web.Response:
         if pushed.begins:
             if link.doubts and not pushed.is_whole:
                 raise PushOutOfStep(request.path, error_detail="a complete copy is needed")
-            await _begin(context, link, policy, pushed.expected)
+            await _begin(context, link, policy, pushed)
             return _answer(link, (), None)
         if not pushed.is_question:
             _check_step(link, pushed, request.path)
@@ -236,7 +242,8 @@ async def _accepted(context: Context, pusher: _Pusher, subject: str) -> Link:
         return link
     async with context.database.transaction() as connection:
         try:
-            await links.meet(connection, link, pusher.instance, pusher.authority, None)
+            loss = why_lost(link, instance=pusher.instance)
+            await links.meet(connection, link, pusher.instance, pusher.authority, None, loss=loss)
         except LinkReplaced as error:
             raise ServerBusy(subject, detail="What is accepted was changed.") from error
         if link.instance is not None:
@@ -283,6 +290,7 @@ async def _read_pushed(request: web.Request) -> _Pushed:
         is_current="current" in request.query,
         size=len(body),
         expected=read_number(request, "copies", 0) if "copies" in request.query else None,
+        loss=printable(request.query.get("lost", "")[:_LONGEST_LOSS]),
     )
     if pushed.begins and (copies or after or cursor):
         raise BadRequest(request.path, error_detail='nothing goes with "begin"')
@@ -307,13 +315,16 @@ def _check_step(link: Link, pushed: _Pushed, subject: str) -> None:
         raise PushOutOfStep(subject, error_detail="they come after another cursor than the last")
 
 
-async def _begin(context: Context, link: Link, policy: Policy, expected: int | None) -> None:
+async def _begin(context: Context, link: Link, policy: Policy, pushed: _Pushed) -> None:
     async with context.database.transaction() as connection:
-        await links.forget_cursor(connection, link)
+        await links.forget_cursor(connection, link, loss=pushed.loss)
         await linkconflicts.forget(connection, link.id)
+        if pushed.loss:
+            at = datetime.now(UTC)
+            await links.remember(connection, link, at, "lost data", pushed.loss)
     if link.doubts:
         await doubt_copies(context, link, policy)
-    await _report(context, link, "copying", copies=expected)
+    await _report(context, link, "copying", copies=pushed.expected)
 
 
 async def _apply(

@@ -16,6 +16,7 @@ from replication.handshake import Handshake, why_own
 from replication.linkrunner import LinkRunner, reconsidered
 from replication.pinning import meet_claim
 from replication.pull import Brought, Flow
+from replication.sourceloss import why_lost
 from replication.topicaddress import TopicLost, TopicUnusable, address_of
 from replication.topiccursor import TopicPlace
 from replication.topicflow import TopicFlow, current_at
@@ -73,8 +74,9 @@ class TopicRunner(LinkRunner):
             if link is None:
                 raise LinkReplaced(self.id)
             await meet_claim(connection, link, source.authority)
+            loss = why_lost(link, instance=source.instance)
             cursor = await links.meet(
-                connection, self.link, source.instance, source.authority, None
+                connection, self.link, source.instance, source.authority, None, loss=loss
             )
         if link.instance not in (None, source.instance):
             detail = f"the source is {source.instance} now, it was {link.instance}"

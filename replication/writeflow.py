@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from catalog.model.entity import Origin
 from catalog.store import linkconflicts, links
 from catalog.store.changes import Position, read_head
+from catalog.store.logcursor import LogCursor
 from catalog.store.writtenentities import WrittenEntity
 from replication.batch import origin_of
 from replication.feedpages import Page, read_copies
@@ -23,12 +24,14 @@ _ORIGINS_AT_ONCE = 200
 
 def cursor_of(flow: WriteLink, position: Position) -> str:
     """The cursor of a position: of no use for another log, or another catalog at the server."""
-    return write_push_cursor(flow.context.database.node.instance, position, flow.target.identity)
+    instance = flow.context.database.node.instance
+    return write_push_cursor(instance, LogCursor.at(instance, position), flow.target.identity)
 
 
 def position_of(flow: WriteLink, cursor: str | None) -> Position | None:
     """The position of a cursor; `None` if it is of another log, or another catalog is there now."""
-    return read_push_cursor(flow.context.database.node.instance, flow.target.identity, cursor)
+    found = read_push_cursor(flow.context.database.node.instance, flow.target.identity, cursor)
+    return None if found is None else found.position
 
 
 async def write_page(flow: WriteLink, page: Page) -> int:

@@ -390,6 +390,7 @@ async def _identify(connection: Connection) -> Node:
             await connection.execute(_queries.renew_instance, uuid.uuid4())
         await connection.execute(_queries.return_cursors)
         await connection.execute(_queries.move, uuid.uuid4())
+        await connection.execute(_queries.begin_incarnation)
     row = await connection.fetchrow(_queries.read)
     return Node(instance=row["instance"], authority=row["authority"])
 

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 from catalog.store import links
 from catalog.store.database import Connection
-from catalog.store.links import Confirmation, Link, LinkReplaced
+from catalog.store.linkconfirmations import Confirmation
+from catalog.store.links import Link, LinkReplaced
 from catalog.store.queries import Queries
 
 _queries = Queries("linkdeletions")

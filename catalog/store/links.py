@@ -112,7 +112,8 @@ class Link:
     the numbers of errors by class. `former` is what it selected before it was changed, as long as
     what is here is not reconsidered: what is no longer selected leaves, groups get other names and
     endpoints other addresses; `None` if there is nothing to do. `sealed` is the credential that
-    it shows to its peer, encrypted, and `credential` what everybody may know of that.
+    it shows to its peer, encrypted, and `credential` what everybody may know of that. `loss` is the
+    reason why its source may lack what it has brought, until all was compared or copied again.
 
     Of a link that pushes, the target takes the place of the source: `authority` and `instance` are
     the target's, `cursor` is a position in this node's own log, and `applied` counts there.
@@ -145,6 +146,7 @@ class Link:
     traffic: LinkTraffic = field(default_factory=LinkTraffic)
     sealed: bytes | None = field(default=None, repr=False)
     credential: Mapping[str, Any] | None = None
+    loss: str | None = None
 
 
 def unsaved(id: str, definition: LinkDefinition, authority: str | None) -> Link:
@@ -303,7 +305,13 @@ async def read_revisions(connection: Connection) -> dict[str, int]:
 
 
 async def meet(
-    connection: Connection, link: Link, instance: uuid.UUID, authority: str, base: str | None
+    connection: Connection,
+    link: Link,
+    instance: uuid.UUID,
+    authority: str,
+    base: str | None,
+    *,
+    loss: str = "",
 ) -> str | None:
     """Store the identity of the source, and return the cursor if it is of this instance.
 
@@ -311,12 +319,13 @@ async def meet(
 
     Args:
         base: the base of the URLs that the source gives out, if it names one.
+        loss: the reason why the source may lack what the link has brought, if there is one.
 
     Raises:
         LinkReplaced: there is no link of this revision.
     """
     row = await connection.fetchrow(
-        _queries.meet, link.id, link.revision, instance, authority, base
+        _queries.meet, link.id, link.revision, instance, authority, base, loss or None
     )
     if row is None:
         raise LinkReplaced(link.id)
@@ -324,9 +333,15 @@ async def meet(
     return cursor
 
 
-async def forget_cursor(connection: Connection, link: Link, error: str | None = None) -> None:
-    """Let a link read everything again; count an error of a class that is the reason."""
-    await connection.execute(_queries.forget_cursor, link.id, link.revision, error)
+async def forget_cursor(
+    connection: Connection, link: Link, error: str | None = None, *, loss: str = ""
+) -> None:
+    """Let a link read everything again; count an error of a class that is the reason.
+
+    Args:
+        loss: the reason why its source may lack what the link has brought, if there is one.
+    """
+    await connection.execute(_queries.forget_cursor, link.id, link.revision, error, loss or None)
 
 
 async def save_subscription(connection: Connection, link: Link, subscription: str | None) -> None:
@@ -404,25 +419,6 @@ async def save_state(
         error_class,
         copies,
         too_many,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """The time at which a revision of a link that was current found nothing new."""
-
-    id: str
-    revision: int
-    at: datetime
-
-
-async def confirm(connection: Connection, confirmations: Sequence[Confirmation]) -> None:
-    """Store that links are still current."""
-    await connection.execute(
-        _queries.confirm,
-        [each.id for each in confirmations],
-        [each.revision for each in confirmations],
-        [each.at for each in confirmations],
     )
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from catalog.store.changes import Position
 
-_FORM = re.compile(r"([0-9a-f]{8})\.([0-9]{1,19}\.[0-9]{1,19})", re.ASCII)
+CHECKSUM_DIGITS = 12
+_FORM = re.compile(
+    r"([0-9a-f]{8})\.([0-9]{1,19}\.[0-9]{1,19})(?:\.([0-9a-f]{12})\.([0-9a-f]{8}))?", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -18,13 +21,22 @@ class LogCursor:
 
     Only cursors of one instance can be compared. Of these, later ones are greater, and so are
     their texts.
+
+    Args:
+        checksum: of the change at the position, by which another past of the log is noticed; "" in
+            a cursor that stands for a position alone.
+        incarnation: the last start of the node when the cursor was given out, by the first 8 digits
+            of its id.
     """
 
     instance: str
     position: Position
+    checksum: str = field(default="", compare=False)
+    incarnation: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        return f"{self.instance}.{self.position}"
+        text = f"{self.instance}.{self.position}"
+        return f"{text}.{self.checksum}.{self.incarnation}" if self.checksum else text
 
     @classmethod
     def at(cls, instance: uuid.UUID, position: Position) -> Self:
@@ -40,7 +52,7 @@ class LogCursor:
         found = _FORM.fullmatch(text)
         if found is None:
             raise ValueError(f"{text!r} is not a position in the change log of a node")
-        return cls(found[1], Position.parse(found[2]))
+        return cls(found[1], Position.parse(found[2]), found[3] or "", found[4] or "")
 
     def is_of(self, instance: uuid.UUID) -> bool:
         """Whether it is a position in the log of an instance."""

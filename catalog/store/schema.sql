@@ -363,6 +363,7 @@ CREATE TABLE links (
     errors jsonb DEFAULT '{}'::jsonb NOT NULL,
     sealed bytea,
     credential jsonb,
+    loss text,
     CONSTRAINT links_check CHECK (((paused IS NOT NULL) = (state = 'paused'::text))),
     CONSTRAINT links_state_check CHECK ((state = ANY (ARRAY['new'::text, 'copying'::text, 'behind'::text, 'current'::text, 'waiting'::text, 'unauthenticated'::text, 'forbidden'::text, 'refused'::text, 'braked'::text, 'paused'::text])))
 );
@@ -544,6 +545,12 @@ CREATE TABLE handovers (
     sealed bytea,
     CONSTRAINT handovers_role_check CHECK ((role = ANY (ARRAY['give'::text, 'take'::text]))),
     CONSTRAINT handovers_state_check CHECK ((state = ANY (ARRAY['offered'::text, 'given'::text, 'consented'::text, 'asked'::text, 'promised'::text, 'done'::text, 'aborted'::text])))
+);
+
+CREATE TABLE incarnations (
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    txid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL,
+    startedat timestamp with time zone DEFAULT now() NOT NULL
 );
 
 CREATE VIEW kept AS
@@ -1336,6 +1343,9 @@ ALTER TABLE ONLY handover_copies
 ALTER TABLE ONLY handovers
     ADD CONSTRAINT handovers_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY incarnations
+    ADD CONSTRAINT incarnations_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY key_histories
     ADD CONSTRAINT key_histories_pkey PRIMARY KEY (authority);
 
@@ -1442,6 +1452,8 @@ CREATE INDEX entities_xref_target ON entities USING btree (((attributes ->> 'xre
 CREATE INDEX entities_xref_versions ON entities USING btree (((xid || '/versions'::text))) WHERE ((kind = 'resource'::text) AND (attributes ? 'xref'::text));
 
 CREATE UNIQUE INDEX handovers_open ON handovers USING btree (lower(xid)) WHERE (endedat IS NULL);
+
+CREATE INDEX incarnations_txid ON incarnations USING btree (txid);
 
 CREATE UNIQUE INDEX links_accepted ON links USING btree (authority) WHERE ((definition ->> 'mode'::text) = 'accept'::text);
 

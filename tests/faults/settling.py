@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.faults.run import Run
 
 SETTLE_SECONDS = 90.0
-_NOTICES = frozenset({"another instance", "resynchronise"})
+_NOTICES = frozenset({"another instance", "lost data", "resynchronise"})
 
 
 async def settle(run: Run) -> Evidence:

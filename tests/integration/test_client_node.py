@@ -191,7 +191,7 @@ async def test_the_change_feed_is_read_from_a_cursor(client: Client) -> None:
 async def test_a_cursor_that_is_gone_is_refused(client: Client) -> None:
     with pytest.raises(Refused) as caught:
         await client.changes("00000000.1.1")
-    assert name_of(caught) == (410, "cursor_gone")
+    assert name_of(caught) == (410, "log_lost")
 
 
 async def test_who_the_node_is_and_what_it_holds_is_told(client: Client) -> None:

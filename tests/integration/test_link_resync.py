@@ -119,7 +119,7 @@ async def test_a_source_whose_log_ends_before_the_cursor_is_compared(nodes: list
         later = "overlay(cursor placing '9' from 10 for 1)"
         await execute(target, f"UPDATE links SET cursor = {later}")
         async with running(target):
-            await link_history_is(target, "from", "compared", "resynchronise", "copied")
+            await link_history_is(target, "from", "compared", "lost data", "copied")
         assert await carries(target, source)
         assert way.requests[SNAPSHOT] == 0
 

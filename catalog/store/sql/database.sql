@@ -33,7 +33,8 @@ WHERE state IN ('pending', 'active', 'paused') AND CASE log
 -- name: forget_log
 -- Delete both logs: their positions could be assigned a second time. The audit stays, and comes
 -- before all that follows.
-WITH gone AS (DELETE FROM subscription_events), moved AS (UPDATE audit SET txid = 0)
+WITH gone AS (DELETE FROM subscription_events), moved AS (UPDATE audit SET txid = 0),
+    forgotten AS (DELETE FROM incarnations)
 DELETE FROM changes
 
 -- name: renew_instance
@@ -53,18 +54,29 @@ FROM (
 WHERE subscriptions.txid >= now.next
 
 -- name: move
--- Store in which database, of which server and timeline, this node is. If it was in another one, it
--- was restored from a backup there: peers drop their cursors by its other instance id.
+-- Store in which database of which server this node is. If it was in another one, it was restored
+-- from a backup there: peers drop their cursors by its other instance id.
 UPDATE node SET
     instance = CASE WHEN node.home IS NULL THEN instance ELSE $1 END,
     home = here.home
 FROM (
     SELECT concat_ws('/',
         (SELECT system_identifier FROM pg_control_system()),
-        left(pg_walfile_name(pg_current_wal_lsn()), 8),
         (SELECT oid FROM pg_database WHERE datname = current_database())) AS home
 ) AS here
 WHERE node.home IS DISTINCT FROM here.home
+
+-- name: begin_incarnation
+-- Note that the node starts. What this server has yet to assign was noted by another server; of the
+-- rest, the last thousand stay.
+WITH begun AS (
+    INSERT INTO incarnations DEFAULT VALUES RETURNING id
+), gone AS (
+    DELETE FROM incarnations
+    WHERE txid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+        OR txid < (SELECT txid FROM incarnations ORDER BY txid DESC OFFSET 999 LIMIT 1)
+)
+SELECT id FROM begun
 
 -- name: rollback
 -- End the transaction of a user that was cancelled.

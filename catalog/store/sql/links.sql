@@ -19,6 +19,7 @@ UPDATE links SET
     former = CASE WHEN $6::jsonb IS NULL THEN former ELSE coalesce(former, '[]') || $6::jsonb END,
     currentat = CASE WHEN $3 THEN NULL ELSE currentat END,
     doubts = doubts OR $3,
+    loss = CASE WHEN NOT $3 THEN loss END,
     subscription = NULL,
     state = CASE WHEN paused IS NOT NULL THEN 'paused'
         WHEN $3 OR $5 OR cursor IS NULL THEN 'new' ELSE 'behind' END,
@@ -39,6 +40,7 @@ UPDATE links SET
     ends = $4,
     copiesall = $5,
     doubts = true,
+    loss = NULL,
     instance = NULL,
     base = NULL,
     cursor = NULL,
@@ -105,8 +107,10 @@ SELECT count(*) FROM links
 SELECT id, revision FROM links WHERE paused IS NULL
 
 -- name: meet
--- Store the identity of the source; drop a cursor into the log of another instance.
+-- Store the identity of the source; drop a cursor into the log of another instance, and note as $6
+-- the loss that this means.
 UPDATE links SET
+    loss = coalesce(loss, $6),
     cursor = CASE WHEN instance = $3 THEN cursor END,
     instance = $3,
     authority = coalesce(authority, $4),
@@ -115,8 +119,9 @@ WHERE id = $1 AND revision = $2
 RETURNING cursor
 
 -- name: forget_cursor
--- Drop a cursor that the source cannot continue from, so that everything is read again.
-UPDATE links SET cursor = NULL, errors = counted_error(errors, $3, 1)
+-- Drop a cursor that the source cannot continue from, so that everything is read again, and note as
+-- $4 what the source lost, if it did.
+UPDATE links SET cursor = NULL, loss = coalesce(loss, $4), errors = counted_error(errors, $3, 1)
 WHERE id = $1 AND revision = $2
 
 -- name: save_subscription
@@ -139,6 +144,8 @@ WITH settled AS (
 UPDATE links SET
     cursor = coalesce($3, cursor),
     copiesall = copiesall AND $3 IS NULL,
+    -- The cursor of a topic begins so until the complete copy is read.
+    loss = CASE WHEN $3 IS NULL OR $3 LIKE '-@%' THEN loss END,
     applied = applied + $4,
     state = CASE WHEN state NOT IN ('behind', 'current') OR $3 IS NULL THEN state
         WHEN $8 = 0 THEN 'current'

@@ -1,0 +1,74 @@
+"""Tells whether the change log still goes on from a cursor, or went back to an earlier state.
+
+A database that is restored as files, or a standby that lacks the last changes, is the same instance
+with another past. Each cursor has a checksum of the change that it stands on, and names the last
+start of the node before it was given out. A log that lacks either is not the one that the reader of
+the cursor has read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.store.changes import Position
+from catalog.store.database import Connection
+from catalog.store.logcursor import CHECKSUM_DIGITS, LogCursor
+from catalog.store.queries import Queries
+
+_queries = Queries("loghistory")
+_NO_CHANGE = "0" * CHECKSUM_DIGITS
+_NO_INCARNATION = "0" * 8
+
+
+async def read_incarnation(connection: Connection) -> uuid.UUID:
+    """The last start of a node that its database has noted."""
+    id: uuid.UUID = await connection.fetchval(_queries.last_incarnation)
+    return id
+
+
+async def read_cursor(connection: Connection, instance: uuid.UUID, position: Position) -> LogCursor:
+    """The cursor of a position up to which all changes can be read.
+
+    It stands on the last change there: a position after that may be assigned again if the server
+    ends before it has stored that it was assigned.
+
+    Args:
+        instance: of this node.
+    """
+    row = await connection.fetchrow(_queries.place, position.txid, position.seq)
+    assert row is not None, "there is one node"
+    if row["txid"] is None:
+        place, checksum = Position(row["dropped_txid"], row["dropped_seq"]), _NO_CHANGE
+    else:
+        place, checksum = Position(row["txid"], row["seq"]), _checksum(row)
+    return LogCursor(instance.hex[:8], place, checksum, row["incarnation"] or _NO_INCARNATION)
+
+
+async def why_lost(connection: Connection, cursor: LogCursor) -> str:
+    """The reason why the log lacks something that came before a cursor of this instance; "" if it
+    lacks nothing, as far as it reaches back."""
+    place = cursor.position
+    row = await connection.fetchrow(_queries.past, place.txid, place.seq, cursor.incarnation)
+    assert row is not None, "there is one node"
+    if place.txid > row["now_txid"]:
+        return "the log ends before it"
+    if not cursor.checksum:
+        return ""
+    if row["is_left"] or (row["is_listed"] and not row["is_known"]):
+        return "the log went back to a time before it, and went on from there"
+    if place <= Position(row["dropped_txid"], row["dropped_seq"]):
+        return ""
+    is_there = row["txid"] is not None and place == Position(row["txid"], row["seq"])
+    is_same = is_there and _checksum(row) == cursor.checksum
+    return "" if is_same else "the log has another change there"
+
+
+def _checksum(change: Mapping[str, Any]) -> str:
+    """The beginning of SHA-256 over a change."""
+    fields = ("txid", "seq", "interaction", "xid", "epoch")
+    parts = [str(change[name]) for name in fields]
+    text = " ".join([*parts, change["at"].isoformat(), change["digest"].hex()])
+    return hashlib.sha256(text.encode()).hexdigest()[:CHECKSUM_DIGITS]
