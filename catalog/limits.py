@@ -172,8 +172,8 @@ class Limits(BaseSettings):
     link_bytes: PositiveInt = 4 * 1024**3
     """Most bytes that a link's source may send at once"""
     link_delete_share: float = Field(0.1, ge=0, le=1)
-    """Largest share of what a link brought that it deletes without asking"""
+    """Largest share of what a link holds that it loses without asking, where its source lost it"""
     link_delete_count: NonNegativeInt = 20
-    """Entities that a link deletes without asking, whatever share they are"""
+    """Entities that a link loses so without asking, whatever share they are"""
     link_busy_share: float = Field(0.5, gt=0, le=1)
     """Largest share of the time that links may keep other writes waiting"""

@@ -48,7 +48,7 @@ from replication.batch import (
 from replication.copychecks import Incoming, MalformedCopy, check_copies
 from replication.copytraces import going_on, traces_of
 from replication.decide import SETTLED, Verdict
-from replication.deletionlimit import TooManyDeletions, ask, count_deletions
+from replication.deletionlimit import asking, count_losses
 from replication.mapping import UNMAPPED, GroupMapping
 from replication.pinning import policy_within
 from replication.placement import PlacesChanged, check_places, groups_of, place_copies
@@ -93,7 +93,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedBatch:
-    """The findings of a batch, and how many rows it added to the change log.
+    """The findings of a batch, how many rows it added to the change log, and how many entities it
+    deleted.
 
     `has_delayed` says whether other writes waited for it when it was about to commit, and it had
     locked the whole catalog.
@@ -101,6 +102,7 @@ class AppliedBatch:
 
     findings: Sequence[CopyFinding]
     changes: int
+    deleted: int = 0
     has_delayed: bool = False
 
     def count(self, verdict: Verdict) -> int:
@@ -127,12 +129,10 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
     ):
         for _ in range(_MOST_ATTEMPTS):
             try:
-                return await _apply_under(context, context.configuration, batch, spans)
+                async with asking(context):
+                    return await _apply_under(context, context.configuration, batch, spans)
             except ConfigurationChanged:
                 await context.reload()
-            except TooManyDeletions as error:
-                await ask(context, error)
-                raise
         raise ServerBusy("/")
 
 
@@ -195,8 +195,9 @@ async def _apply_once(
         ):
             policy = replace(policy, reserved=tuple(await read_reservations(connection)))
         decision = decide_batch(batch.copies, entities, tombstones, policy)
-        if batch.link is not None:
-            await count_deletions(context, connection, batch.link, batch.policy, decision.deletions)
+        if batch.link is not None and batch.link.loss is not None:
+            going, coming = decision.gone_among(entities), [origin_of(e) for e in decision.written]
+            await count_losses(context, connection, batch.link, batch.policy, going, coming)
         changes: Sequence[Change] = ()
         if not decision.is_empty:
             if "/" in locked:
@@ -209,7 +210,12 @@ async def _apply_once(
         database.signal.set(changes)
     elif batch.cursor is not None:
         database.signal.set_progress()
-    return AppliedBatch(findings=decision.findings, changes=len(changes), has_delayed=has_delayed)
+    return AppliedBatch(
+        findings=decision.findings,
+        changes=len(changes),
+        deleted=len(decision.gone_among(entities)),
+        has_delayed=has_delayed,
+    )
 
 
 async def _policy_under_locks(

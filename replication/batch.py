@@ -118,11 +118,15 @@ class BatchDecision:
         """Whether there is nothing to write."""
         return not (self.written or self.deleted or self.remembered or self.signed)
 
-    @property
-    def deletions(self) -> int:
-        """The number of entities that go, without those that others take the places of."""
+    def gone_among(self, before: Mapping[str, Entity]) -> list[Origin]:
+        """The entities that go, without those that others take the places of.
+
+        Args:
+            before: the entities before the batch, by xid.
+        """
         taken = {entity.xid for entity in self.written}
-        return sum(each.xid not in taken for each in self.deleted) + len(self.dropped)
+        gone = [origin_of(each) for each in self.deleted if each.xid not in taken]
+        return gone + [origin_of(before[xid]) for xid in self.dropped]
 
     @property
     def verdicts(self) -> Counter[Verdict]:

@@ -157,7 +157,9 @@ async def _authorities(flow: Flow, policy: Policy) -> tuple[str, list[str]]:
     cursor, named = "", sorted(policy.authorities or ())
     if policy.authorities is None:
         answer = await flow.peer.request("GET", _PATH, params={"format": "authorities"})
-        cursor, named = _cursor_of(flow, answer), _read_authorities(flow, answer)
+        # A source that has lost everything names nothing.
+        found = [*_read_authorities(flow, answer), policy.sender]
+        cursor, named = _cursor_of(flow, answer), [*dict.fromkeys(found)]
     direct = {
         authority
         for each in policy.direct

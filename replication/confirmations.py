@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 
 from catalog.model.errors import ServerBusy
-from catalog.store import linkconfirmations, linkdeletions
+from catalog.store import linkconfirmations
 from catalog.store.database import Database
 from catalog.store.linkconfirmations import Confirmation
 from catalog.store.links import Link
@@ -40,7 +40,6 @@ class Confirmations:
             try:
                 async with self._database.transaction() as connection:
                     await linkconfirmations.confirm(connection, due)
-                    await linkdeletions.forget_earlier(connection, due)
             # The next ones say the same.
             except (ServerBusy, TimeoutError):
                 await self._database.recovered()

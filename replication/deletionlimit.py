@@ -1,167 +1,233 @@
-"""Holds links to their brake: counts what they delete, and has them ask before it is too much."""
+"""Holds links to the share that they may lose without asking, and stores their questions.
+
+What an authority deletes, by an intact log and with epochs, is its decision and is not counted.
+Counted is what a source lacks, and everything that is deleted by one that has lost data, until the
+link has caught up with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from typing import Any
+
+import structlog
 
 from catalog.client import ClientError
 from catalog.config import Settings
 from catalog.context import Context
-from catalog.store import linkdeletions, writtenentities
+from catalog.model.entity import Origin
+from catalog.store import linklosses, links, writtenentities
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from replication.brake import BrakeLimits, Deletions, must_stop
 from replication.provenance import Policy
 
+_log = structlog.get_logger(__name__)
 _Count = Callable[[Connection], Awaitable[int]]
+_MOST_LISTED = 100
+_DIGEST_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionLimit:
+    """The most that is lost without asking: so many entities, or a share of those that are held."""
+
+    share: float
+    count: int
+
+    @staticmethod
+    def of(settings: Settings) -> DeletionLimit:
+        """The limit as it is configured."""
+        return DeletionLimit(share=settings.link_delete_share, count=settings.link_delete_count)
+
+    def is_passed(self, losses: int, held: int) -> bool:
+        """Whether so many of the entities that are held, themselves included, are too many."""
+        return losses > self.count and losses > self.share * held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The question of a link about the entities that it would lose, of so many that it holds.
+
+    `digest` names the source's state: its authority and instance, and what it has lost.
+    """
+
+    losses: Sequence[Origin]
+    of: int
+    digest: str
+
+    @staticmethod
+    def about(link: Link, losses: Iterable[Origin], of: int) -> Question:
+        ordered = sorted(losses, key=lambda each: (each.authority, each.xid))
+        hashed = hashlib.sha256(f"{link.authority}\n{link.instance}\n".encode())
+        for each in ordered:
+            hashed.update(f"{each.authority}\n{each.xid}\n".encode())
+        return Question(losses=ordered, of=of, digest=hashed.hexdigest()[:_DIGEST_CHARACTERS])
+
+    def shown(self) -> dict[str, Any]:
+        """The question as links show it: the first of its entities, and their number."""
+        return {
+            "deletions": len(self.losses),
+            "of": self.of,
+            "digest": self.digest,
+            "first": [
+                {"authority": each.authority, "origin": each.xid}
+                for each in self.losses[:_MOST_LISTED]
+            ],
+        }
 
 
 class TooManyDeletions(ClientError):
-    """A link is about to delete more than it may without asking: nothing of it was applied.
+    """A link would lose more than it may without asking: nothing of it was applied."""
 
-    `of` are the entities that it brought.
-    """
-
-    def __init__(self, link: Link, deletions: Deletions, of: int) -> None:
-        lost = "its source has deleted them, or lost them"
-        cause = "they are no longer selected" if link.former else lost
+    def __init__(self, link: Link, question: Question, pending: int = 0) -> None:
+        lost, of = f"{len(question.losses):,}", f"{question.of:,}"
+        message = f"Its source no longer has {lost} of the {of} entities that the link holds."
+        if link.definition.mode == "write":
+            message = f"This catalog no longer has {lost} of the {of} entities that it has written."
         super().__init__(
-            f"It is about to delete {deletions.total:,} of the {of:,} entities that it brought: "
-            f"{cause}.",
-            f"If that is right, run `concord link allow {link.id}`.",
+            message,
+            f"`concord link show {link.id}` lists them. If they are to be deleted, run "
+            f"`concord link allow {link.id} {question.digest}`.",
         )
-        self.link, self.deletions, self.of = link, deletions, of
+        self.link, self.question = link, question
+        self.pending = max(pending, len(question.losses))
 
     @property
-    def question(self) -> str:
+    def text(self) -> str:
         """The words for the operator."""
         return f"{self.message} {self.hint}"
 
 
-async def count_deletions(
-    context: Context, connection: Connection, link: Link, policy: Policy, about: int
+async def count_losses(
+    context: Context,
+    connection: Connection,
+    link: Link,
+    policy: Policy,
+    going: Collection[Origin],
+    coming: Collection[Origin],
 ) -> None:
-    """Count entities that a link deletes in the transaction of `connection`.
+    """Count what a batch deletes, in its transaction, if its source has lost data.
+
+    Args:
+        going: the entities that go.
+        coming: those that are written, and so are lost no longer.
 
     Raises:
         TooManyDeletions: roll back.
     """
-    if about:
-        await _check(context, connection, link, about, partial(_count_held, link, policy))
-        await linkdeletions.add(connection, link, about)
+    # What a server of other software lacks is counted before it is deleted.
+    if link.definition.mode == "walk" or not await linklosses.is_lost(connection, link):
+        return
+    await linklosses.come_back(connection, link, coming)
+    if going:
+        held = partial(_count_held, policy)
+        if found := await _question(context, connection, link, going, held):
+            raise TooManyDeletions(link, found)
+        await linklosses.add(connection, link, going)
 
 
-async def check_deletions(context: Context, link: Link, policy: Policy, about: int) -> None:
-    """Check, before a link deletes entities in several batches, that it may delete all of them.
+async def check_losses(
+    context: Context, link: Link, policy: Policy, losses: Collection[Origin], *, pending: int = 0
+) -> None:
+    """Check, before entities are deleted that a source lacks, that so many may be.
+
+    Args:
+        pending: as many copies are to come.
 
     Raises:
-        TooManyDeletions: the link waits to be allowed.
+        TooManyDeletions: the link asks.
     """
-    if about:
-        async with (
-            asking(context, link),
-            context.database.pool.acquire(timeout=30) as connection,
-        ):
-            await _check(context, connection, link, about, partial(_count_held, link, policy))
+    await _check(context, link, losses, partial(_count_held, policy), pending)
 
 
-async def check_written_deletions(context: Context, link: Link, about: int) -> None:
+async def check_written_losses(context: Context, link: Link, losses: Collection[Origin]) -> None:
     """Check that a link may delete entities that it has written to its server.
 
     Raises:
-        TooManyDeletions: the link waits to be allowed.
+        TooManyDeletions: the link asks.
     """
-    if about:
-        async with (
-            asking(context, link),
-            context.database.pool.acquire(timeout=30) as connection,
-        ):
-            await _check(context, connection, link, about, partial(_count_written, link))
+    await _check(context, link, losses, partial(_count_written, link), 0)
+
+
+async def find_question(
+    context: Context, link: Link, policy: Policy, losses: Collection[Origin]
+) -> Question | None:
+    """The question that a link would ask if it were to lose these entities."""
+    async with context.database.snapshot() as connection:
+        return await _question(context, connection, link, losses, partial(_count_held, policy))
 
 
 @asynccontextmanager
-async def asking(context: Context, link: Link) -> AsyncIterator[None]:
+async def asking(context: Context) -> AsyncIterator[None]:
     """Have a link ask for what it must not delete here without being allowed to."""
     try:
         yield
     except TooManyDeletions as error:
-        await ask(context, error)
+        await _ask(context, error)
         raise
 
 
-async def ask(context: Context, error: TooManyDeletions) -> None:
-    """Store what a link waits to be allowed to delete; so it waits after a restart, too.
+async def _ask(context: Context, error: TooManyDeletions) -> None:
+    """Store the question of a link; so it waits after a restart, too.
 
     Raises:
         LinkReplaced
     """
+    link, question, text = error.link, error.question, error.text
     async with context.database.transaction() as connection:
-        total = error.deletions.total
-        await linkdeletions.ask(connection, error.link, total, error.of, error.question)
-
-
-async def ask_for_all(context: Context, error: TooManyDeletions, ahead: int) -> TooManyDeletions:
-    """Have a link ask for everything that is going to be deleted, if that is more.
-
-    An operator who has allowed the first batches already is asked again later.
-    """
-    found = error.deletions
-    if ahead <= found.about:
-        return error
-    more = TooManyDeletions(error.link, replace(found, about=ahead), error.of)
-    async with context.database.transaction() as connection:
-        total = more.deletions.total
-        await linkdeletions.ask_more(connection, more.link, total, more.of, more.question)
-    return more
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundDeletions:
-    """The deletions that a link would ask for, and the entities `of` which they are."""
-
-    total: int
-    of: int
-
-
-async def find_stop(
-    context: Context, link: Link, policy: Policy, *, about: int
-) -> FoundDeletions | None:
-    """The deletions for which a link would stop and ask, if it were about to delete so many."""
-    async with context.database.snapshot() as connection:
-        try:
-            await _check(context, connection, link, about, partial(_count_held, link, policy))
-        except TooManyDeletions as error:
-            return FoundDeletions(total=error.deletions.total, of=error.of)
-    return None
+        is_new = await linklosses.ask(
+            connection, link, question.shown(), question.losses, text, error.pending
+        )
+        if is_new:
+            await links.remember(connection, link, datetime.now(UTC), "asked", text[:500])
+    if is_new:
+        _log.warning(
+            "link asks", link=link.id, deletions=len(question.losses), digest=question.digest
+        )
 
 
 async def _check(
-    context: Context, connection: Connection, link: Link, about: int, count: _Count
+    context: Context, link: Link, losses: Collection[Origin], count: _Count, pending: int
 ) -> None:
-    counted = await linkdeletions.read(connection, link)
-    deletions = Deletions(deleted=counted.deleted, about=about, allowed=counted.allowed)
-    limits = limits_of(context.settings)
-    # Most batches delete so little that it does not matter how much there is.
-    if not must_stop(deletions, 0, limits):
+    if not losses:
         return
-    held = await count(connection)
-    if must_stop(deletions, held, limits):
-        raise TooManyDeletions(link, deletions, held + deletions.deleted)
+    async with (
+        asking(context),
+        context.database.pool.acquire(timeout=30) as connection,
+    ):
+        if found := await _question(context, connection, link, losses, count):
+            raise TooManyDeletions(link, found, pending)
 
 
-async def _count_held(link: Link, policy: Policy, connection: Connection) -> int:
-    return await linkdeletions.count_held(
-        connection, link.id, policy.authorities, policy.scope, policy.types, own=policy.own
+async def _question(
+    context: Context,
+    connection: Connection,
+    link: Link,
+    losses: Collection[Origin],
+    count: _Count,
+) -> Question | None:
+    before = await linklosses.read(connection, link)
+    together = ({*losses} | before.gone) - before.allowed
+    limit = DeletionLimit.of(context.settings)
+    # Most batches lose so little that it does not matter how much there is.
+    if not limit.is_passed(len(together), 0):
+        return None
+    held = await count(connection) + len(before.gone - {*losses})
+    if not limit.is_passed(len(together), held):
+        return None
+    return Question.about(link, together, held)
+
+
+async def _count_held(policy: Policy, connection: Connection) -> int:
+    return await linklosses.count_held(
+        connection, policy.authorities, policy.scope, policy.types, own=policy.own
     )
 
 
 async def _count_written(link: Link, connection: Connection) -> int:
     return await writtenentities.count(connection, link.id)
-
-
-def limits_of(settings: Settings) -> BrakeLimits:
-    """The brake as it is configured."""
-    return BrakeLimits(share=settings.link_delete_share, count=settings.link_delete_count)

@@ -21,11 +21,12 @@ from replication.batch import BatchDecision, CopyFinding, decide_batch, order_of
 from replication.comparison import DifferingOrigin, SourceComparison, compare
 from replication.copychecks import Incoming, MalformedCopy
 from replication.decide import Verdict
-from replication.deletionlimit import FoundDeletions, find_stop
+from replication.deletionlimit import Question, find_question
 from replication.mapping import mapping_of
 from replication.placement import groups_of, place_copies
 from replication.provenance import Copy, Policy
 from replication.pull import Flow
+from replication.resync import losses_in
 
 _FIRST = 20
 _AT_ONCE = 1000
@@ -38,14 +39,14 @@ class DryRun:
     Args:
         rows: entities and deletions of the source that the link may bring.
         differing: those that are not here as they are there, or only here.
-        stop: the deletions that the link would ask for first, if it would.
+        question: what the link would ask first, if it would.
     """
 
     rows: int
     differing: int
     numbers: Counter[str] = field(default_factory=Counter)
     first: dict[str, list[CopyFinding]] = field(default_factory=lambda: defaultdict(list))
-    stop: FoundDeletions | None = None
+    question: Question | None = None
 
     def add(self, outcome: str, finding: CopyFinding) -> None:
         self.numbers[outcome] += 1
@@ -72,9 +73,8 @@ async def dry_run(flow: Flow) -> DryRun | None:
     for each in _absent(flow, found):
         if each.origin.xid not in gone:
             result.add("deleted", _finding(each))
-    result.stop = await find_stop(
-        flow.context, flow.link, flow.policy, about=result.numbers["deleted"]
-    )
+    losses = losses_in(found, flow.link)
+    result.question = await find_question(flow.context, flow.link, flow.policy, losses)
     return result
 
 

@@ -19,8 +19,9 @@ from replication.credentials.peeraccess import access_of
 from replication.dryrun import DryRun, dry_run
 from replication.handshake import describe, peer_at, shake_hands
 from replication.linkbounds import LinkGate
-from replication.pinning import meet_claim
+from replication.pinning import meet_claim, met
 from replication.pull import Flow
+from replication.sourceloss import why_lost
 
 _MODES = frozenset({"pull", "events"})
 _UNDECIDED = (
@@ -60,12 +61,13 @@ async def _try(context: Context, link: Link) -> DryRun | None:
         async with context.database.snapshot() as connection:
             await meet_claim(connection, link, source.authority)
         gate = LinkGate(context.settings.link_busy_share)
+        loss = why_lost(link, instance=source.instance)
+        link = met(link, source.instance, source.authority, loss)
         flow = Flow(context=context, link=link, peer=peer, source=source, gate=gate)
         return await dry_run(flow)
 
 
 def _show(found: DryRun, link: str) -> dict[str, Any]:
-    stop = found.stop
     return {
         "isdecided": True,
         "rows": found.rows,
@@ -77,7 +79,7 @@ def _show(found: DryRun, link: str) -> dict[str, Any]:
             }
             for outcome, number in found.numbers.most_common()
         },
-        "brake": None if stop is None else {"deletions": stop.total, "of": stop.of},
+        "question": None if found.question is None else found.question.shown(),
     }
 
 

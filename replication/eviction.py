@@ -24,7 +24,7 @@ from catalog.store.links import RELAY, Link
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.writes import Write, write
 from replication.batch import BatchDecision, changes_of, raised_registry
-from replication.deletionlimit import asking, check_deletions, count_deletions
+from replication.deletionlimit import check_losses
 from replication.pinning import policy_of, policy_within
 from replication.provenance import Policy, may_bring
 
@@ -50,10 +50,14 @@ async def evict(context: Context, link: Link) -> int:
     return number
 
 
-async def doubt_copies(context: Context, link: Link, policy: Policy) -> None:
+async def doubt_copies(context: Context, link: Link, policy: Policy, *, overruled: bool) -> None:
     """Doubt the copies here that the source of a link controls, before it is copied completely.
 
-    Its own copies replace them whatever their epochs, as relays may have forged them.
+    The copy then shows what the source lacks.
+
+    Args:
+        overruled: the source's own copies replace them whatever the epochs, as relays may have
+            forged them.
     """
     is_brought = policy.authorities is None or policy.sender in policy.authorities
     await await_earlier_batches(context)
@@ -64,6 +68,7 @@ async def doubt_copies(context: Context, link: Link, policy: Policy) -> None:
             policy.sender if is_brought else None,
             policy.scope,
             policy.types,
+            overruled=overruled,
         )
 
 
@@ -76,6 +81,8 @@ async def await_earlier_batches(context: Context) -> None:
 async def drop_doubted(context: Context, link: Link, policy: Policy) -> int:
     """Drop the copies of the sender's authority that it does not have itself, as it has said.
 
+    They stay unless an operator has set up the link since the last copy, or has allowed it.
+
     Returns:
         the number of entities that were dropped.
 
@@ -83,16 +90,19 @@ async def drop_doubted(context: Context, link: Link, policy: Policy) -> int:
         TooManyDeletions: nothing was dropped; the authority may have lost its data.
     """
     async with context.database.pool.acquire(timeout=30) as connection:
-        left = await doubtedcopies.count_left(connection, link.id, policy.sender)
-    if not left.doubted:
-        return 0
-    await check_deletions(context, link, policy, left.droppable)
-    async with asking(context, link):
-        return await _drop_doubted(context, link, policy)
+        left = await doubtedcopies.read_left(connection, link.id, policy.sender)
+    losses = [Origin(policy.sender, each.origin) for each in left if each.xid is not None]
+    await check_losses(context, link, policy, losses)
+    if left and (link.doubts or any(each.overruled for each in left)):
+        return await _drop_doubted(context, link, policy.sender)
+    if left:
+        async with context.database.transaction() as connection:
+            await doubtedcopies.settle(connection, link.id, [each.origin for each in left])
+    return 0
 
 
-async def _drop_doubted(context: Context, link: Link, policy: Policy) -> int:
-    authority, number = policy.sender, 0
+async def _drop_doubted(context: Context, link: Link, authority: str) -> int:
+    number = 0
     while True:
         async with context.database.transaction() as connection:
             locked = await lock_and_load(connection, Touched(catalog_exclusive=True))
@@ -102,8 +112,6 @@ async def _drop_doubted(context: Context, link: Link, policy: Policy) -> int:
             origins = [copy.origin for copy in left]
             roots = [copy.xid for copy in left if copy.xid is not None]
             before = await load_around(connection, roots, locked.entities)
-            gone = within(before, roots)
-            await count_deletions(context, connection, link, policy, len(gone))
             changes = await drop_at(connection, roots, before, context.configuration.model)
             await doubtedcopies.forget_deletions(connection, link.id, authority, origins)
             await doubtedcopies.settle(connection, link.id, origins)

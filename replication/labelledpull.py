@@ -44,7 +44,7 @@ async def pull_labelled(flow: Flow, cursor: str, *, wait_seconds: float) -> Brou
     The cursor is saved last of all.
 
     Raises:
-        TooManyDeletions: too much has lost its labels; the cursor is not saved.
+        TooManyDeletions: the source has lost data, and the cursor is not saved.
         ClientError: after `CursorExpired`, a bootstrap is needed.
     """
     lines = flow.peer.change_lines(
@@ -65,7 +65,9 @@ async def pull_labelled(flow: Flow, cursor: str, *, wait_seconds: float) -> Brou
     if page.apply:
         brought.add(await apply_by(flow, page.apply))
     context, link, policy = flow.context, flow.link, flow.policy
-    brought.changes += await leave_unlabelled(context, link, policy, units)
+    left = await leave_unlabelled(context, link, policy, units)
+    brought.changes += left
+    brought.deleted += left
     brought.add(await apply_by(flow, [], end))
     return brought
 
@@ -118,6 +120,7 @@ async def _ask(flow: Flow, origins: Sequence[Origin], brought: Brought) -> None:
     found = await _bring(flow, lines, is_bulk=False, saves_cursor=False)
     brought.copies += found.copies
     brought.changes += found.changes
+    brought.deleted += found.deleted
 
 
 async def _read_page(flow: Flow, lines: AsyncGenerator[bytes]) -> tuple[list[Incoming], str]:

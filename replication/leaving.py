@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.model.xid import group_path
 from catalog.store import copies as stored_copies
-from catalog.store import entities as store
 from catalog.store import links
 from catalog.store.links import RELAY, Link
 from catalog.store.locks import Touched, lock_and_load
-from replication.deletionlimit import asking, check_deletions, count_deletions
-from replication.eviction import announce, drop_at, load_around, within
+from replication.eviction import announce, drop_at, load_around
 from replication.pinning import filter_of
 from replication.provenance import CopyFilter, Policy
 
@@ -42,13 +40,11 @@ class _Leaving:
 async def leave(context: Context, link: Link, policy: Policy) -> int:
     """Drop what `link.former` selected, and neither the link nor another one selects now.
 
-    Nobody who follows this node is told, since no authority has deleted anything.
+    Nobody who follows this node is told, since no authority has deleted anything. An operator has
+    changed the selection, so no number of entities is too many.
 
     Returns:
         the number of entities that were dropped.
-
-    Raises:
-        TooManyDeletions: nothing was dropped; an operator has to allow it.
     """
     former = [
         CopyFilter(
@@ -64,7 +60,7 @@ async def leave(context: Context, link: Link, policy: Policy) -> int:
         others = await links.bringing_beside(connection, link)
     kept = [policy, *(filter_of(definition, authority) for authority, definition in others)]
     leaving = await _find(context, former, kept)
-    return await _drop_all(context, link, _united(former, policy), leaving.roots)
+    return await _drop_all(context, leaving.roots)
 
 
 async def leave_unlabelled(
@@ -78,9 +74,6 @@ async def leave_unlabelled(
 
     Returns:
         the number of entities that were dropped.
-
-    Raises:
-        TooManyDeletions: nothing was dropped; an operator has to allow it.
     """
     labels, number = link.definition.labels, 0
     if not labels:
@@ -101,18 +94,14 @@ async def leave_unlabelled(
                 leaving.add(each)
         if not leaving.roots:
             break
-        number += await _drop_all(context, link, policy, leaving.roots)
+        number += await _drop_all(context, leaving.roots)
     return number
 
 
-async def _drop_all(context: Context, link: Link, policy: Policy, roots: Sequence[str]) -> int:
-    async with context.database.pool.acquire(timeout=30) as connection:
-        about = len(await store.load_subtrees(connection, roots))
-    await check_deletions(context, link, policy, about)
+async def _drop_all(context: Context, roots: Sequence[str]) -> int:
     number = 0
-    async with asking(context, link):
-        for start in range(0, len(roots), _DROPPED_AT_ONCE):
-            number += await _drop(context, link, policy, roots[start : start + _DROPPED_AT_ONCE])
+    for start in range(0, len(roots), _DROPPED_AT_ONCE):
+        number += await _drop(context, roots[start : start + _DROPPED_AT_ONCE])
     return number
 
 
@@ -134,27 +123,14 @@ async def _find(
                 leaving.add(each)
 
 
-async def _drop(context: Context, link: Link, policy: Policy, roots: Sequence[str]) -> int:
+async def _drop(context: Context, roots: Sequence[str]) -> int:
     groups = frozenset(map(group_path, roots))
     touched = Touched(groups=groups, groups_exclusive=True, registry_exclusive=True)
     async with context.database.transaction() as connection:
         locked = await lock_and_load(connection, touched)
         before = await load_around(connection, roots, locked.entities)
-        await count_deletions(context, connection, link, policy, len(within(before, roots)))
         changes = await drop_at(connection, roots, before, context.configuration.model)
     return announce(context, changes)
-
-
-def _united(former: Sequence[CopyFilter], policy: Policy) -> Policy:
-    """A policy that admits all that was selected, for the share of it that leaves."""
-    scopes, types = [each.scope for each in former], [each.types for each in former]
-    named = _authorities(former)
-    return replace(
-        policy,
-        authorities=None if named is None else frozenset(named),
-        scope=tuple({path for scope in scopes for path in scope}) if all(scopes) else (),
-        types=tuple({type for each in types for type in each}) if all(types) else (),
-    )
 
 
 def _authorities(filters: Collection[CopyFilter]) -> list[str] | None:

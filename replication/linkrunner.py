@@ -14,14 +14,14 @@ from catalog.client import ClientError, CursorExpired, Refused
 from catalog.events.supervisor import backoff_from
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
-from catalog.store import linkconflicts, linkdeletions, links
+from catalog.store import linkconflicts, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import wait_for
 from catalog.store.linkconflicts import MOST_CONFLICTS
 from catalog.store.links import TRUST_FIRST, Link, LinkReplaced
 from replication.confirmations import SAVE_SECONDS
 from replication.credentials.peeraccess import access_of
-from replication.deletionlimit import TooManyDeletions, ask_for_all
+from replication.deletionlimit import TooManyDeletions
 from replication.eviction import doubt_copies, drop_doubted, evict
 from replication.handshake import (
     cause_of,
@@ -36,12 +36,12 @@ from replication.linkbounds import TooMuchSent, too_many_copies
 from replication.linkerrors import ErrorClass, class_of, state_of
 from replication.linkresources import LinkResources
 from replication.notifications import HINT_SECONDS, ensure_subscription
-from replication.pinning import admitted, meet_claim
+from replication.pinning import admitted, meet_claim, met
 from replication.provenance import Policy
 from replication.pull import Brought, Flow, bootstrap, pull_once, retry_conflicts
 from replication.readdressing import readdress_endpoints
 from replication.renaming import rename_groups
-from replication.resync import count_deletions_ahead, resynchronise
+from replication.resync import resynchronise
 from replication.sourceloss import why_lost
 from replication.trusting import trust_first
 from replication.wakeup import until_woken
@@ -149,19 +149,19 @@ class LinkRunner:
             event = "lost data" if loss else "resynchronise"
             await self._remember(event, describe(error, self._peer.url))
             await self._resources.timing.sleep(self._delay(1))
-        except TooManyDeletions as error:
-            error = await ask_for_all(flow.context, error, await count_deletions_ahead(flow))
-            await self._remember("braked", error.question)
+        except TooManyDeletions:
+            # The question is stored: the link waits for its answer when it begins again.
+            return
 
     async def _await_permission(self) -> None:
-        """Wait until an operator allows the deletions that the link asks about, if it does."""
+        """Wait until an operator answers the question of the link, if it asks one."""
         while True:
             self.wakeup.clear()
             async with self._database.pool.acquire(timeout=30) as connection:
                 link = await links.get(connection, self.id)
             if link is None or link.revision != self.revision:
                 raise LinkReplaced(self.id)
-            if link.brake is None:
+            if link.question is None:
                 return
             await wait_for(self.wakeup, self._resources.context.settings.pull_interval_seconds)
 
@@ -196,23 +196,20 @@ class LinkRunner:
     async def _copy(self, flow: Flow) -> str:
         """Bring what differs, or everything once; return the cursor to go on from.
 
-        What is here of the source's authority is doubted first, if an operator has set up the
-        link since the last copy: a source that lost data by itself does not delete it here, too.
+        What is here of the source's authority is doubted first, and replaced or dropped if an
+        operator has set up the link since the last copy: a source that lost data by itself does
+        not delete it here, too.
         """
         await self._report("copying", copies=flow.source.entities)
         found = None if flow.link.copiesall else await resynchronise(flow)
         if found is not None:
             brought = found.brought
-            detail = (
-                f"{found.differing} of {found.rows} origins differ: "
-                f"{brought.copies} copies, {brought.changes} changes"
-            )
+            detail = f"{found.differing} of {found.rows} origins differ: {brought.text}"
             await self._remember("compared", detail)
             return brought.cursor
-        if flow.link.doubts:
-            await doubt_copies(flow.context, flow.link, flow.policy)
+        await doubt_copies(flow.context, flow.link, flow.policy, overruled=flow.link.doubts)
         brought = await (bootstrap_labelled if flow.link.definition.labels else bootstrap)(flow)
-        await self._remember("copied", f"{brought.copies} copies, {brought.changes} changes")
+        await self._remember("copied", brought.text)
         return brought.cursor
 
     async def _leave_unlabelled(self, flow: Flow) -> None:
@@ -254,7 +251,7 @@ class LinkRunner:
             await self._remember("another instance", detail)
         flow = Flow(
             context=self._resources.context,
-            link=replace(link, loss=loss or None),
+            link=met(link, source.instance, source.authority, loss),
             peer=self._peer,
             source=source,
             gate=self._resources.gate,
@@ -467,8 +464,6 @@ class LinkRunner:
                 copies=copies,
                 too_many=slowed,
             )
-            if state == "current":
-                await linkdeletions.forget_earlier(connection, [self.link])
         self._is_known_current = state == "current"
         if self._is_known_current:
             await self._probation.aclose()

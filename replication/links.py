@@ -48,7 +48,7 @@ from replication.wire import LinkBody, OriginsBody, PinBody, ResetBody, read_req
 _TOLD = ("accept", "kafka")
 _SILENT_SECONDS = 120
 # In other states, nobody tells how many changes there are.
-_IN_CONTACT = frozenset({"copying", "behind", "current", "braked"})
+_IN_CONTACT = frozenset({"copying", "behind", "current", "asking"})
 
 
 async def list_links(request: web.Request) -> web.Response:
@@ -451,7 +451,7 @@ def show_link(link: Link) -> dict[str, Any]:
         "error": error,
         "errors": link.errors,
         "nextattemptat": link.nextattemptat and format_time(link.nextattemptat),
-        "brake": link.brake,
+        "question": link.question,
         "subscription": link.subscription,
         "history": link.history,
     }

@@ -95,8 +95,9 @@ def _link() -> Json:
             "error": NO_TEXT,
             "errors": {"type": "object", "additionalProperties": COUNT},
             "nextattemptat": NO_TIME,
-            "brake": about(
-                {"type": ["object", "null"]}, "The deletions that it waits to be allowed"
+            "question": about(
+                {"type": ["object", "null"]},
+                "What it asks: `deletions`, `of` so many entities, `first` of them, a `digest`",
             ),
             "subscription": NO_TEXT,
             "history": about(array_of({"type": "object"}), "Newest first"),
@@ -134,7 +135,7 @@ def _dry_run() -> Json:
                 {"number": COUNT, "first": array_of({"type": "object"})}
             ),
         },
-        "brake": {"type": ["object", "null"]},
+        "question": {"type": ["object", "null"]},
     }
     return object_of(members, optional=[name for name in members if name != "isdecided"])
 
@@ -278,7 +279,9 @@ OPERATOR_OPERATIONS: Mapping[tuple[str, str], Json] = {
     ),
     ("POST", f"{_ONE}/resume"): operation(_SHOWN, (404,)),
     ("POST", f"{_ONE}/run"): operation(_RUN_OR_TRIED, (400, 404, 409), parameters=(_DRY,)),
-    ("POST", f"{_ONE}/allow"): operation(_SHOWN, (400, 404, 409)),
+    ("POST", f"{_ONE}/allow"): operation(
+        _SHOWN, (400, 404, 409), taken=_json(body(wire.AllowBody))
+    ),
     ("GET", f"{_ONE}/conflicts"): operation(
         read(object_of({"conflicts": array_of(reference(_CONFLICT))}), NEXT),
         (400, 404),

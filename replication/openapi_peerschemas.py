@@ -40,6 +40,7 @@ _BODIES = (
     wire.ChangeBody,
     wire.AcceptanceBody,
     wire.PinBody,
+    wire.AllowBody,
     wire.PauseBody,
     wire.ResetBody,
     wire.OriginsBody,

@@ -149,7 +149,7 @@ def _faults_of(link: Link, answer: _Answer) -> Iterator[Diagnosis]:
 
 
 def _state_of(link: Link) -> Iterator[Diagnosis]:
-    if link.state in ("refused", "braked") or link.conflicts:
+    if link.state in ("refused", "asking") or link.conflicts:
         text = f"it is {link.state}, with {link.conflicts} conflicts"
         remedy = f"`concord link show {link.id}` tells which, and why."
         yield Diagnosis(subject=f"link {link.id}", level="warning", text=text, remedy=remedy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -81,6 +82,12 @@ async def meet_claim(connection: Connection, link: Link, claimed: str) -> None:
     )
     if refusal is not None:
         raise ClientError(f"{source} cannot be followed: {refusal.reason}.", refusal.remedy)
+
+
+def met(link: Link, instance: uuid.UUID, authority: str, loss: str) -> Link:
+    """A link that has met its source, which lost data for the reason `loss`, if there is one."""
+    pinned = link.authority or authority
+    return replace(link, instance=instance, authority=pinned, loss=loss or None)
 
 
 def check_claim(link: Link, claimed: str) -> None:

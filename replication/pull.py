@@ -84,17 +84,24 @@ class Flow:
 
 @dataclass(slots=True, kw_only=True)
 class Brought:
-    """The cursor to go on from, with the numbers of copies, of changes that they made, and of those
-    that could not be applied."""
+    """The cursor to go on from, with the numbers of copies, of changes that they made, of entities
+    that they deleted, and of copies that could not be applied."""
 
     cursor: str
     copies: int = 0
     changes: int = 0
+    deleted: int = 0
     conflicts: int = 0
+
+    @property
+    def text(self) -> str:
+        """The numbers for the history of a link."""
+        return f"{self.copies} copies, {self.changes} changes, {self.deleted} deleted"
 
     def add(self, applied: AppliedBatch) -> None:
         self.copies += len(applied.findings)
         self.changes += applied.changes
+        self.deleted += applied.deleted
         self.conflicts += sum(finding.verdict in CONFLICTS for finding in applied.findings)
 
 

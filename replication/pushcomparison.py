@@ -35,11 +35,10 @@ class PushedDifferences:
 async def push_differing(flow: PushFlow) -> PushedDifferences | None:
     """Push what the target does not have as it is here.
 
-    What the target has besides, of which not even a deletion is known here, stays there, as it does
-    after a complete copy.
-
     Returns:
-        `None` if everything has to be pushed: the target tells no digests, or much differs.
+        `None` if everything has to be pushed: the target tells no digests, much differs, or the
+        target has entities of this node of which not even a deletion is known here. It notices
+        these after a complete copy.
 
     Raises:
         ClientError: the target does not answer now.
@@ -50,8 +49,13 @@ async def push_differing(flow: PushFlow) -> PushedDifferences | None:
     found = await _compare(flow)
     if found is None:
         return None
-    wanted = _ordered(found.differing)
-    if len(wanted) > _LARGEST_SHARE * found.rows:
+    wanted, own = _ordered(found.differing), database.node.authority
+    lacks = any(
+        each.here is None and each.there and not each.there.is_deleted
+        for each in found.differing
+        if each.origin.authority == own
+    )
+    if lacks or len(wanted) > _LARGEST_SHARE * found.rows:
         return None
     await flow.begin(len(wanted), is_whole=False)
     number = 0

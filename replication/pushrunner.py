@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import structlog
+
 from catalog.client import ClientError, Refused
 from catalog.model.entity import Origin
 from catalog.store import links
@@ -13,10 +15,10 @@ from catalog.store.changes import Position, read_head
 from catalog.store.links import Link, LinkReplaced
 from catalog.store.loghistory import why_lost
 from replication.confirmations import SAVE_SECONDS
-from replication.deletionlimit import TooManyDeletions
 from replication.feed import pages_of
 from replication.feedpages import MOST_CHANGES, CursorGone, Page
 from replication.handshake import describe, shake_hands
+from replication.linkerrors import class_of
 from replication.linkrunner import LinkRunner, SnapshotNeeded
 from replication.ownlog import LOG, next_page
 from replication.pinning import policy_of
@@ -24,7 +26,12 @@ from replication.push import PushFlow, push_again, push_everything, push_page, w
 from replication.pushcomparison import push_differing
 from replication.pushconflicts import learn_conflicts
 
-_OUT_OF_STEP = "push_out_of_step"
+_OUT_OF_STEP, _AWAITS_ANSWER = "push_out_of_step", "push_awaits_answer"
+# A target that waits for its operator's answer is asked again after so many seconds.
+_ANSWER_SECONDS = 2.0
+
+
+_log = structlog.get_logger(__name__)
 
 
 class AcceptanceRunner(LinkRunner):
@@ -34,13 +41,8 @@ class AcceptanceRunner(LinkRunner):
         await self._drop_replicas()
         own = self._database.node.authority
         policy = policy_of(self.link.definition, own=own, source=self.link.authority or "")
-        try:
-            await self._reconsider(self.link, policy)
-        except TooManyDeletions as error:
-            await self._remember("braked", error.question)
-            await self._await_permission()
-        else:
-            await asyncio.Event().wait()
+        await self._reconsider(self.link, policy)
+        await asyncio.Event().wait()
 
 
 class PushRunner(LinkRunner):
@@ -52,6 +54,8 @@ class PushRunner(LinkRunner):
 
     # The copies that came spoilt at the target, and that are of nothing that is here.
     _strays: Sequence[Origin] = ()
+    # What the target asked its operator last.
+    _question = ""
 
     async def _follow(self) -> None:
         try:
@@ -65,10 +69,24 @@ class PushRunner(LinkRunner):
         except SnapshotNeeded as error:
             await self._begin_again(error.message)
         except Refused as error:
+            if error.problem.name == _AWAITS_ANSWER:
+                await self._await_answer(error)
+                return
             if error.problem.name != _OUT_OF_STEP:
                 raise
             await self._remember("out of step", describe(error, self._peer.url))
             await self._resources.timing.sleep(self._delay(1))
+
+    async def _await_answer(self, error: Refused) -> None:
+        """Wait before the target is asked again: its operator's answer takes effect soon."""
+        message, self._failures = describe(error, self._peer.url)[:1000], 0
+        is_new = message != self._question
+        self._question = message
+        if is_new:
+            _log.warning("link waits for the answer to its target's question", link=self.id)
+        error_class = class_of(error) if is_new else None
+        await self._report("refused", error=message, error_class=error_class)
+        await self._resources.timing.sleep(_ANSWER_SECONDS)
 
     async def _begin_again(self, reason: str) -> None:
         async with self._database.transaction() as connection:
@@ -127,7 +145,7 @@ class PushRunner(LinkRunner):
 
     async def _push_all(self, flow: PushFlow) -> Position:
         await self._report("copying")
-        found = None if flow.needs_all else await push_differing(flow)
+        found = None if flow.needs_all or flow.loss else await push_differing(flow)
         if found is not None:
             detail = f"{found.differing} of {found.rows} origins differ: {found.copies} copies"
             await self._remember("compared", detail)

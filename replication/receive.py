@@ -27,6 +27,7 @@ from catalog.context import CONTEXT, Context
 from catalog.http.body import read_body
 from catalog.model.concorderrors import (
     LimitExceeded,
+    PushAwaitsAnswer,
     PushNotAccepted,
     PushOutOfStep,
     PushStopped,
@@ -36,7 +37,7 @@ from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.printable import printable
 from catalog.model.writescope import WriteScope
 from catalog.roles import Permission
-from catalog.store import linkconflicts, linkdeletions, links
+from catalog.store import linkconflicts, links
 from catalog.store.copies import count_replicas
 from catalog.store.database import Database
 from catalog.store.links import Link, LinkReplaced
@@ -144,7 +145,8 @@ async def post_entities(request: web.Request) -> web.Response:
     Raises:
         PushNotAccepted: the operator of this node does not accept the pushes of the sender.
         PushOutOfStep: the copies do not follow what came before; the sender asks for the cursor.
-        PushStopped: an operator has to decide.
+        PushStopped: more was sent than the link may bring.
+        PushAwaitsAnswer: much would be deleted, and an operator has to decide.
         Forbidden, Unauthenticated: the sender may not write wherever that could come.
     """
     context = request.app[CONTEXT]
@@ -154,15 +156,15 @@ async def post_entities(request: web.Request) -> web.Response:
     if writable is not None:
         async with context.database.pool.acquire(timeout=30) as connection:
             await check_acceptance(connection, writable, link.definition)
-    if link.brake is not None:
-        raise _stopped(pusher, link.error or "", request.path)
+    if link.question is not None:
+        raise _asked(pusher, link.error or "", request.path)
     pushed = await _read_pushed(request)
     policy = policy_of(
         link.definition, own=context.database.node.authority, source=pusher.authority
     )
     try:
         if pushed.begins:
-            if link.doubts and not pushed.is_whole:
+            if (link.doubts or link.loss is not None) and not pushed.is_whole:
                 raise PushOutOfStep(request.path, error_detail="a complete copy is needed")
             await _begin(context, link, policy, pushed)
             return _answer(link, (), None)
@@ -179,7 +181,7 @@ async def post_entities(request: web.Request) -> web.Response:
     except LinkReplaced as error:
         raise ServerBusy(request.path, detail="What is accepted was changed.") from error
     except TooManyDeletions as error:
-        raise _stopped(pusher, error.message, request.path) from error
+        raise _asked(pusher, error.message, request.path) from error
     except ClientError as error:
         message = f"{error.message} {error.hint}".strip()
         await _report(context, link, "refused", error=message[:1000])
@@ -195,6 +197,15 @@ async def accepted_pusher(request: web.Request) -> Link:
         PushNotAccepted, ServerBusy
     """
     return await _accepted(request.app[CONTEXT], _read_pusher(request), request.path)
+
+
+def _asked(pusher: _Pusher, question: str, subject: str) -> PushAwaitsAnswer:
+    return PushAwaitsAnswer(
+        subject,
+        authority=pusher.authority,
+        error_detail=question.rstrip("."),
+        detail="The operator of the node that refuses them answers at the link.",
+    )
 
 
 def _stopped(pusher: _Pusher, reason: str, subject: str) -> PushStopped:
@@ -322,8 +333,8 @@ async def _begin(context: Context, link: Link, policy: Policy, pushed: _Pushed) 
         if pushed.loss:
             at = datetime.now(UTC)
             await links.remember(connection, link, at, "lost data", pushed.loss)
-    if link.doubts:
-        await doubt_copies(context, link, policy)
+    if pushed.is_whole:
+        await doubt_copies(context, link, policy, overruled=link.doubts)
     await _report(context, link, "copying", copies=pushed.expected)
 
 
@@ -420,8 +431,6 @@ async def _report(
             error_class=None if error is None else "too_much",
             copies=copies,
         )
-        if state == "current":
-            await linkdeletions.forget_earlier(connection, [link])
 
 
 async def _report_current(context: Context, link: Link, *, is_saved: bool) -> None:
@@ -437,7 +446,7 @@ async def _report_current(context: Context, link: Link, *, is_saved: bool) -> No
 def _answer(
     link: Link, findings: Sequence[CopyFinding], cursor: str | None, changes: int = 0
 ) -> web.Response:
-    end = {"cursor": cursor, "changes": changes, "doubts": link.doubts}
+    end = {"cursor": cursor, "changes": changes, "doubts": link.doubts or link.loss is not None}
     shown = [*map(_show_finding, findings), end]
     body = b"".join(orjson.dumps(line) + b"\n" for line in shown)
     return web.Response(body=body, content_type=MEDIA_TYPE)

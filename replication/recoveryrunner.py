@@ -18,9 +18,8 @@ from catalog.store import recoveries
 from catalog.store.database import wait_for
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.recoveries import UNDER_WAY, Recovery, RecoveryReplaced, RecoverySource
-from replication.brake import Deletions, must_stop
 from replication.credentials.peeraccess import access_of_row
-from replication.deletionlimit import limits_of
+from replication.deletionlimit import DeletionLimit
 from replication.handshake import cause_of, peer_at
 from replication.linkresources import LinkResources
 from replication.reclaim import Replicas, bury_orphans, bury_refused, take_once
@@ -124,16 +123,14 @@ class RecoveryRunner:
         async with self._database.transaction() as connection:
             await recoveries.choose(connection, authority)
             found = await recoveries.removals(connection, authority)
-            deletions = Deletions(
-                deleted=found.removed, about=found.about, allowed=recovery.allowed
-            )
-            if not must_stop(deletions, found.held, limits_of(self._context.settings)):
+            total, held = found.removed + found.about, found.held + found.removed
+            is_allowed = not found.about or total <= recovery.allowed
+            if is_allowed or not DeletionLimit.of(self._context.settings).is_passed(total, held):
                 return False
             question = (
-                f"It is about to delete {deletions.total:,} of the "
-                f"{found.held + found.removed:,} entities that are here, since replicas say that "
-                f"they are deleted. If that is right, run `concord recover resume --allow "
-                f"{deletions.total}`."
+                f"It is about to delete {total:,} of the {held:,} entities that are here, since "
+                f"replicas say that they are deleted. If that is right, run `concord recover "
+                f"resume --allow {total}`."
             )
             await recoveries.ask(connection, recovery, question)
         _log.warning("recovery asks", question=question)

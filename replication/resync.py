@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from catalog.client import ClientError, Unreachable
+from catalog.client import Unreachable
 from catalog.model.entity import Origin
 from catalog.model.xid import depth
 from catalog.store import doubtedcopies, links
+from catalog.store.links import Link
 from replication.comparison import DifferingOrigin, SourceComparison, compare
-from replication.deletionlimit import check_deletions
+from replication.deletionlimit import check_losses
 from replication.eviction import await_earlier_batches
 from replication.linkbounds import Allowance
 from replication.provenance import may_bring
@@ -43,7 +44,7 @@ async def resynchronise(flow: Flow) -> Resynchronised | None:
         `None` if a complete copy is needed; nothing was done then.
 
     Raises:
-        TooManyDeletions: nothing was applied.
+        TooManyDeletions: nothing was applied, and the link asks.
         ClientError: the source does not answer now.
     """
     if flow.link.doubts:
@@ -54,8 +55,8 @@ async def resynchronise(flow: Flow) -> Resynchronised | None:
     wanted = _wanted(found)
     if flow.link.former is None and len(wanted) > _LARGEST_SHARE * found.rows:
         return None
-    about = _count_gone(found, doubts=flow.link.doubts)
-    await check_deletions(flow.context, flow.link, flow.policy, about)
+    losses = losses_in(found, flow.link)
+    await check_losses(flow.context, flow.link, flow.policy, losses, pending=len(found.differing))
     await _expect(flow, len(wanted))
     is_doubting = await _doubt(flow, found)
     brought = await _fetch(flow, wanted, is_bulk=is_doubting)
@@ -64,15 +65,6 @@ async def resynchronise(flow: Flow) -> Resynchronised | None:
     brought.add(await apply_by(flow, [], found.cursor))
     brought.cursor = found.cursor
     return Resynchronised(differing=len(found.differing), rows=found.rows, brought=brought)
-
-
-async def count_deletions_ahead(flow: Flow) -> int:
-    """The number of entities here that the source has deleted; 0 if it does not tell."""
-    try:
-        found = await compare(flow)
-    except ClientError:
-        return 0
-    return 0 if found is None else _count_gone(found, doubts=flow.link.doubts)
 
 
 async def _expect(flow: Flow, copies: int) -> None:
@@ -97,24 +89,30 @@ def _order(each: DifferingOrigin) -> tuple[bool, int, str]:
     return not is_deleted, -level if is_deleted else level, each.origin.xid
 
 
-def _count_gone(found: SourceComparison, *, doubts: bool) -> int:
-    """The number of live entities that go: with their tombstones, or with what is above them."""
+def losses_in(found: SourceComparison, link: Link) -> list[Origin]:
+    """The entities here that a source lacks, or has deleted after it lost data, and those below.
+
+    What labels select here only may have other labels there, so it is not known to be lacking.
+    """
     live = [each for each in found.differing if each.here and not each.here.is_deleted]
-    gone = {each.origin for each in live if _is_deleted(each, found)}
-    if doubts:
-        gone |= {
-            each.origin
-            for each in live
-            if each.there is None and found.policy.is_own_word(each.origin)
-        }
-    return sum(each.origin in gone or _is_below(each.origin, gone) for each in live)
+    tells_absence = link.doubts or not found.policy.labels
+    lost = {
+        each.origin
+        for each in live
+        if (tells_absence and each.there is None and found.policy.is_own_word(each.origin))
+        or _is_doubtful_deletion(each, found, link)
+    }
+    return [each.origin for each in live if each.origin in lost or _is_below(each.origin, lost)]
 
 
-def _is_deleted(each: DifferingOrigin, found: SourceComparison) -> bool:
+def _is_doubtful_deletion(each: DifferingOrigin, found: SourceComparison, link: Link) -> bool:
+    """Whether a deletion is of a source that has lost data, or of no higher epoch."""
     if each.here is None or each.there is None or not each.there.is_deleted:
         return False
-    is_later = each.there.epoch > each.here.epoch or found.policy.is_own_word(each.origin)
-    return is_later and may_bring(each.origin, found.policy)
+    is_later = each.there.epoch > each.here.epoch
+    if not (may_bring(each.origin, found.policy) and (link.loss is not None or not is_later)):
+        return False
+    return is_later or found.policy.is_own_word(each.origin)
 
 
 def _is_below(origin: Origin, gone: Collection[Origin]) -> bool:
@@ -161,4 +159,5 @@ async def _fetch(flow: Flow, wanted: Sequence[Origin], *, is_bulk: bool) -> Brou
             raise Unreachable(f"The answer of {flow.peer.url} broke off.", is_doubtful=True)
         brought.copies += found.copies
         brought.changes += found.changes
+        brought.deleted += found.deleted
     return brought

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from catalog.context import Context
-from catalog.model.entity import Origin, Tombstone
+from catalog.model.entity import Origin
 from catalog.store import doubtedcopies, linkconflicts
 from catalog.store import entities as store
 from catalog.store.linkconflicts import MOST_CONFLICTS
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _ORIGINS_AT_ONCE = 1000
 # A group, a resource below it and a version below that, and once more for what was superseded.
 _MOST_ROUNDS = 4
-_MOST_COUNTED = 100_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -201,23 +200,6 @@ class TopicFlow:
             digests |= {each.xid: end.digest for each, end in deleted.items()}
             await doubtedcopies.doubt_only(connection, self.link, digests)
         return bool(digests)
-
-    async def count_deletions_ahead(self) -> int:
-        """The number of entities here that records from the place on delete."""
-        bounds = await self.bounds()
-        gone: set[Origin] = set()
-        begins, ends = dict(enumerate(self.place.offsets)), dict(enumerate(bounds.ends))
-        async for records in self.topic.read_range(begins, ends):
-            copies, _, _ = self._sort(records)
-            gone |= {origin_of(copy) for copy in copies if isinstance(copy, Tombstone)}
-            if len(gone) > _MOST_COUNTED:
-                break
-        number, origins = 0, list(gone)
-        for start in range(0, len(origins), _ORIGINS_AT_ONCE):
-            async with self.context.database.pool.acquire(timeout=30) as connection:
-                part = origins[start : start + _ORIGINS_AT_ONCE]
-                number += len(await store.load_by_origin(connection, part))
-        return number
 
 
 def _moved(place: TopicPlace, offsets: tuple[int, ...], mark: Mark | None) -> TopicPlace:

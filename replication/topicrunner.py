@@ -11,10 +11,11 @@ from catalog.model.concorderrors import SourceUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
-from replication.deletionlimit import TooManyDeletions, ask_for_all
+from replication.deletionlimit import TooManyDeletions
+from replication.eviction import doubt_copies, drop_doubted
 from replication.handshake import Handshake, why_own
 from replication.linkrunner import LinkRunner, reconsidered
-from replication.pinning import meet_claim
+from replication.pinning import meet_claim, met, policy_of
 from replication.pull import Brought, Flow
 from replication.sourceloss import why_lost
 from replication.topicaddress import TopicLost, TopicUnusable, address_of
@@ -88,10 +89,13 @@ class TopicRunner(LinkRunner):
         if place is None:
             _check_beginning(mark, bounds)
             place = TopicPlace(publication=mark.publication, offsets=mark.begins)
+            own = context.database.node.authority
+            policy = policy_of(link.definition, own=own, source=source.authority)
+            await doubt_copies(context, self.link, policy, overruled=False)
         flow = TopicFlow(
             flow=Flow(
                 context=context,
-                link=link,
+                link=met(link, source.instance, source.authority, loss),
                 peer=self._peer,
                 source=source,
                 gate=self._resources.gate,
@@ -125,10 +129,9 @@ class TopicRunner(LinkRunner):
                 self._failures = 0
                 await self._tell(flow)
                 await self._wait(flow)
-        except TooManyDeletions as error:
-            ahead = await flow.count_deletions_ahead()
-            asked = await ask_for_all(flow.context, error, ahead)
-            await self._remember("braked", asked.question)
+        except TooManyDeletions:
+            # The question is stored: the link waits for its answer when it begins again.
+            return
 
     async def _read_on(self, flow: TopicFlow) -> None:
         """Read all that the topic has now."""
@@ -175,6 +178,8 @@ class TopicRunner(LinkRunner):
             raise TopicLost("its source has written the topic anew")
 
     async def _conclude_copy(self, flow: TopicFlow) -> None:
+        if number := await drop_doubted(flow.context, flow.link, flow.flow.policy):
+            await self._remember("dropped", f"{number} replicas that their authority does not have")
         left = await flow.go_over_conflicts()
         await flow.finish()
         self._note_conflicts(left)

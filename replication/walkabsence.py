@@ -13,7 +13,7 @@ from catalog.model.schema import Model
 from catalog.model.xid import Xid, depth
 from catalog.store import copies as stored_copies
 from catalog.store import entities as store
-from replication.deletionlimit import check_deletions
+from replication.deletionlimit import check_losses
 from replication.pull import Brought, Flow, apply_by
 from replication.walkedcopies import end_of
 from replication.walkedserver import WalkedServer
@@ -60,9 +60,10 @@ async def delete_gone(flow: Flow, gone: Sequence[str]) -> Brought:
     """Delete entities here that their server has deleted, children first.
 
     Raises:
-        TooManyDeletions: nothing was deleted; the link waits to be allowed.
+        TooManyDeletions: nothing was deleted; the link asks.
     """
-    await check_deletions(flow.context, flow.link, flow.policy, len(gone))
+    losses = [Origin(flow.source.authority, xid) for xid in gone]
+    await check_losses(flow.context, flow.link, flow.policy, losses)
     deleted, now = Brought(cursor=""), datetime.now(UTC)
     ordered = sorted(gone, key=depth, reverse=True)
     for start in range(0, len(ordered), _AT_ONCE):

@@ -14,7 +14,7 @@ from replication.deletionlimit import TooManyDeletions
 from replication.handshake import Handshake
 from replication.linkresources import LinkResources
 from replication.linkrunner import LinkRunner, reconsidered
-from replication.pinning import meet_claim
+from replication.pinning import meet_claim, met
 from replication.pull import Flow
 from replication.walk import Walk, Walked, WalkMemory
 from replication.walkedregistry import WalkedRegistry, describe_registry
@@ -49,9 +49,9 @@ class WalkRunner(LinkRunner):
             self._read_at = began
         try:
             walked = await self.walk_once()
-        except TooManyDeletions as error:
+        except TooManyDeletions:
+            # The question is stored: the link waits for its answer when it begins again.
             self._memory.forget_marks()
-            await self._remember("braked", error.question)
             return
         except BaseException:
             self._memory.forget_marks()
@@ -115,17 +115,18 @@ class WalkRunner(LinkRunner):
         if link.instance not in (None, instance):
             detail = f"the registry there is {registry.registryid} now, and was another one"
             await self._remember("another instance", detail)
+        found = Handshake(
+            instance=instance,
+            authority=authority,
+            software=f"xRegistry {registry.edition}",
+            base=source,
+            entities=None,
+            push_bytes=None,
+        )
         return Flow(
             context=context,
-            link=link,
+            link=met(link, instance, authority, ""),
             peer=self._peer,
-            source=Handshake(
-                instance=instance,
-                authority=authority,
-                software=f"xRegistry {registry.edition}",
-                base=source,
-                entities=None,
-                push_bytes=None,
-            ),
+            source=found,
             gate=self._resources.gate,
         )

@@ -294,6 +294,12 @@ class PinBody(_ClosedBody):
     authority: _Authority
 
 
+class AllowBody(_ClosedBody):
+    """`POST /replication/links/{id}/allow`."""
+
+    digest: str = Field(min_length=1, max_length=64)
+
+
 class SigningBody(_ClosedBody):
     """`PUT /replication/signing`."""
 

@@ -16,7 +16,7 @@ from replication.pushcursor import read_push_cursor, write_push_cursor
 from replication.sentcopies import all_pages
 from replication.writebatch import WriteBatch
 from replication.writeplaces import Listing
-from replication.writeremoval import remove_gone, remove_unwanted
+from replication.writeremoval import check_absent, remove_gone, remove_unwanted
 from replication.writeresults import WriteLink
 
 _ORIGINS_AT_ONCE = 200
@@ -35,11 +35,7 @@ def position_of(flow: WriteLink, cursor: str | None) -> Position | None:
 
 
 async def write_page(flow: WriteLink, page: Page) -> int:
-    """Write what changed, and save the cursor; return how many entities the server took.
-
-    Raises:
-        TooManyDeletions: the link waits to be allowed; nothing of the page was deleted.
-    """
+    """Write what changed, and save the cursor; return how many entities the server took."""
     number = 0
     if copies := page.select(flow.wanted):
         batch = WriteBatch(flow, compares=False)
@@ -57,6 +53,9 @@ async def write_everything(flow: WriteLink, *, compares: bool) -> tuple[Position
 
     Returns:
         the position to go on from, and how many entities the server took.
+
+    Raises:
+        TooManyDeletions: much is no longer here; the link asks, and none of that was deleted.
     """
     database, wanted = flow.context.database, flow.wanted
     async with database.snapshot(database.pools.feed) as connection:
@@ -71,6 +70,7 @@ async def write_everything(flow: WriteLink, *, compares: bool) -> tuple[Position
     def is_gone(row: WrittenEntity) -> bool:
         return not (row.is_here and wanted.admits(row.origin))
 
+    await check_absent(flow)
     number += await remove_unwanted(flow, is_gone)
     await _save_cursor(flow, head.now)
     return head.now, number

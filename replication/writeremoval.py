@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from catalog.client import Refused
 from catalog.model.entity import Origin, Tombstone
 from catalog.model.xid import Xid
-from catalog.store import linkconflicts, linkdeletions, writtenentities
+from catalog.store import entities as store
+from catalog.store import linkconflicts, writtenentities
 from catalog.store.writtenentities import WrittenEntity
 from replication.batch import origin_of
 from replication.decide import Verdict
-from replication.deletionlimit import check_written_deletions
+from replication.deletionlimit import check_written_losses
 from replication.provenance import Copy
 from replication.targets.requests import is_of_entity, said_in
 from replication.targets.target import Unwritable, place_of
@@ -28,9 +29,6 @@ async def remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
 
     Returns:
         the number of entities that were deleted.
-
-    Raises:
-        TooManyDeletions: the link waits to be allowed, and nothing was deleted.
     """
     if not gone:
         return 0
@@ -48,25 +46,26 @@ async def remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
         return row.origin in origins or not row.is_here
 
     going = {row.origin: row for row in rows if is_gone(row)}
-    about = sum(not row.is_adopted for row in going.values())
-    await check_written_deletions(flow.context, flow.link, about)
     return await _remove_from(flow, {row.place for row in going.values()}, is_gone)
 
 
-async def remove_unwanted(flow: WriteLink, is_gone: IsGone, *, asks: bool = True) -> int:
-    """Delete all that the link has brought and that is gone; return how many entities these are.
-
-    Args:
-        asks: the link has to be allowed to delete many.
+async def check_absent(flow: WriteLink) -> None:
+    """Check that so much may be deleted of what is no longer here, by no deletion that is known.
 
     Raises:
-        TooManyDeletions: the link waits to be allowed, and nothing was deleted.
+        TooManyDeletions: the link asks, and nothing was deleted.
     """
-    if asks:
-        about = 0
-        async for rows in _pages(flow):
-            about += sum(is_gone(row) and not row.is_adopted for row in rows)
-        await check_written_deletions(flow.context, flow.link, about)
+    absent: list[Origin] = []
+    async for rows in _pages(flow):
+        origins = [row.origin for row in rows if not (row.is_here or row.is_adopted)]
+        async with flow.context.database.pool.acquire(timeout=30) as connection:
+            deleted = await store.load_tombstones(connection, origins)
+        absent += [origin for origin in origins if origin not in deleted]
+    await check_written_losses(flow.context, flow.link, absent)
+
+
+async def remove_unwanted(flow: WriteLink, is_gone: IsGone) -> int:
+    """Delete all that the link has brought and that is gone; return how many entities these are."""
     number = 0
     for is_resource in (True, False):
         async for rows in _pages(flow):
@@ -121,9 +120,6 @@ async def _remove_at(flow: WriteLink, place: str, is_gone: IsGone) -> int:
                 raise
             results = _kept(brought, Verdict.REFUSED, said_in(error))
     await save_results(flow, results)
-    if results.applied:
-        async with flow.context.database.transaction() as connection:
-            await linkdeletions.add(connection, flow.link, results.applied)
     return results.applied
 
 

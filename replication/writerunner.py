@@ -48,8 +48,9 @@ class WriteRunner(LinkRunner):
                 await links.forget_cursor(connection, self.link)
             await self._remember("resynchronise", error.title)
             await self._resources.timing.sleep(self._delay(1))
-        except TooManyDeletions as error:
-            await self._remember("braked", error.question)
+        except TooManyDeletions:
+            # The question is stored: the link waits for its answer when it begins again.
+            return
 
     async def _meet_server(self) -> tuple[WriteLink, str | None]:
         context, definition = self._resources.context, self.link.definition
@@ -80,7 +81,7 @@ class WriteRunner(LinkRunner):
         """Delete what the link has brought, at the command of an operator."""
         if self._has_dropped:
             return
-        number = await remove_unwanted(flow, lambda _: True, asks=False)
+        number = await remove_unwanted(flow, lambda _: True)
         async with self._database.transaction() as connection:
             if self.link.ends:
                 await links.delete(connection, self.id)

@@ -215,9 +215,13 @@ class ReplicationCalls(Connection):
         """Have a link read its source now, even if it waits after a failure or has stopped."""
         return await self.post(f"/replication/links/{id}/run", {})
 
-    async def allow_link(self, id: str) -> JsonObject:
-        """Allow the deletions that a link waits to be allowed, once."""
-        return await self.post(f"/replication/links/{id}/allow", {})
+    async def allow_link(self, id: str, digest: str) -> JsonObject:
+        """Allow a link to lose the entities that it asks about.
+
+        Args:
+            digest: that of the link's question, which lists them.
+        """
+        return await self.post(f"/replication/links/{id}/allow", {"digest": digest})
 
     async def remove_link(self, id: str, *, drop: bool = False) -> None:
         """Delete a link; `drop` drops its replicas first, which takes its time."""

@@ -30,8 +30,8 @@ def print_dry_run(found: Mapping[str, Any], *, as_json: bool) -> None:
         shown.add_row(cell(name), cell(f"{each['number']:,}"), cell(", ".join(paths) + more))
     if found["outcomes"]:
         out.print(shown)
-    if found["brake"] is not None:
+    if found["question"] is not None:
         out.print(
-            f"It would stop before it deletes {found['brake']['deletions']:,} entities, and wait "
+            f"It would ask before it deletes {found['question']['deletions']:,} entities, and wait "
             "for `concord link allow`."
         )

@@ -65,13 +65,21 @@ def run(
 
 
 @app.command()
-def allow(id: LinkId, url: Url = DEFAULT_URL) -> None:
-    """Allow the deletions that a link has stopped for, once.
+def allow(
+    id: LinkId,
+    digest: Annotated[
+        str,
+        typer.Argument(metavar="DIGEST", help="The question's, as `concord link show` shows it."),
+    ],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Let a link lose the entities that it asks about.
 
-    A link that is about to delete more than a few entities, and more than a share of what it
-    brought, stops before that and is "braked"; `concord link show` tells how many it would delete.
+    A link whose source no longer has much of what the link holds is "asking": it deletes none of
+    that before it is allowed. `concord link show` lists the entities, with the digest of the
+    question. The link then follows its source as it is now; for another loss, it asks again.
 
-    Example: concord link allow eu
+    Example: concord link allow eu 3f2a9c51d07be684
     """
-    link = on_node(url, lambda client: client.allow_link(id))
+    link = on_node(url, lambda client: client.allow_link(id, digest))
     out.print(f"Link [bold]{cell(id)}[/] may delete {link['allowed']:,} entities.")

@@ -348,7 +348,10 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
         print_json({**link, "conflicting": conflicts})
         return
     for name, value in link.items():
-        out.print(f"[bold]{cell(name)}[/]: {cell(value)}")
+        if name != "question":
+            out.print(f"[bold]{cell(name)}[/]: {cell(value)}")
+    if link.get("question"):
+        _print_question(link["question"])
     if conflicts:
         columns = ("xid", "authority", "epoch", "verdict", "detail")
         shown = table(*columns, title="Not applied")
@@ -358,6 +361,17 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
         remedies = dict.fromkeys(filter(None, (each.get("remedy") for each in conflicts)))
         for remedy in [*remedies][:_MOST_REMEDIES]:
             out.print(cell(remedy))
+
+
+def _print_question(question: Mapping[str, Any]) -> None:
+    number, first = question["deletions"], question["first"]
+    told = f"{number:,} of {question['of']:,} entities, digest {question['digest']}"
+    shown = table("origin", "authority", title=f"No longer at the source: {told}")
+    for each in first:
+        shown.add_row(cell(each["origin"]), cell(each["authority"]))
+    out.print(shown)
+    if number > len(first):
+        out.print(cell(f"and {number - len(first):,} more"))
 
 
 @app.command()

@@ -179,6 +179,12 @@ class PushStopped(XRegistryError, name="push_stopped", status=409, home=CONCORD)
     template = "Pushes of <authority> are stopped: <error_detail>."
 
 
+class PushAwaitsAnswer(XRegistryError, name="push_awaits_answer", status=409, home=CONCORD):
+    """An operator has to answer the question of a link before anything more is accepted."""
+
+    template = "Pushes of <authority> are stopped until an operator decides: <error_detail>."
+
+
 class RequestInterrupted(XRegistryError, name="request_interrupted", status=406, home=CONCORD):
     template = "The request at <subject> was interrupted and changed nothing."
 

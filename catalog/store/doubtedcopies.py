@@ -14,18 +14,14 @@ _queries = Queries("doubtedcopies")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtedCopy:
-    """A copy that its authority has not told of; with its xid if its entity is as it was."""
+    """A copy that its authority has not told of; with its xid if its entity is as it was.
+
+    It is dropped if it is to be `overruled`, and else stays.
+    """
 
     origin: str
     xid: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoubtedCount:
-    """The numbers of doubted copies, and of the entities among them."""
-
-    doubted: int
-    droppable: int
+    overruled: bool
 
 
 async def doubt(
@@ -34,15 +30,22 @@ async def doubt(
     authority: str | None,
     scope: Sequence[str],
     types: Sequence[str],
+    *,
+    overruled: bool,
 ) -> None:
     """Doubt all copies of an authority here that are selected; those of `None` are none.
+
+    Copies that are doubted already, and overruled, stay so.
+
+    Args:
+        overruled: the authority's own word replaces them whatever the epochs.
 
     Raises:
         LinkReplaced: there is no link of this revision.
     """
-    await connection.execute(_queries.clear, link.id)
+    await connection.execute(_queries.clear, link.id, overruled)
     found = await connection.fetchval(
-        _queries.doubt, link.id, link.revision, authority, list(scope), list(types)
+        _queries.doubt, link.id, link.revision, authority, list(scope), list(types), overruled
     )
     if found is None:
         raise LinkReplaced(link.id)
@@ -54,7 +57,7 @@ async def doubt_only(connection: Connection, link: Link, digests: Mapping[str, b
     Raises:
         LinkReplaced: there is no link of this revision.
     """
-    await connection.execute(_queries.clear, link.id)
+    await connection.execute(_queries.clear, link.id, True)
     found = await connection.fetchval(
         _queries.doubt_only, link.id, link.revision, list(digests), list(digests.values())
     )
@@ -63,7 +66,7 @@ async def doubt_only(connection: Connection, link: Link, digests: Mapping[str, b
 
 
 async def keep_among(connection: Connection, link: str, origins: Collection[str]) -> bool:
-    """Forget doubted copies of other origins; return whether any are left."""
+    """Forget doubted copies but overruled ones of these origins; return whether any are left."""
     await connection.execute(_queries.keep_among, link, list(origins))
     return bool(await connection.fetchval(_queries.any, link))
 
@@ -72,25 +75,21 @@ async def settle(connection: Connection, link: str, origins: Collection[str]) ->
     """Forget doubted copies, since their authority has told of them or they are dropped.
 
     Returns:
-        their digests.
+        the digests of those that are overruled.
     """
     rows = await connection.fetch(_queries.settle, link, list(origins))
-    return frozenset(row["digest"] for row in rows)
-
-
-async def count_left(connection: Connection, link: str, authority: str) -> DoubtedCount:
-    """Count the copies that a link still doubts."""
-    row = await connection.fetchrow(_queries.count_left, link, authority)
-    assert row is not None
-    return DoubtedCount(doubted=row["doubted"], droppable=row["droppable"])
+    return frozenset(row["digest"] for row in rows if row["overruled"])
 
 
 async def read_left(
-    connection: Connection, link: str, authority: str, limit: int
+    connection: Connection, link: str, authority: str, limit: int | None = None
 ) -> list[DoubtedCopy]:
     """Read up to `limit` doubted copies, ancestors first."""
     rows = await connection.fetch(_queries.left, link, authority, limit)
-    return [DoubtedCopy(origin=row["origin"], xid=row["xid"]) for row in rows]
+    return [
+        DoubtedCopy(origin=row["origin"], xid=row["xid"], overruled=row["overruled"])
+        for row in rows
+    ]
 
 
 async def forget_deletions(

@@ -29,7 +29,7 @@ State = Literal[
     "unauthenticated",
     "forbidden",
     "refused",
-    "braked",
+    "asking",
     "paused",
 ]
 
@@ -108,12 +108,12 @@ class Link:
     link that `ends` is deleted once they are dropped. `cursor` is `None` until a copy was applied.
     `currentat` is when the link last had applied everything that its source had. `history` has the
     newest event first. `paused` is the reason if it is paused, `nextattemptat` the time of the next
-    attempt after a failure. `brake` tells the deletions that the link waits to be allowed, `errors`
-    the numbers of errors by class. `former` is what it selected before it was changed, as long as
-    what is here is not reconsidered: what is no longer selected leaves, groups get other names and
-    endpoints other addresses; `None` if there is nothing to do. `sealed` is the credential that
-    it shows to its peer, encrypted, and `credential` what everybody may know of that. `loss` is the
-    reason why its source may lack what it has brought, until all was compared or copied again.
+    attempt after a failure. `question` is what the link asks before it goes on, `errors` the
+    numbers of errors by class. `former` is what it selected before, until what is here was
+    reconsidered: what is no longer selected leaves, groups get other names and endpoints other
+    addresses. `sealed` is the credential that it shows to its peer, encrypted, and `credential`
+    what everybody may know. `loss` is the reason why its source may lack what it has brought, or
+    delete it, until it has caught up with the source.
 
     Of a link that pushes, the target takes the place of the source: `authority` and `instance` are
     the target's, `cursor` is a position in this node's own log, and `applied` counts there.
@@ -140,7 +140,7 @@ class Link:
     drops: tuple[str, ...]
     ends: bool
     copiesall: bool
-    brake: Mapping[str, Any] | None
+    question: Mapping[str, Any] | None
     former: tuple[FormerSelection, ...] | None
     errors: Mapping[str, int] = field(default_factory=dict)
     traffic: LinkTraffic = field(default_factory=LinkTraffic)
@@ -173,7 +173,7 @@ def unsaved(id: str, definition: LinkDefinition, authority: str | None) -> Link:
         drops=(),
         ends=False,
         copiesall=False,
-        brake=None,
+        question=None,
         former=None,
     )
 
@@ -443,12 +443,7 @@ async def wake(connection: Connection, id: str) -> None:
 
 
 def _flow(definition: LinkDefinition) -> tuple[Any, ...]:
-    return (
-        definition.source,
-        definition.target,
-        sorted(definition.authorities),
-        definition.dialect,
-    )
+    return definition.source, definition.target, sorted(definition.authorities), definition.dialect
 
 
 def _selection(definition: LinkDefinition) -> tuple[Any, ...]:
@@ -487,7 +482,7 @@ def _link_from(row: Mapping[str, Any]) -> Link:
             "definition": definition_from(row),
             "history": tuple(orjson.loads(row["history"])),
             "drops": tuple(row["drops"]),
-            "brake": None if row["brake"] is None else orjson.loads(row["brake"]),
+            "question": None if row["question"] is None else orjson.loads(row["question"]),
             "errors": orjson.loads(row["errors"]),
             "traffic": LinkTraffic.of(row),
             "former": read_former(row["former"]),

@@ -14,7 +14,7 @@ _RESETTABLE = frozenset({"kafka", "push", "walk"})
 _STATES = {
     "new": "is copying everything already",
     "copying": "is copying everything already",
-    "braked": "stays: it waits to be allowed to delete much",
+    "asking": "stays: it asks whether it may delete much",
     "paused": "stays: it is paused",
 }
 """The states in which a link is not reset."""

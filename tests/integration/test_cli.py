@@ -510,8 +510,8 @@ def test_a_link_is_reset_and_removed_with_its_replicas_or_without(concord, node)
 
 
 def test_a_link_is_allowed_what_it_stopped_for(concord, node) -> None:
-    assert "may delete 1,045 entities" in concord("link", "allow", "eu").stdout
-    assert node.changed_links == [("POST /replication/links/eu/allow", {})]
+    assert "may delete 1,045 entities" in concord("link", "allow", "eu", "3f2a").stdout
+    assert node.changed_links == [("POST /replication/links/eu/allow", {"digest": "3f2a"})]
 
 
 def test_a_link_pushes_to_the_catalog_that_is_named(concord, node) -> None:

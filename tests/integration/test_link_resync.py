@@ -296,8 +296,8 @@ async def test_a_wiped_source_takes_nothing_away_by_itself(nodes: list[Node]) ->
         await execute(source, "DELETE FROM entities WHERE kind <> 'registry'")
         await execute(target, "UPDATE links SET instance = $1", third.database.node.instance)
         async with running(target):
-            await link_history_is(target, "from", "compared", "another instance", "copied")
-            await link_is(target, "from", "current")
+            await link_history_is(target, "from", "asked", "another instance", "copied")
+            await link_is(target, "from", "asking")
     assert await digest_rows(target) == held
 
 

@@ -86,11 +86,12 @@ async def test_a_source_that_lacks_most_of_what_is_here_is_not_believed_at_once(
     await relay(member, *held)
     async with hostile_source(OWNER, *held[:15]) as owner, running(member):
         await follow(member, owner.url)
-        await link_is(member, "owner", "braked")
+        await link_is(member, "owner", "asking")
         shown = await member.get("/replication/links/owner")
-        assert shown["brake"] == {"deletions": 45, "of": 60}
+        question = shown["question"]
+        assert (question["deletions"], question["of"]) == (45, 60)
         assert "45 of the 60 entities" in shown["error"]
-        assert "`concord link allow owner`" in shown["error"]
+        assert f"`concord link allow owner {question['digest']}`" in shown["error"]
         assert len(await epochs(member)) == 60
         body = {"drop": True}
         answer = await member.send("POST", "/replication/links/owner/reset", body)

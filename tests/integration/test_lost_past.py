@@ -107,9 +107,16 @@ async def test_a_directory_that_is_put_back_and_written_on_is_noticed(
         await write(source, "other", 3 * LOST)
         await follow_again(peer, source)
         async with running(source if mode == "push" else peer):
-            await link_history_is(peer, id, "lost data")
+            await link_history_is(peer, id, "asked", "lost data")
+            await link_is(peer, id, "asking")
+            question = (await peer.get(f"/replication/links/{id}"))["question"]
+            assert question["deletions"] == 2 * LOST
+            body = {"digest": question["digest"]}
+            answer = await peer.send("POST", f"/replication/links/{id}/allow", body)
+            assert answer.status == 200, answer.body
             await eventually(lambda: has(peer, f"other{3 * LOST - 1}"))
             await link_is(peer, id, "current")
+            assert not await has(peer, "lost0")
     # A restart is an ordinary day: what follows goes on from its cursor.
     before = await events_of(peer, id)
     for _ in range(3):

@@ -194,10 +194,12 @@ async def links(api: DescribedPeer, source: Node) -> None:
     await api.done("POST", f"{LINK}/pin", {"authority": "urn:another"}, **named)
     async with api.node.database.pool.acquire() as connection:
         await connection.execute(
-            "UPDATE links SET state = 'braked', brake = '{\"deletions\": 30, \"of\": 40}'"
+            "UPDATE links SET state = 'asking', "
+            'question = \'{"deletions": 30, "of": 40, "digest": "d", "first": []}\''
         )
-    await api.done("POST", f"{LINK}/allow", **named)
-    await api.refused(400, "POST", f"{LINK}/allow", **named)
+    await api.refused(409, "POST", f"{LINK}/allow", {"digest": "another"}, **named)
+    await api.done("POST", f"{LINK}/allow", {"digest": "d"}, **named)
+    await api.refused(400, "POST", f"{LINK}/allow", {"digest": "d"}, **named)
     async with api.node.database.pool.acquire() as connection:
         await connection.execute(
             "INSERT INTO conflicts (link, authority, origin, xid, epoch, verdict, detail, at) "

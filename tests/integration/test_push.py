@@ -430,13 +430,14 @@ async def test_a_source_that_lost_much_is_stopped_until_an_operator_decides(
         await execute(source, "DELETE FROM entities WHERE kind = 'group' AND id ~ '^g[12]'")
         assert (await target.send("POST", f"{path}/reset", {"drop": False})).status == 200
         await link_is(source, made["id"], "refused")
-        question = "about to delete 22 of the 60 entities"
+        question = "no longer has 22 of the 60 entities"
         assert question in (await source.get("/replication/links"))["links"][0]["error"]
         shown = await target.get(path)
-        assert (shown["state"], shown["brake"]) == ("braked", {"deletions": 22, "of": 60})
+        asked = shown["question"]
+        assert (shown["state"], asked["deletions"], asked["of"]) == ("asking", 22, 60)
         assert question in shown["error"]
         assert await _holds(target, 60)
-        body = {"drop": True} if remedy == "reset" else None
+        body = {"drop": True} if remedy == "reset" else {"digest": asked["digest"]}
         assert (await target.send("POST", f"{path}/{remedy}", body)).status == 200
         await link_is(source, made["id"], "current")
         assert await _holds(target, 38)

@@ -299,21 +299,33 @@ async def test_a_forged_mark_stops_nobody_for_long(
         await link_is(target, "in", "current")
 
 
-async def test_a_link_over_a_topic_brakes(
+async def test_what_a_source_deletes_goes_over_a_topic_and_what_it_lost_is_asked_about(
     nodes: list[Node], kafka: KafkaBroker, topic: str
 ) -> None:
     source, _, target = nodes
-    for number in range(6):
+    for number in range(12):
         await source.put(f"/messagegroups/g{number}", {})
     await copy_once(source, target, kafka, topic)
     for number in range(5):
         await source.send("DELETE", f"/messagegroups/g{number}")
     async with running(source, target):
-        await link_is(target, "in", "braked")
-        assert (await shown(target, "in"))["brake"]["deletions"] == 5
-        assert not await carries(target, source)
-        await target.send("POST", "/replication/links/in/allow", {})
         await settled(target, source)
+        await link_is(target, "in", "current")
+    assert "asked" not in await events_of(target, "in")
+    # It is restored from a backup, and publishes anew.
+    await execute(source, "DELETE FROM entities WHERE kind = 'group' AND id ~ '^g[5678]'")
+    assert (await source.send("POST", "/replication/links/out/reset", {})).status == 200
+    await execute(target, "UPDATE links SET instance = gen_random_uuid()")
+    async with running(source, target):
+        await link_is(target, "in", "asking")
+        question = (await shown(target, "in"))["question"]
+        assert (question["deletions"], question["of"]) == (4, 7)
+        body = {"digest": question["digest"]}
+        answer = await target.send("POST", "/replication/links/in/allow", body)
+        assert answer.status == 200, answer.body
+        await settled(target, source)
+        await link_is(target, "in", "current")
+    assert (await events_of(target, "in")).count("asked") == 1
 
 
 async def test_a_child_that_comes_before_its_parent_is_applied(

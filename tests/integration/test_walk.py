@@ -232,9 +232,12 @@ async def test_a_link_asks_before_it_deletes_much(node: Node) -> None:
                 await walker.walk()
             assert await replicas(node, foreign.url) == before
             link = await walker.link()
-            assert (link["state"], link["brake"]) == ("braked", {"deletions": 21, "of": 36})
+            question = link["question"]
+            assert (link["state"], question["deletions"], question["of"]) == ("asking", 21, 36)
 
-            assert (await node.send("POST", f"/replication/links/{LINK}/allow")).status == 200
+            body = {"digest": question["digest"]}
+            answer = await node.send("POST", f"/replication/links/{LINK}/allow", body)
+            assert answer.status == 200
             await walker.walk()
             await assert_equal(node, foreign)
 

@@ -90,7 +90,7 @@ def test_links_that_cannot_be_asked_for_an_entity_are_reset_once(federation: Fed
         "in at us brings everything again",
         "walk at us brings everything again",
     )
-    for state, told in (("copying", "copying everything already"), ("braked", "waits")):
+    for state, told in (("copying", "copying everything already"), ("asking", "asks")):
         topic["state"] = state
         assert told in repaired()["us"].resets[0]
     spoilt = Difference(finding="forged", catalog="eu", authority="urn:x", origin="/groups/x")

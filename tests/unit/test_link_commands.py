@@ -14,7 +14,13 @@ COLLIDED = [{"xid": f"/messagegroups/g{number}"} for number in range(20)]
 
 def found(**more: Any) -> dict[str, Any]:
     outcomes = {"collided": {"number": 51, "first": COLLIDED}}
-    whole = {"isdecided": True, "rows": 2020, "differing": 51, "outcomes": outcomes, "brake": None}
+    whole = {
+        "isdecided": True,
+        "rows": 2020,
+        "differing": 51,
+        "outcomes": outcomes,
+        "question": None,
+    }
     return {**whole, **more}
 
 
@@ -24,8 +30,8 @@ def test_a_dry_run_is_told_as_a_table(capsys: pytest.CaptureFixture[str]) -> Non
     assert "51 of 2,020 entities and deletions differ" in said
     assert "/messagegroups/g0, /messagegroups/g1" in said
     assert "stop" not in said
-    print_dry_run(found(brake={"deletions": 202, "of": 2020}), as_json=False)
-    assert "stop before it deletes 202 entities" in capsys.readouterr().out
+    print_dry_run(found(question={"deletions": 202, "of": 2020}), as_json=False)
+    assert "ask before it deletes 202 entities" in capsys.readouterr().out
     print_dry_run({"isdecided": False, "reason": "It copies all."}, as_json=False)
     assert capsys.readouterr().out.strip() == "It copies all."
 

@@ -1,21 +1,23 @@
 -- name: doubt
--- The copies of an authority here that are selected; none of an earlier beginning of the link.
+-- The copies of an authority here that are selected, beside those that are left of an earlier
+-- beginning of the link. They are overruled if $6.
 WITH link AS (
-    UPDATE links SET doubts = false WHERE id = $1 AND revision = $2 RETURNING id
+    UPDATE links SET doubts = doubts AND NOT $6 WHERE id = $1 AND revision = $2 RETURNING id
 ), held AS (
     SELECT origin, digest FROM entities WHERE authority = $3 AND kind <> 'registry'
     UNION ALL
     SELECT origin, digest FROM tombstones WHERE authority = $3
 ), doubted AS (
     INSERT INTO doubted_copies
-    SELECT link.id, held.origin, held.digest FROM link, held
+    SELECT link.id, held.origin, held.digest, $6 FROM link, held
     WHERE is_selected(held.origin, $4, $5)
+    ON CONFLICT DO NOTHING
 )
 SELECT id FROM link
 
 -- name: clear
--- Forget the copies that a link doubted.
-DELETE FROM doubted_copies WHERE link = $1
+-- Forget the copies that a link doubted, but not those that are overruled unless $2.
+DELETE FROM doubted_copies WHERE link = $1 AND ($2 OR NOT overruled)
 
 -- name: doubt_only
 -- The copies of these origins, with their digests; none of an earlier beginning of the link.
@@ -29,8 +31,8 @@ WITH link AS (
 SELECT id FROM link
 
 -- name: keep_among
--- Forget the copies that a link doubted but for these origins.
-DELETE FROM doubted_copies WHERE link = $1 AND origin <> ALL ($2::text[])
+-- Forget the copies that a link doubted but for those of these origins that are overruled.
+DELETE FROM doubted_copies WHERE link = $1 AND (origin <> ALL ($2::text[]) OR NOT overruled)
 
 -- name: any
 -- Whether a link doubts any copies.
@@ -38,21 +40,15 @@ SELECT EXISTS (SELECT FROM doubted_copies WHERE link = $1)
 
 -- name: settle
 -- The authority has told of these origins.
-DELETE FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[]) RETURNING digest
-
--- name: count_left
--- The number of doubted copies, and of entities among them that are still as they were.
-SELECT count(d.*) AS doubted, count(e.xid) AS droppable
-FROM doubted_copies d
-LEFT JOIN entities e ON e.authority = $2 AND e.origin = d.origin AND e.digest = d.digest
-WHERE d.link = $1
+DELETE FROM doubted_copies WHERE link = $1 AND origin = ANY ($2::text[])
+RETURNING digest, overruled
 
 -- name: left
 -- Doubted origins, ancestors first, and the xids of entities that are still as they were.
-SELECT d.origin, e.xid
+SELECT d.origin, e.xid, d.overruled
 FROM doubted_copies d
 LEFT JOIN entities e ON e.authority = $2 AND e.origin = d.origin AND e.digest = d.digest
-WHERE d.link = $1 ORDER BY d.origin LIMIT $3
+WHERE d.link = $1 ORDER BY d.origin LIMIT $3::bigint
 
 -- name: forget_deletions
 -- The tombstones among doubted copies, where they are still as they were.

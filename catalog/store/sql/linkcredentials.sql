@@ -7,11 +7,11 @@ UPDATE links SET sealed = $2, credential = $3::jsonb WHERE id = $1
 UPDATE links SET
     revision = nextval(pg_get_serial_sequence('links', 'revision')),
     state = CASE WHEN paused IS NOT NULL THEN 'paused'
-        WHEN brake IS NOT NULL THEN 'braked'
+        WHEN question IS NOT NULL THEN 'asking'
         WHEN cursor IS NULL THEN 'new' ELSE 'behind' END,
     failures = 0,
     nextattemptat = NULL,
-    error = CASE WHEN brake IS NOT NULL THEN error END
+    error = CASE WHEN question IS NOT NULL THEN error END
 WHERE id = $1
 RETURNING id
 

@@ -26,7 +26,7 @@ UPDATE links SET
     failures = 0,
     nextattemptat = NULL,
     error = NULL,
-    brake = NULL
+    question = NULL
 WHERE id = $1
 RETURNING *, 0 AS conflicts
 
@@ -52,7 +52,7 @@ UPDATE links SET
     failures = 0,
     nextattemptat = NULL,
     error = NULL,
-    brake = NULL
+    question = NULL
 WHERE id = $1
 RETURNING *, 0 AS conflicts
 
@@ -107,8 +107,12 @@ SELECT count(*) FROM links
 SELECT id, revision FROM links WHERE paused IS NULL
 
 -- name: meet
--- Store the identity of the source; drop a cursor into the log of another instance, and note as $6
--- the loss that this means.
+-- Store the identity of the source; drop a cursor into the log of another instance, with what an
+-- operator allowed that one, and note as $6 the loss that this means.
+WITH forgotten AS (
+    DELETE FROM link_losses WHERE link = $1
+        AND EXISTS (SELECT FROM links WHERE id = $1 AND instance IS DISTINCT FROM $3)
+)
 UPDATE links SET
     loss = coalesce(loss, $6),
     cursor = CASE WHEN instance = $3 THEN cursor END,
@@ -144,8 +148,6 @@ WITH settled AS (
 UPDATE links SET
     cursor = coalesce($3, cursor),
     copiesall = copiesall AND $3 IS NULL,
-    -- The cursor of a topic begins so until the complete copy is read.
-    loss = CASE WHEN $3 IS NULL OR $3 LIKE '-@%' THEN loss END,
     applied = applied + $4,
     state = CASE WHEN state NOT IN ('behind', 'current') OR $3 IS NULL THEN state
         WHEN $8 = 0 THEN 'current'
@@ -168,8 +170,11 @@ RETURNING id
 
 -- name: save_state
 -- Store the state of a link. It counts errors of the class $8, and $10 refusals for their number.
--- One that begins to copy counts from zero, and expects $9 copies.
+-- One that begins to copy counts from zero, and expects $9 copies. One that is current has caught up
+-- with its source, whatever that had lost.
+WITH caught_up AS (DELETE FROM link_losses WHERE link = $1 AND $3 = 'current')
 UPDATE links SET
+    loss = CASE WHEN $3 <> 'current' THEN loss END,
     state = $3,
     failures = $4,
     error = $5,

@@ -1,18 +1,20 @@
-"""Handlers that change the course of a link: pause, resume, run, allow."""
+"""Handlers of the commands to a link: pause, resume, run, allow."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 from aiohttp import web
 
 from catalog.context import CONTEXT
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import BadRequest
-from catalog.store import linkdeletions, links
+from catalog.store import linklosses, links
 from catalog.store.linkcommands import pause, resume, run_now
 from catalog.store.links import Link
 from replication.dryrunrequest import try_link
 from replication.links import answer_link, existing_link
-from replication.wire import PauseBody, read_request
+from replication.wire import AllowBody, PauseBody, read_request
 
 _PAUSED = "paused on request"
 
@@ -47,24 +49,34 @@ async def run_link(request: web.Request) -> web.Response:
         return await try_link(request, found)
     async with request.app[CONTEXT].database.transaction() as connection:
         link = await existing_link(connection, request)
-        _check_course(link, request.path)
+        _check_not_paused(link, request.path)
         return answer_link(request, await run_now(connection, link))
 
 
 async def allow_link(request: web.Request) -> web.Response:
-    """`POST /replication/links/{id}/allow`: it deletes what it waits to be allowed, once."""
+    """`POST /replication/links/{id}/allow`: it may lose what it asks about.
+
+    The body names the `digest` of the question, so that nobody allows what they have not seen.
+    """
+    body = await read_request(request, AllowBody)
     async with request.app[CONTEXT].database.transaction() as connection:
         link = await existing_link(connection, request)
-        _check_course(link, request.path)
-        if link.brake is None:
-            detail = "The link does not wait to be allowed to delete anything"
+        _check_not_paused(link, request.path)
+        if link.question is None:
+            detail = "The link does not ask anything"
             raise BadRequest(request.path, error_detail=detail)
-        await linkdeletions.allow(connection, link)
-        allowed = link.brake["deletions"]
+        digest, allowed = link.question["digest"], link.question["deletions"]
+        if body.digest != digest:
+            fault = f"it asks another question, with the digest {digest}"
+            detail = f"`concord link show {link.id}` lists the entities that it is about."
+            raise UnresolvedConflict(request.path, error_detail=fault, detail=detail)
+        await linklosses.allow(connection, link)
+        at, told = datetime.now(UTC), f"{allowed} deletions, of the digest {digest}"
+        await links.remember(connection, link, at, "allowed", told)
         return answer_link(request, await links.get(connection, link.id), allowed=allowed)
 
 
-def _check_course(link: Link, subject: str) -> None:
+def _check_not_paused(link: Link, subject: str) -> None:
     """Refuse to let a paused link do anything.
 
     Raises:

@@ -1,0 +1,97 @@
+"""Stores which entities links lose by what their sources lack, and the questions about these."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from catalog.model.entity import Origin
+from catalog.store import links
+from catalog.store.database import Connection
+from catalog.store.entities import columns_of
+from catalog.store.links import Link, LinkReplaced
+from catalog.store.queries import Queries
+
+_queries = Queries("linklosses")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkLosses:
+    """The entities that a link has lost since it last caught up with its source, and those that an
+    operator allows it to lose."""
+
+    gone: frozenset[Origin]
+    allowed: frozenset[Origin]
+
+
+async def is_lost(connection: Connection, link: Link) -> bool:
+    """Whether the source of a link has lost data, and the link has not caught up with it since."""
+    return bool(await connection.fetchval(_queries.is_lost, link.id, link.revision))
+
+
+async def read(connection: Connection, link: Link) -> LinkLosses:
+    found: dict[str, set[Origin]] = {"gone": set(), "allowed": set()}
+    for row in await connection.fetch(_queries.read, link.id):
+        found[row["state"]].add(Origin(row["authority"], row["origin"]))
+    return LinkLosses(gone=frozenset(found["gone"]), allowed=frozenset(found["allowed"]))
+
+
+async def add(connection: Connection, link: Link, origins: Collection[Origin]) -> None:
+    """Count entities as lost; the caller deletes them in the same transaction."""
+    await connection.execute(_queries.add, link.id, *columns_of(origins))
+
+
+async def come_back(connection: Connection, link: Link, origins: Collection[Origin]) -> None:
+    """Count entities as lost no longer; the caller writes them in the same transaction."""
+    await connection.execute(_queries.come_back, link.id, *columns_of(origins))
+
+
+async def ask(
+    connection: Connection,
+    link: Link,
+    question: Mapping[str, Any],
+    losses: Collection[Origin],
+    text: str,
+    pending: int,
+) -> bool:
+    """Store the question of a link, and the entities that it is about.
+
+    Args:
+        text: the question in words.
+        pending: at least so many copies are to come.
+
+    Returns:
+        whether it is another question than the link asked before.
+
+    Raises:
+        LinkReplaced: there is no link of this revision.
+    """
+    stored = orjson.dumps(question).decode()
+    before = await connection.fetchval(_queries.ask, link.id, link.revision, stored, text, pending)
+    if before is None:
+        raise LinkReplaced(link.id)
+    await connection.execute(_queries.forget_asked, link.id)
+    await connection.execute(_queries.store_asked, link.id, *columns_of(losses))
+    return bool(before != question["digest"])
+
+
+async def allow(connection: Connection, link: Link) -> None:
+    """Let a link lose what it asks about, and wake it."""
+    await connection.execute(_queries.allow, link.id, link.revision)
+    await links.wake(connection, link.id)
+
+
+async def count_held(
+    connection: Connection,
+    authorities: Collection[str] | None,
+    scope: Sequence[str],
+    types: Sequence[str],
+    *,
+    own: str,
+) -> int:
+    """Count the entities here that a link may bring; `None` stands for all authorities."""
+    wanted = None if authorities is None else list(authorities)
+    return int(await connection.fetchval(_queries.held, wanted, own, list(scope), list(types)))
