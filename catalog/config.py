@@ -153,7 +153,7 @@ class Settings(Limits):
     data_dir: Path = Field(default_factory=_default_data_dir)
     """Directory of the embedded PostgreSQL and of the encryption key; follows `XDG_DATA_HOME`"""
     database_url: SecretStr | None = None
-    """PostgreSQL to use; unset starts an embedded one in the data directory"""
+    """PostgreSQL to use, its standbys among the hosts; unset starts one in the data directory"""
     encryption_key: Annotated[SecretStr, AfterValidator(_keys)] | None = Field(
         None,
         description="Keys of the secrets in the database, with commas between: the first encrypts, "

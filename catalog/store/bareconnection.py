@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
-import asyncpg
-
 from catalog.store.connections import Connection, DatabaseFailure, DatabaseUnusable
+from catalog.store.servers import connect
 
 _CONNECT_SECONDS = 10.0
 
@@ -20,7 +19,7 @@ async def connected(dsn: str) -> AsyncIterator[Connection]:
         DatabaseUnusable
     """
     try:
-        connection = await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS)
+        connection = await connect(dsn, timeout=_CONNECT_SECONDS)
     except (*DatabaseFailure, ValueError) as error:
         raise DatabaseUnusable(str(error) or "it does not answer") from error
     try:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import asyncpg
 import structlog
@@ -21,6 +21,7 @@ from asyncpg.exceptions import (
     OutdatedSchemaCacheError,
     PostgresConnectionError,
     PostgresError,
+    ReadOnlySQLTransactionError,
     TooManyConnectionsError,
 )
 
@@ -33,6 +34,8 @@ _log = structlog.get_logger(__name__)
 _queries = Queries("connections")
 
 Connection: TypeAlias = asyncpg.Connection
+PRIMARY: Literal["read-write"] = "read-write"
+"""Of the servers that a URL names, the one to use: a standby takes no writes."""
 
 # The errors of a database that is down, is restarted, or hangs.
 DatabaseFailure = (OSError, PostgresError, InterfaceError, InternalClientError)
@@ -43,6 +46,8 @@ _LOST = (
     CrashShutdownError,
     DatabaseDroppedError,
     PostgresConnectionError,
+    # A server that became a standby: the primary is another one.
+    ReadOnlySQLTransactionError,
 )
 # These mean a lost connection only if it is closed: an OSError may be about an HTTP client.
 _LOST_IF_CLOSED = (OSError, InterfaceError, InternalClientError)
@@ -119,6 +124,7 @@ class Connections:
         self._free = asyncio.Semaphore(pool.get_max_size())
         # Sound connections skip the pool, whose acquire and release cost as much as a query.
         self._idle: list[Connection] = []
+        self._lent: set[Connection] = set()
         self.limit: int = pool.get_max_size()
         self.used = self.waiting = 0
 
@@ -139,10 +145,12 @@ class Connections:
                 connection = await self._take(timeout)
             is_sound = False
             try:
+                self._lent.add(connection)
                 with self._telling_failure(), loss_of(connection):
                     yield connection
                 is_sound = not is_closed(connection) and not connection.is_in_transaction()
             finally:
+                self._lent.discard(connection)
                 if is_sound:
                     self._idle.append(connection)
                 else:
@@ -193,6 +201,12 @@ class Connections:
         # A connection that cannot be used any more is terminated; its loss concerns nobody.
         with contextlib.suppress(*DatabaseFailure):
             await self._pool.release(connection, timeout=_RELEASE_SECONDS)
+
+    async def leave_server(self) -> None:
+        """Terminate all connections, as they lead to a server that the node has left."""
+        for connection in (*self._idle, *self._lent):
+            cut(connection)
+        await self._pool.expire_connections()
 
     async def close(self) -> None:
         """Close all connections; terminate those that do not close in time."""
@@ -278,10 +292,19 @@ class Pools:
     feed: Connections
     tasks: Connections
 
+    async def leave_server(self) -> None:
+        """Terminate all connections, as they lead to a server that the node has left."""
+        for pool in self._all:
+            await pool.leave_server()
+
     async def close(self) -> None:
         """Close all connections."""
-        for pool in (self.streams, self.feed, self.tasks, self.restricted, self.requests):
+        for pool in self._all:
             await pool.close()
+
+    @property
+    def _all(self) -> tuple[Connections, ...]:
+        return self.streams, self.feed, self.tasks, self.restricted, self.requests
 
 
 @contextlib.contextmanager
@@ -298,6 +321,7 @@ def loss_of(connection: Connection) -> Iterator[None]:
     except (InvalidCachedStatementError, OutdatedSchemaCacheError) as error:
         raise StatementsOutdated("/") from error
     except _LOST as error:
+        cut(connection)
         raise DatabaseUnavailable("/") from error
     except _LOST_IF_CLOSED as error:
         if not is_closed(connection):

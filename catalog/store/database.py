@@ -39,6 +39,8 @@ from catalog.store.connections import (
 from catalog.store.connections import Connection as Connection
 from catalog.store.queries import Queries
 from catalog.store.schemamigration import migrate
+from catalog.store.servers import connect
+from catalog.store.sessioncheck import check_sessions, why_unusable
 from catalog.store.sharedwrites import SharedWrites
 
 _queries = Queries("database")
@@ -185,6 +187,7 @@ class Database:
         pools = await _connect(dsn, sizes, availability)
         try:
             try:
+                await check_sessions(pools.tasks, dsn, SETTINGS)
                 async with pools.tasks.acquire() as connection:
                     await migrate(connection)
                     name = authority or public_url
@@ -335,7 +338,7 @@ async def _connect(dsn: str, sizes: PoolSizes, availability: Availability) -> Po
             tasks=Connections(await _pool(dsn, sizes.tasks, 1), availability),
         )
     except (*DatabaseFailure, ValueError) as error:
-        raise DatabaseUnusable(str(error) or "it does not answer") from error
+        raise DatabaseUnusable(why_unusable(error)) from error
 
 
 async def _pool(dsn: str, size: int, at_once: int, **settings: str) -> asyncpg.Pool:
@@ -348,6 +351,7 @@ async def _pool(dsn: str, size: int, at_once: int, **settings: str) -> asyncpg.P
         server_settings={**SETTINGS, **settings},
         timeout=_CONNECT_SECONDS,
         command_timeout=60,
+        connect=connect,
         reset=_leave_transaction,
     )
     return pool

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from random import Random
 
-import asyncpg
 from asyncpg.exceptions import ConnectionDoesNotExistError
 
 from catalog.model.backoff import Backoff
 from catalog.store.connections import Connection, DatabaseFailure, DatabaseUnusable
 from catalog.store.database import SETTINGS, Database, wait_for
 from catalog.store.queries import Queries
+from catalog.store.servers import connect
 
 _changes = Queries("changes")
+_database = Queries("database")
 _leadership = Queries("leadership")
 
 _ANNOUNCEMENT_SECONDS = 0.02
@@ -57,6 +59,7 @@ class Watch:
         self._sleep = sleep
         self._random = random or Random()
         self._failures = 0
+        self._server: datetime | None = None
 
     async def run(self) -> None:
         """Watch for ever, through every loss of the database."""
@@ -79,12 +82,13 @@ class Watch:
         """Connect, however long that takes; back off while that fails, or is soon lost again."""
         while True:
             try:
-                connection: Connection = await asyncpg.connect(
+                connection: Connection = await connect(
                     self._database.dsn,
                     timeout=self._patience,
                     command_timeout=self._patience,
                     server_settings=SETTINGS,
                 )
+                await self._meet(connection)
                 return connection
             except DatabaseFailure as error:
                 self._availability.lose(str(error) or "it does not answer")
@@ -94,6 +98,18 @@ class Watch:
                 await self._revive()
             except DatabaseUnusable as error:
                 self._availability.complain(str(error))
+
+    async def _meet(self, connection: Connection) -> None:
+        """Leave the server that the node used before, if this is another one or was started anew.
+
+        It may lack what the other one had, so what is read from now on has an incarnation of its
+        own.
+        """
+        server: datetime = await connection.fetchval(_database.server)
+        if self._server not in (None, server):
+            await connection.execute(_database.begin_incarnation)
+            await self._database.pools.leave_server()
+        self._server = server
 
     async def _follow(self, connection: Connection) -> None:
         """Send and receive notifications until the connection fails.

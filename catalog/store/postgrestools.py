@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+from catalog.store.connections import PRIMARY
 from catalog.store.postgresprocess import EmbeddedPostgresError, executables
 
 CHUNK = 256 * 1024
@@ -200,6 +201,8 @@ def _apart(dsn: str) -> tuple[str, str, str]:
     query = parse_qsl(parts.query, keep_blank_values=True)
     given = dict(query)
     rest = [(name, value) for name, value in query if name not in ("password", "options")]
+    if "target_session_attrs" not in given:
+        rest.append(("target_session_attrs", PRIMARY))
     user, at, hosts = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
     bare = parts._replace(netloc=f"{name}{at}{hosts}", query=urlencode(rest, quote_via=quote))

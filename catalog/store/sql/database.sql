@@ -78,6 +78,18 @@ WITH begun AS (
 )
 SELECT id FROM begun
 
+-- name: server
+-- When this server was started: another time is another server, or the same one after a restart.
+SELECT pg_postmaster_start_time()
+
+-- name: server_process
+-- Which process of the server answers.
+SELECT pg_backend_pid()
+
+-- name: search_path
+-- The schemas that the session looks for names in.
+SHOW search_path
+
 -- name: rollback
 -- End the transaction of a user that was cancelled.
 ROLLBACK
