@@ -19,6 +19,7 @@ class Size:
     changes_per_second: int
     subscriptions: int
     idle_seconds: float
+    deleted_messages: int
 
 
 FULL = Size(
@@ -32,6 +33,7 @@ FULL = Size(
     changes_per_second=100,
     subscriptions=10_000,
     idle_seconds=20,
+    deleted_messages=50_000,
 )
 QUICK = Size(
     rounds=3,
@@ -44,4 +46,5 @@ QUICK = Size(
     changes_per_second=100,
     subscriptions=1000,
     idle_seconds=5,
+    deleted_messages=5_000,
 )

@@ -57,7 +57,7 @@ class Limits(BaseSettings):
     request_timeout_seconds: PositiveFloat = 30.0
     """Longest time that a request may take"""
     reconfiguration_timeout_seconds: PositiveFloat = 600.0
-    """Longest time that a change of the model or the capabilities may take"""
+    """Longest time that a change of the model or capabilities, or a DELETE of groups, may take"""
     search_timeout_seconds: PositiveFloat = 5.0
     """Longest time that a search by a filter or an order may take"""
     body_timeout_seconds: PositiveFloat = 20.0

@@ -19,6 +19,7 @@ from catalog.api.writeanswer import answer_deleted, answer_written
 from catalog.api.writeflags import read_write_flags
 from catalog.context import Context
 from catalog.http.body import read_attributes, read_body, read_json
+from catalog.http.deadline import DEADLINE
 from catalog.http.writeconditions import condition_on
 from catalog.longwork import aside
 from catalog.model.configuration import Configuration
@@ -163,6 +164,7 @@ async def answer_delete(
         count = len(doomed) if isinstance(doomed, dict) else 0
         arguments = (configuration.model, target.xid, target.plural, doomed)
         await aside(count, interaction.delete_from, *arguments)
+    request[DEADLINE].extend_for(interaction)
     condition = condition_of(request, context, configuration, target)
     outcome = await context.writer.apply(configuration, interaction, condition=condition)
     return answer_deleted(outcome)

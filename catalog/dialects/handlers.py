@@ -9,7 +9,7 @@ from aiohttp import hdrs, web
 
 from catalog.api.writeanswer import answer_deleted
 from catalog.context import CONTEXT
-from catalog.http.deadline import bounded
+from catalog.http.deadline import DEADLINE, bounded
 from catalog.http.headers import interaction_headers
 from catalog.http.responses import json_response
 from catalog.http.writeconditions import Reading, condition_on
@@ -58,6 +58,7 @@ async def apply(
         configuration: the one that the request was read under.
         reading: answers a GET of the same path, unless that is a collection.
     """
+    request[DEADLINE].extend_for(interaction)
     condition = condition_on(request, reading, str(interaction.at))
     writer = request.app[CONTEXT].writer
     return await writer.apply(configuration, interaction, condition=condition)

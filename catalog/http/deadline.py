@@ -15,6 +15,7 @@ from catalog.context import CONTEXT
 from catalog.http.etag import READING
 from catalog.model.concorderrors import ReadTooSlowly, SearchTooCostly
 from catalog.model.errors import ServerBusy
+from catalog.model.interaction import Interaction
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -48,6 +49,12 @@ class Deadline:
         now = asyncio.get_running_loop().time()
         stalled = now + self._settings.request_timeout_seconds
         self._timeout.reschedule(min(stalled, self._due, self._last))
+
+    def extend_for(self, interaction: Interaction) -> None:
+        """Give an interaction time that deletes groups, with any number of entities in them."""
+        if any(delete.xid.kind == "group" for delete in interaction.deletes):
+            longest = self._settings.reconfiguration_timeout_seconds
+            self.extend(max(0.0, longest - self._settings.request_timeout_seconds))
 
     def extend(self, seconds: float) -> None:
         """Extend the deadline by the time that the client asks to wait for something."""

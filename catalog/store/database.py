@@ -265,6 +265,22 @@ class Database:
         ):
             yield connection
 
+    @contextlib.asynccontextmanager
+    async def overview(self) -> AsyncIterator[Connection]:
+        """Open a `snapshot` that shows everything, whatever the client of the task may see.
+
+        Raises:
+            ServerBusy: as `snapshot`.
+        """
+        try:
+            async with (
+                self._own.acquire() as connection,
+                _in_transaction(connection, isolation="repeatable_read", readonly=True),
+            ):
+                yield connection
+        except TimeoutError as error:
+            raise ServerBusy("/") from error
+
     def pool_for(self, wanted: Connections | None) -> Connections:
         """The pool that lends to the current task: the wanted one, unless its client is restricted.
 

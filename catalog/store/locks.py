@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from asyncpg.exceptions import LockNotAvailableError, PostgresError
@@ -21,6 +21,8 @@ Gate = Literal["open", "model", "closed"]
 Refusal = Gate | Literal["reserved"]
 """A position of the gate at which a write is refused, or a group that is to come by a handover."""
 _RESERVED = "CC004"
+# What was changed while a write was planned is read again, up to so many entities.
+_MOST_CHANGED = 1000
 
 
 class MustBeginAgain(Exception):
@@ -137,6 +139,95 @@ async def lock_and_load(
         has_lived=not rows or rows[0]["has_lived"],
         signing_key=rows[0]["signing_key"] if rows else None,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAt:
+    """The moment that a write is planned at, by the transactions whose writes are seen then.
+
+    `oldest` is the id of the first transaction that may not be seen. `signing_key` is as in
+    `Locked`.
+    """
+
+    seen: str
+    oldest: int
+    signing_key: int | None
+
+
+async def read_planned_at(connection: Connection, touched: Touched) -> PlannedAt:
+    """Read the snapshot of the connection's transaction, if `touched` may be written in it.
+
+    Raises:
+        ConfigurationChanged, CatalogRecovering, HandoverUnderWay: as `lock_and_load`.
+    """
+    row = await connection.fetchrow(_queries.read_state, list(touched.groups))
+    if row["gate"] in touched.refused_at:
+        raise CatalogRecovering
+    if "reserved" in touched.refused_at and row["reserved"] is not None:
+        raise HandoverUnderWay(group=row["reserved"], authority=row["authority"])
+    if touched.revision is not None and touched.revision != row["revision"]:
+        raise ConfigurationChanged
+    return PlannedAt(seen=row["snapshot"], oldest=row["oldest"], signing_key=row["signingkey"])
+
+
+async def load_touched(connection: Connection, touched: Touched) -> dict[str, Entity]:
+    """Read the registry, the groups, the resources and all versions of these, without locks."""
+    rows = await connection.fetch(
+        _queries.load_touched, list(touched.groups), list(touched.resources)
+    )
+    return {entity.xid: entity for entity in await entities_from(rows)}
+
+
+async def lock_planned(
+    connection: Connection,
+    touched: Touched,
+    snapshot: PlannedAt,
+    *,
+    read: Iterable[str],
+    read_whole: Iterable[str],
+    absent: frozenset[str],
+) -> dict[str, Entity | None]:
+    """Lock groups for a write that was planned at a snapshot.
+
+    Args:
+        touched: its groups are locked exclusive.
+        read: the xids of all groups and resources that the plan depends on.
+        read_whole: those of groups of which it depends on everything within.
+        absent: groups that were not there. They need no locks, since nobody else creates a group
+            while the registry is locked.
+
+    Returns:
+        what has changed of that since, as it is, by xid: resources with all their versions. `None`
+        stands for what is gone.
+
+    Raises:
+        MustBeginAgain: too much has changed, or another key signs.
+        ConfigurationChanged, CatalogRecovering, HandoverUnderWay: as `lock_and_load`.
+    """
+    await connection.execute(
+        _queries.lock_groups,
+        list(touched.groups - absent),
+        touched.registry_exclusive or bool(absent),
+        touched.catalog_exclusive,
+    )
+    held = await read_planned_at(connection, touched)
+    rows = await connection.fetch(
+        _queries.find_changed,
+        snapshot.oldest,
+        snapshot.seen,
+        list(read),
+        list(read_whole),
+        _MOST_CHANGED,
+    )
+    changed = [row["path"] for row in rows if row["path"] is not None]
+    is_lost = any(row["is_lost"] for row in rows)
+    if is_lost or held.signing_key != snapshot.signing_key or len(changed) == _MOST_CHANGED:
+        raise MustBeginAgain
+    if not changed:
+        return {}
+    found = replace(touched, groups=frozenset(), resources=frozenset(changed))
+    current = await load_touched(connection, found)
+    return {xid: current.get(xid) for xid in {*changed, *(current.keys() - {"/"})}}
 
 
 async def is_awaited(connection: Connection) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -23,10 +23,11 @@ from catalog.store.database import Connection
 from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _queries = Queries("writes")
+# A driver encodes the parameters of a statement without a pause.
+_TOMBSTONES_AT_ONCE = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,21 @@ class Write:
     traces: Mapping[str, TraceContext] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of some writes as parameters of statements, made before any lock is taken."""
+
+    tombstones: Sequence[Sequence[Sequence[Any]]]
+    revived: tuple[list[str], list[str]]
+    signed: Sequence[Entity | Tombstone]
+    entities: str
+    changes: str
+    audit: str
+    relisted: list[list[str]]
+    documents: Mapping[str, bytes]
+    dropped_documents: Sequence[str]
+
+
 async def write(
     connection: Connection,
     *writes: Write,
@@ -59,42 +75,70 @@ async def write(
     """Write the rows of some interactions, in their order; the caller commits.
 
     Args:
-        signer: signs those of its authority. Others have the signatures that they came with.
+        signer: as in `rows_of`.
         on_loop: make many rows on the event loop, too. That is quicker where the loop has work of
             its own meanwhile, with which the thread for long work would compete.
+
+    Returns:
+        as `write_rows`.
+    """
+    if on_loop:
+        return await write_rows(connection, rows_of(writes, signer))
+    count = max(sum(len(each.entities) for each in writes), sum(len(w.tombstones) for w in writes))
+    return await write_rows(connection, await aside(count, rows_of, writes, signer))
+
+
+def rows_of(writes: Sequence[Write], signer: EntitySigner | None) -> Rows:
+    """Make the rows of some interactions, in their order.
+
+    Args:
+        signer: signs those of its authority. Others have the signatures that they came with.
+    """
+    tombstones = [tombstone for write in writes for tombstone in write.tombstones]
+    entities = list({entity.xid: entity for write in writes for entity in write.entities}.values())
+    return Rows(
+        tombstones=[
+            _tombstone_columns(part, signer) for part in _parts(tombstones, _TOMBSTONES_AT_ONCE)
+        ],
+        revived=columns_of(origin for write in writes for origin in write.revived),
+        signed=[each for write in writes for each in write.signed],
+        entities=_entity_rows(entities, signer),
+        changes=_change_rows(writes),
+        audit=_audit_rows(writes),
+        relisted=_default_columns(_relisted(entities, writes)),
+        documents={e.xid: e.document for e in entities if e.document is not None},
+        dropped_documents=[xid for write in writes for xid in write.dropped_documents],
+    )
+
+
+async def write_rows(connection: Connection, rows: Rows) -> Position:
+    """Write rows; the caller commits.
 
     Returns:
         the position of their last change in the log, or where they have none, that of the last
         change that they may depend on.
     """
-    call = _at_once if on_loop else aside
-    if tombstones := [tombstone for write in writes for tombstone in write.tombstones]:
-        columns = await call(len(tombstones), _tombstone_columns, tombstones, signer)
+    for columns in rows.tombstones:
         await connection.execute(_queries.bury, *columns)
-    if revived := [origin for write in writes for origin in write.revived]:
-        origins = columns_of(revived)
-        await connection.execute(_queries.revive, *origins)
-        await connection.execute(_queries.begin_lives, *origins)
-    if signed := [each for write in writes for each in write.signed]:
-        await _sign(connection, signed)
-    entities = list({entity.xid: entity for write in writes for entity in write.entities}.values())
-    count = len(entities)
-    rows = await call(count, _entity_rows, entities, signer)
-    changes = await call(count, _change_rows, writes)
-    last = await connection.fetchrow(_queries.write, rows, changes, _audit_rows(writes))
-    if resources := await call(count, _relisted, entities, writes):
-        await connection.execute(_queries.relist, *_default_columns(resources))
-    if documents := {e.xid: e.document for e in entities if e.document is not None}:
+    if rows.revived[0]:
+        await connection.execute(_queries.revive, *rows.revived)
+        await connection.execute(_queries.begin_lives, *rows.revived)
+    if rows.signed:
+        await _sign(connection, rows.signed)
+    last = await connection.fetchrow(_queries.write, rows.entities, rows.changes, rows.audit)
+    if rows.relisted[0]:
+        await connection.execute(_queries.relist, *rows.relisted)
+    if rows.documents:
         await connection.execute(
-            _queries.write_documents, list(documents), list(documents.values())
+            _queries.write_documents, list(rows.documents), list(rows.documents.values())
         )
-    if dropped := [xid for write in writes for xid in write.dropped_documents]:
-        await connection.execute(_queries.drop_documents, dropped)
+    if rows.dropped_documents:
+        await connection.execute(_queries.drop_documents, rows.dropped_documents)
     return await read_newest(connection) if last is None else Position(last["txid"], last["seq"])
 
 
-async def _at_once(_: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    return function(*args, **kwargs)
+def _parts(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (rows[first : first + size] for first in range(0, len(rows), size))
 
 
 async def _sign(connection: Connection, signed: Sequence[Entity | Tombstone]) -> None:

@@ -12,12 +12,13 @@ from catalog.model.xid import Xid
 from catalog.store import applysets
 from catalog.store import entities as store
 from catalog.store.database import Connection
-from catalog.store.locks import Touched
+from catalog.store.locks import MustBeginAgain, Touched
 from catalog.writing.applypruning import Pruned, Wanted, lost_references, prune
 from catalog.writing.outcome import Outcome
 from catalog.writing.transaction import touched_by
 
 _MOST_GROUPS = 100
+_MANY_ENTITIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,12 @@ class Apply:
         self._wanted = Wanted.of(interaction, ownership.also)
         self._model = model
         self._authority = authority
+        # Of the set, as `compose` read it.
+        self._pruned_from: set[str] = set()
+
+    @property
+    def is_large(self) -> bool:
+        return self.ownership.prunes or self.interaction.size > _MANY_ENTITIES
 
     def locks(self) -> Touched:
         owned = self.ownership
@@ -73,6 +80,11 @@ class Apply:
         if self.ownership.prunes:
             self.pruned = await self._prune(connection)
         return self._composed()
+
+    async def confirm(self, connection: Connection) -> None:
+        is_of_set = self.ownership.prunes and self.ownership.set
+        if is_of_set and await self._read_owned(connection) != self._pruned_from:
+            raise MustBeginAgain
 
     async def conclude(self, connection: Connection, outcome: Outcome) -> None:
         name = self.ownership.set
@@ -104,9 +116,9 @@ class Apply:
     async def _prune(self, connection: Connection) -> Pruned:
         """Find what to delete; what its client does not see is left, and stays in its set."""
         name = self.ownership.set
+        owned: set[str] = set()
         if name:
-            due = {*await applysets.members_of(connection, name)} - self._wanted.xids
-            owned = due - await applysets.claimed_by_others(connection, name, due)
+            owned = self._pruned_from = await self._read_owned(connection)
         roots = sorted(owned) if name else self._roots()
         rows = await store.load_subtrees(connection, roots)
         return prune(
@@ -115,6 +127,12 @@ class Apply:
             authority=self._authority,
             is_owned=(lambda xid: xid in owned) if name else (lambda _: True),
         )
+
+    async def _read_owned(self, connection: Connection) -> set[str]:
+        """The members of the set that no other set has, and the documents do not have."""
+        name = self.ownership.set
+        due = {*await applysets.members_of(connection, name)} - self._wanted.xids
+        return due - await applysets.claimed_by_others(connection, name, due)
 
     def _roots(self) -> list[str]:
         """The xids at and below which everything is owned."""

@@ -31,8 +31,12 @@ from catalog.writing.documentchecks import KnownResults
 from catalog.writing.outcome import Outcome
 from catalog.writing.permission import check_interaction, seen_among
 
-# Beyond so many locks it is cheaper, for everybody, to lock the whole catalog.
+# With more resources, their groups are locked, and with more groups, the whole catalog.
 _MOST_LOCKS = 200
+# Longer work is done outside of locks.
+_MANY_ENTITIES = 100
+CLOSED_TO_CLIENTS: frozenset[Refusal] = frozenset({"closed", "model", "reserved"})
+"""The positions of the gate, and more, at which clients may not write entities."""
 
 # Raises an error that refuses the request.
 Condition: TypeAlias = Callable[[Connection], Awaitable[None]]
@@ -43,6 +47,15 @@ class Composer(Protocol):
 
     It works in its client's task, and reads what the client may see.
     """
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is planned at a snapshot, without locks (`catalog.writing.largewrite`).
+
+        Then `compose` reads the snapshot. By the time of `confirm`, what it read of entities that
+        the interaction does not touch may have changed.
+        """
+        ...
 
     def locks(self) -> Touched:
         """The locks that `compose` and the interaction need, as far as that is known.
@@ -56,6 +69,14 @@ class Composer(Protocol):
         """Compose the interaction, under these locks.
 
         Locks of its own, which it takes before anything else, are the last of the transaction.
+        """
+        ...
+
+    async def confirm(self, connection: Connection) -> None:
+        """Find under its locks whether an interaction still holds that was composed without them.
+
+        Raises:
+            MustBeginAgain: it has to be composed anew.
         """
         ...
 
@@ -79,6 +100,13 @@ class Composed:
     trace: TraceContext | None = field(default_factory=current_trace.get)
     _was_asked: bool = False
 
+    @property
+    def is_large(self) -> bool:
+        deletes = self.interaction.deletes
+        return self.interaction.size > _MANY_ENTITIES or any(
+            delete.xid.kind == "group" for delete in deletes
+        )
+
     def locks(self) -> Touched:
         touched = self.touched
         if self._was_asked:
@@ -88,6 +116,9 @@ class Composed:
 
     async def compose(self, connection: Connection) -> Interaction:
         return self.interaction
+
+    async def confirm(self, connection: Connection) -> None:
+        """It depends on nothing else."""
 
     async def conclude(self, connection: Connection, outcome: Outcome) -> None:
         """Nothing is left to do."""
@@ -149,7 +180,6 @@ class WriteTransaction:
         locks: Touched,
         *,
         condition: Condition | None = None,
-        is_dry: bool = False,
         patience_seconds: float = 0,
     ) -> list[Outcome | XRegistryError | MustBeginAgain]:
         """Lock, decide every interaction, and write those that are not refused.
@@ -160,7 +190,6 @@ class WriteTransaction:
             batch: interactions of different resources.
             locks: for all of them.
             condition: may refuse them, once everything that they write is locked.
-            is_dry: write nothing.
             patience_seconds: as in `lock_and_load`.
 
         Returns:
@@ -186,7 +215,7 @@ class WriteTransaction:
                 results.append(refusal)
         self.results.raise_due()
         written = [each for each in results if isinstance(each, Outcome)]
-        if is_dry or not written:
+        if not written:
             return results
         signer = await self.signers.get(self.connection, self._locked.signing_key)
         position = await write(self.connection, *written, signer=signer)
@@ -228,7 +257,7 @@ class WriteTransaction:
     def _refused_at(self, locks: Touched) -> frozenset[Refusal]:
         """The positions of the gate, and more, at which clients may not write this."""
         is_of_model = self.reconfiguration is not None and not (locks.groups or locks.resources)
-        return frozenset({"closed"} if is_of_model else {"closed", "model", "reserved"})
+        return frozenset({"closed"}) if is_of_model else CLOSED_TO_CLIENTS
 
     def _file(self, entities: Iterable[Entity]) -> None:
         for entity in entities:
@@ -322,8 +351,9 @@ def touched_by(interaction: Interaction, revision: int) -> Touched:
         registry_exclusive=interaction.registry is not None
         or any(xid.kind == "group" for xid in deleted),
         groups_exclusive=any(upsert.body is not None for upsert in interaction.groups)
-        or bool(deleted),
-        catalog_exclusive=len(groups) + len(resources) > _MOST_LOCKS,
+        or bool(deleted)
+        or len(resources) > _MOST_LOCKS,
+        catalog_exclusive=len(groups) > _MOST_LOCKS,
         revision=revision,
     )
 

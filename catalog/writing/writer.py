@@ -20,6 +20,7 @@ from catalog.store.locks import MustBeginAgain, Touched
 from catalog.tracing import Tracing
 from catalog.writing.documentchecks import CheckedRequests, KnownResults, RequestChecks
 from catalog.writing.groupcommit import GroupCommit, is_small
+from catalog.writing.largewrite import LargeWrite
 from catalog.writing.outcome import Outcome
 from catalog.writing.permission import check_writes
 from catalog.writing.predictedchecks import predicted_checks
@@ -32,8 +33,10 @@ from catalog.writing.transaction import (
     touched_by,
 )
 
-# The last attempt locks the whole catalog.
+# Of those under locks, the last one locks the whole catalog.
 _MOST_ATTEMPTS = 3
+# What changes again and again while a large interaction is planned is locked before.
+_MOST_PLANS = 3
 
 
 class Writer:
@@ -164,19 +167,29 @@ class Writer:
         Documents are checked between transactions: one that finds some to be checked is rolled
         back, and run again once the results are known.
         """
-        for attempt in range(_MOST_ATTEMPTS):
-            locks = replace(composer.locks(), revision=configuration.revision)
-            if attempt == _MOST_ATTEMPTS - 1:
-                locks = replace(locks, catalog_exclusive=True)
-            transact = partial(
-                self._transact,
-                configuration,
-                composer,
-                locks,
-                reconfiguration=reconfiguration,
-                condition=condition,
-                is_dry=is_dry,
-            )
+        is_planned = reconfiguration is None and (is_dry or composer.is_large)
+        for attempt in range(-_MOST_PLANS if is_planned else 0, _MOST_ATTEMPTS):
+            if attempt < 0:
+                large = LargeWrite(
+                    node=self._database.node,
+                    configuration=configuration,
+                    signers=self._signers,
+                    composer=composer,
+                    condition=condition,
+                )
+                transact = partial(self._plan_and_write, large, is_dry=is_dry)
+            else:
+                locks = replace(composer.locks(), revision=configuration.revision)
+                if attempt == _MOST_ATTEMPTS - 1:
+                    locks = replace(locks, catalog_exclusive=True)
+                transact = partial(
+                    self._transact,
+                    configuration,
+                    composer,
+                    locks,
+                    reconfiguration=reconfiguration,
+                    condition=condition,
+                )
             try:
                 result = await checks.complete(transact)
             except MustBeginAgain:
@@ -199,6 +212,16 @@ class Writer:
             async with self._database.transaction() as connection:
                 await check_writes(connection, scope, [group])
 
+    async def _plan_and_write(
+        self, large: LargeWrite, results: KnownResults, *, is_dry: bool
+    ) -> Outcome:
+        async with self._database.overview() as connection:
+            plan = await large.plan(connection, results)
+        if is_dry:
+            return plan.outcome
+        async with self._database.transaction(is_noted=False) as connection:
+            return await large.write(connection, plan)
+
     async def _transact(
         self,
         configuration: Configuration,
@@ -208,7 +231,6 @@ class Writer:
         *,
         reconfiguration: Reconfiguration | None,
         condition: Condition | None,
-        is_dry: bool,
     ) -> Outcome:
         async with self._database.transaction(is_noted=False) as connection:
             transaction = WriteTransaction(
@@ -219,7 +241,7 @@ class Writer:
                 signers=self._signers,
                 reconfiguration=reconfiguration,
             )
-            [result] = await transaction.run([composer], locks, condition=condition, is_dry=is_dry)
+            [result] = await transaction.run([composer], locks, condition=condition)
             if not isinstance(result, Outcome):
                 raise result
             return result

@@ -71,6 +71,11 @@ class ServiceWrite:
     _held: dict[str, StoredService] = field(default_factory=dict)
     _xids: dict[str, Xid] = field(default_factory=dict)
 
+    @property
+    def is_large(self) -> bool:
+        """It is not: names are unique among the services of all groups."""
+        return False
+
     def locks(self) -> Touched:
         """The endpoints that `compose` found; before, those that new services would become."""
         if self._is_large:
@@ -158,6 +163,9 @@ class ServiceWrite:
             interaction.put_resource(model, xid.child(ENDPOINT_MESSAGES, id), message, patch=True)
         for id in patch.deleted:
             interaction.delete(xid.child(ENDPOINT_MESSAGES, id), None)
+
+    async def confirm(self, connection: Connection) -> None:
+        """It is composed under its locks."""
 
     async def conclude(self, connection: Connection, outcome: Outcome) -> None:
         """Make the answer, and keep it if no client waits for it.

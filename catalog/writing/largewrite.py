@@ -1,0 +1,255 @@
+"""A large interaction: planned and checked at a snapshot, without locks, then written under locks.
+
+Nobody waits while it is planned. If what the plan depends on has changed by the time the locks are
+held, it is adapted, or else nothing is written, and the interaction is planned anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from catalog.longwork import aside
+from catalog.model.configuration import Configuration
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.errors import XRegistryError
+from catalog.model.interaction import Interaction
+from catalog.model.tracecontext import current_trace
+from catalog.model.visibility import visibility
+from catalog.model.xid import group_path
+from catalog.store.authoritykeys import OwnSigners
+from catalog.store.connections import seen_by
+from catalog.store.crossreferences import CrossReference
+from catalog.store.database import Connection, Node
+from catalog.store.locks import PlannedAt, Touched, load_touched, lock_planned, read_planned_at
+from catalog.store.logcursor import LogCursor
+from catalog.store.writes import Rows, rows_of, write_rows
+from catalog.writing.content import StoredContent
+from catalog.writing.decider import Decider
+from catalog.writing.documentchecks import KnownResults
+from catalog.writing.outcome import Outcome
+from catalog.writing.permission import check_interaction, seen_among
+from catalog.writing.rebase import rebased, resource_of
+from catalog.writing.transaction import (
+    CLOSED_TO_CLIENTS,
+    Composed,
+    Composer,
+    Condition,
+    touched_by,
+)
+
+# A database has room for some thousand locks. With more, the whole catalog is locked.
+_MOST_GROUPS = 1000
+
+
+@dataclass(slots=True)
+class _NotedContent:
+    """The content of a database, with a note of what was read of it.
+
+    `read` has the xids of groups and resources, `read_whole` those of groups whose whole content
+    was read.
+    """
+
+    stored: StoredContent
+    read: set[str] = field(default_factory=set)
+    read_whole: set[str] = field(default_factory=set)
+
+    def note(self, xids: Iterable[str]) -> None:
+        for xid in xids:
+            self.read |= {group_path(xid), resource_of(xid)}
+
+    async def load(self, xids: Iterable[str]) -> dict[str, Entity]:
+        wanted = list(xids)
+        self.note(wanted)
+        return await self.stored.load(wanted)
+
+    async def load_subtrees(self, xids: Iterable[str]) -> list[Entity]:
+        roots = list(xids)
+        self.note(roots)
+        self.read_whole |= {xid for xid in roots if xid == group_path(xid)}
+        return await self.stored.load_subtrees(roots)
+
+    async def load_documents(self, xids: Iterable[str]) -> dict[str, bytes]:
+        wanted = list(xids)
+        self.note(wanted)
+        return await self.stored.load_documents(wanted)
+
+    async def load_sources(self, targets: Iterable[str]) -> list[CrossReference]:
+        sources = await self.stored.load_sources(targets)
+        self.note(source.xid for source in sources)
+        return sources
+
+    async def load_tombstones(self, origins: Iterable[Origin]) -> dict[Origin, Tombstone]:
+        return await self.stored.load_tombstones(origins)
+
+    async def numbers_of_deleted_versions(
+        self, authority: str, resources: Sequence[str]
+    ) -> dict[str, list[range]]:
+        return await self.stored.numbers_of_deleted_versions(authority, resources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedWrite:
+    """What a large interaction leads to if what it depends on stays as it was at the snapshot.
+
+    `read`, `read_whole` and `absent` are as for `lock_planned`.
+    """
+
+    interaction: Interaction
+    outcome: Outcome
+    rows: Rows
+    locks: Touched
+    snapshot: PlannedAt
+    read: frozenset[str]
+    read_whole: frozenset[str]
+    absent: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargeWrite:
+    """The two transactions of one interaction, of which the first one only reads.
+
+    Args:
+        configuration: the one that the interaction was read with.
+        signers: those of this authority's keys.
+        condition: may refuse it; called in both transactions.
+    """
+
+    node: Node
+    configuration: Configuration
+    signers: OwnSigners
+    composer: Composer
+    condition: Condition | None = None
+
+    async def plan(self, connection: Connection, results: KnownResults) -> PlannedWrite:
+        """Compose, decide and check the interaction at the connection's snapshot.
+
+        Args:
+            results: of checks of documents.
+
+        Raises:
+            ConfigurationChanged, CatalogRecovering, HandoverUnderWay: as `lock_and_load`.
+            ChecksDue: documents have to be checked before.
+            XRegistryError: it is refused.
+        """
+        revision = self.configuration.revision
+        known = replace(self._locks(), revision=revision, refused_at=CLOSED_TO_CLIENTS)
+        snapshot = await read_planned_at(connection, known)
+        async with seen_by(connection, visibility.get()):
+            interaction = await self.composer.compose(connection)
+        await check_interaction(connection, interaction)
+        touched = known | await aside(interaction.size, touched_by, interaction, revision)
+        touched = replace(touched, refused_at=CLOSED_TO_CLIENTS)
+        await self._check_condition(connection, interaction)
+        stored = await load_touched(connection, touched)
+        absent = touched.groups - stored.keys()
+        if interaction.visible is not None:
+            # A cross reference to what its client does not see is one to what does not exist.
+            stored = await seen_among(connection, interaction.visible, stored)
+        content = _NotedContent(StoredContent(connection, interaction.visible))
+        outcome = await self._decide(interaction, content, stored, results)
+        signer = await self.signers.get(connection, snapshot.signing_key)
+        if "/" in outcome.after:
+            content.read.add("/")
+        return PlannedWrite(
+            interaction=interaction,
+            outcome=outcome,
+            rows=await aside(_size(outcome), rows_of, [outcome], signer),
+            locks=_locks_for(touched, content.read, outcome, absent),
+            snapshot=snapshot,
+            read=touched.groups | touched.resources | content.read,
+            read_whole=frozenset(content.read_whole),
+            absent=absent,
+        )
+
+    def _locks(self) -> Touched:
+        composer = self.composer
+        return composer.touched if isinstance(composer, Composed) else composer.locks()
+
+    async def _decide(
+        self,
+        interaction: Interaction,
+        content: _NotedContent,
+        stored: dict[str, Entity],
+        results: KnownResults,
+    ) -> Outcome:
+        decider = Decider(
+            content=content,
+            configuration=self.configuration,
+            authority=self.node.authority,
+            checker=results,
+            # What it reads of others is noted, and may not have changed once it is written.
+            is_exclusive=True,
+            is_referred=True,
+            has_lived=True,
+        )
+        try:
+            outcome = await decider.decide(interaction, stored, datetime.now(UTC))
+        except XRegistryError:
+            results.raise_due()
+            raise
+        results.raise_due()
+        trace = current_trace.get()
+        return outcome if trace is None else replace(outcome, trace=trace)
+
+    async def write(self, connection: Connection, plan: PlannedWrite) -> Outcome:
+        """Lock what is written, and write it; the caller commits.
+
+        Raises:
+            MustBeginAgain: the plan does not fit what has changed meanwhile.
+            ConfigurationChanged, CatalogRecovering, HandoverUnderWay: as `lock_and_load`.
+            XRegistryError: the condition refuses it, or its client may no longer write it.
+        """
+        changed = await lock_planned(
+            connection,
+            plan.locks,
+            plan.snapshot,
+            read=plan.read,
+            read_whole=plan.read_whole,
+            absent=plan.absent,
+        )
+        outcome, rows = plan.outcome, plan.rows
+        if changed:
+            outcome = await self._rebase(plan, changed)
+            signer = await self.signers.get(connection, plan.snapshot.signing_key)
+            rows = await aside(_size(outcome), rows_of, [outcome], signer)
+        await check_interaction(connection, plan.interaction)
+        await self._check_condition(connection, plan.interaction)
+        async with seen_by(connection, visibility.get()):
+            await self.composer.confirm(connection)
+        position = await write_rows(connection, rows)
+        outcome = replace(outcome, cursor=LogCursor.at(self.node.instance, position))
+        async with seen_by(connection, visibility.get()):
+            await self.composer.conclude(connection, outcome)
+        return outcome
+
+    async def _rebase(self, plan: PlannedWrite, changed: Mapping[str, Entity | None]) -> Outcome:
+        current = {xid: entity for xid, entity in changed.items() if entity is not None}
+        owners = {resource_of(xid) for xid in changed}
+        model = self.configuration.model
+        count = _size(plan.outcome)
+        return await aside(count, rebased, plan.outcome, plan.interaction, owners, current, model)
+
+    async def _check_condition(self, connection: Connection, interaction: Interaction) -> None:
+        if self.condition is not None:
+            async with seen_by(connection, interaction.visible):
+                await self.condition(connection)
+
+
+def _locks_for(
+    touched: Touched, read: Iterable[str], outcome: Outcome, absent: frozenset[str]
+) -> Touched:
+    """The locks of the groups that are written or were read."""
+    groups = (touched.groups | {group_path(xid) for xid in read}) - {"/"}
+    return replace(
+        touched,
+        groups=groups,
+        resources=frozenset(),
+        registry_exclusive="/" in outcome.after,
+        catalog_exclusive=len(groups - absent) > _MOST_GROUPS,
+    )
+
+
+def _size(outcome: Outcome) -> int:
+    return max(len(outcome.entities), len(outcome.tombstones))
