@@ -270,7 +270,9 @@ OPERATOR_OPERATIONS: Mapping[tuple[str, str], Json] = {
     ),
     ("GET", _ONE): operation(read(reference(_LINK)), (404,)),
     ("PUT", _ONE): operation(_SHOWN, (400, 404), taken=_json(body(wire.LinkBody))),
-    ("PATCH", _ONE): operation(_SHOWN, (400, 404), taken=_json(body(wire.ChangeBody))),
+    ("PATCH", _ONE): operation(
+        _SHOWN, (400, 404), parameters=(_FORCE,), taken=_json(body(wire.ChangeBody))
+    ),
     ("DELETE", _ONE): operation(_DELETED, (400, 404), parameters=(_DROP,)),
     ("POST", f"{_ONE}/pin"): operation(_SHOWN, (400, 404), taken=_json(body(wire.PinBody))),
     ("POST", f"{_ONE}/reset"): operation(_SHOWN, (400, 404), taken=_json(body(wire.ResetBody))),

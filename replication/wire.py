@@ -214,11 +214,14 @@ class SelectionBody(_ClosedBody):
 
 
 class ChangeBody(SelectionBody):
-    """`PATCH /replication/links/{id}`: also the credential that a link shows its peer.
+    """`PATCH /replication/links/{id}`: also the credential that a link shows its peer, and the
+    `source`, or of a link that pushes the `target`, that the same catalog has moved to.
 
     A `token` is short for a `credential` that is one; an empty one is none.
     """
 
+    source: _Url | None = None
+    target: _Url | None = None
     token: Token | None = None
     credential: CredentialBody | None = None
 
@@ -244,8 +247,6 @@ class LinkBody(ChangeBody):
     """
 
     id: Annotated[str, AfterValidator(_check_id)] | None = None
-    source: _Url | None = None
-    target: _Url | None = None
     mode: Literal["pull", "events", "push", "kafka", "publish", "walk", "write"] = "events"
     authority: _Authority | None = None
     authorities: Annotated[

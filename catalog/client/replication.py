@@ -171,14 +171,18 @@ class ReplicationCalls(Connection):
         """Find out what a link would bring, delete and refuse now; nothing is written."""
         return await self.post(f"/replication/links/{id}/run", {}, [("dryrun", "")])
 
-    async def change_link(self, id: str, selection: Mapping[str, Any]) -> JsonObject:
+    async def change_link(
+        self, id: str, selection: Mapping[str, Any], *, force: bool = False
+    ) -> JsonObject:
         """Let a link bring other entities, or give them other names; the rest of it stays.
 
         Args:
-            selection: any of `scope`, `types`, `labels`, `prefix`, `map` and `addresses`, and the
-                `credential` that it shows.
+            selection: any of `scope`, `types`, `labels`, `prefix`, `map` and `addresses`, the
+                `credential` that it shows, and the `source` or `target` that its catalog moved to.
+            force: do not ask there first whether it is the same catalog.
         """
-        return await self.patch(f"/replication/links/{id}", selection)
+        params = [("force", "")] if force else []
+        return await self.patch(f"/replication/links/{id}", selection, params)
 
     async def pin_link(self, id: str, authority: str) -> JsonObject:
         """Believe from now on that the source of a link is this authority."""

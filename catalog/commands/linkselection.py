@@ -96,6 +96,12 @@ def set_(
     prefix: Prefix = None,
     names: Names = None,
     addresses: Addresses = None,
+    source: Annotated[
+        str | None, typer.Option(help="The URL that the catalog of the link has moved to.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Do not ask --source whether it is the same catalog.")
+    ] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Change what a link brings, and under which names; options that are not given stay.
@@ -106,16 +112,21 @@ def set_(
     get another name are renamed, and endpoints get their other addresses where they are. ID may
     also be one of `concord accept list`. `concord link credential` is for what a link shows.
 
+    --source is for a catalog that answers at another URL now (of a link that pushes, its target):
+    the link goes on from where it is if the same node answers there, with all that it has read.
+
     Example: concord link set eu --type messagegroups --prefix eu-
     """
     selection = selection_of(scope, types, label, prefix, names, addresses)
-    if not selection:
+    if not (selection or source):
         fail("Nothing is to be changed.", "See `concord link set --help`.")
+    before = on_node(url, lambda client: client.link(id))
     for name, given in (("map", names), ("addresses", addresses)):
         if given and "" not in given:
-            before = on_node(url, lambda client: client.link(id))
             selection[name] = {**before[name], **selection[name]}
-    link = on_node(url, lambda client: client.change_link(id, selection))
+    if source:
+        selection["target" if before["target"] else "source"] = source
+    link = on_node(url, lambda client: client.change_link(id, selection, force=force))
     members = ("scope", "types", "labels", "prefix", "map", "addresses")
     shown = ", ".join(f"{name}: {link[name] or '-'}" for name in members)
     out.print(f"Link [bold]{cell(id)}[/] is changed. {cell(shown)}.")

@@ -193,15 +193,21 @@ async def create(
 
 
 async def replace(
-    connection: Connection, before: Link, definition: LinkDefinition, authority: str | None
+    connection: Connection,
+    before: Link,
+    definition: LinkDefinition,
+    authority: str | None,
+    *,
+    is_moved: bool = False,
 ) -> Link | None:
     """Replace the definition of a link and its pin; `None` if there is no such link.
 
     One that leads elsewhere, or brings other authorities, begins anew. One that selects other
     entities compares them with its source, and reconsiders what is here, as it does if it gives
-    other names or addresses.
+    other names or addresses. One whose catalog `is_moved` to another URL goes on from its cursor.
     """
-    leads_elsewhere = _flow(before.definition) != _flow(definition) or before.authority != authority
+    is_other = _flow(before.definition) != _flow(definition) or before.authority != authority
+    leads_elsewhere = is_other and not is_moved
     selects_otherwise = _selection(before.definition) != _selection(definition)
     names_otherwise = _names(before.definition) != _names(definition)
     former = None
