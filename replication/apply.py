@@ -55,7 +55,8 @@ from replication.placement import PlacesChanged, check_places, groups_of, place_
 from replication.provenance import Copy, Policy
 from replication.signaturechecks import read_trust, verify_ahead
 
-_MOST_LOCKS = 200
+# A database has room for some thousand locks. With more, the whole catalog is locked.
+_MOST_LOCKS = 1000
 _MOST_ATTEMPTS = 3
 _NOT_RECOVERING: frozenset[Gate] = frozenset({"open", "model"})
 
@@ -71,7 +72,7 @@ class Batch:
         cursor: saved with them; `None` while there is more to come up to the next one.
         size: the bytes in which they came.
         behind: the changes that the source has after them, if it tells.
-        is_bulk: lock the whole catalog instead of many groups.
+        is_bulk: they are among the first copies that a link brings, or those that it doubts.
         is_repair: compute the digests of the entities here anew.
         mapping: the names that groups get here.
         addresses: the rules for addresses of endpoints.
@@ -96,8 +97,8 @@ class AppliedBatch:
     """The findings of a batch, how many rows it added to the change log, and how many entities it
     deleted.
 
-    `has_delayed` says whether other writes waited for it when it was about to commit, and it had
-    locked the whole catalog.
+    `has_delayed` says whether other writes waited for it when it was about to commit, and it was
+    large.
     """
 
     findings: Sequence[CopyFinding]
@@ -173,9 +174,7 @@ async def _apply_once(
     valid = [copy for copy in batch.copies if not isinstance(copy, MalformedCopy)]
     # Whoever takes its own entities back must have closed the gate, and not opened it since.
     refused_at = _NOT_RECOVERING if batch.policy.is_recovering else frozenset()
-    touched = replace(
-        _touched_by(valid, batch), revision=configuration.revision, refused_at=refused_at
-    )
+    touched = replace(_touched_by(valid), revision=configuration.revision, refused_at=refused_at)
     if is_exclusive:
         touched = replace(touched, registry_exclusive=True)
     # What changes nothing is no news for the audit: a pusher tells again what is here already.
@@ -205,7 +204,7 @@ async def _apply_once(
             changes = await write_decision(connection, decision, entities, model, now, on_loop=True)
         await _record(connection, batch, decision, now)
         # Smaller batches are short: writes that wait for them need no pause afterwards.
-        has_delayed = touched.catalog_exclusive and await is_awaited(connection)
+        has_delayed = batch.is_bulk and await is_awaited(connection)
     if changes:
         database.signal.set(changes)
     elif batch.cursor is not None:
@@ -240,9 +239,9 @@ def _groups_or_ends(copies: Iterable[Copy]) -> Iterator[Copy]:
     return (copy for copy in copies if copy.kind == "group" or isinstance(copy, Tombstone))
 
 
-def _touched_by(copies: Iterable[Copy], batch: Batch) -> Touched:
-    groups = set() if batch.is_bulk else {group_path(copy.xid) for copy in copies}
-    if batch.is_bulk or len(groups) > _MOST_LOCKS:
+def _touched_by(copies: Iterable[Copy]) -> Touched:
+    groups = {group_path(copy.xid) for copy in copies}
+    if len(groups) > _MOST_LOCKS:
         return Touched(catalog_exclusive=True)
     return Touched(
         groups=frozenset(groups),

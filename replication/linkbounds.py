@@ -90,8 +90,8 @@ class LinkGate:
     """Lets few batches of all links be applied at a time, since clients need the database, too.
 
     After a batch that other writes waited for, links pause: then all bulk batches together take
-    at most the share `busy_share` of the time. Bulk batches lock the whole catalog, so there is
-    never more than one of them.
+    at most the share `busy_share` of the time. Bulk batches are large, and often of the same
+    groups, so there is never more than one of them.
     """
 
     busy_share: float

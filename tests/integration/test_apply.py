@@ -15,6 +15,7 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model
 from catalog.store import links
 from catalog.store.links import LinkDefinition, LinkReplaced
+from catalog.store.locks import Touched, lock_and_load
 from replication.apply import AppliedBatch, Batch, apply_batch
 from replication.copychecks import CheckedCopies, Incoming, MalformedCopy, why_invalid
 from replication.decide import Verdict
@@ -252,6 +253,19 @@ async def test_the_origin_of_a_row_that_was_damaged_does_not_stop_a_batch(member
         member, entity("/messagegroups/g", epoch=2), entity("/messagegroups/h", epoch=2)
     )
     assert sorted(finding.verdict for finding in applied.findings) == ["applied", "collided"]
+
+
+@pytest.mark.parametrize("is_bulk", [False, True])
+async def test_a_batch_of_many_groups_waits_for_no_writer_of_another(
+    member: Node, is_bulk: bool
+) -> None:
+    await member.put("/messagegroups/mine")
+    copies = [entity(f"/messagegroups/g{number}") for number in range(300)]
+    mine = Touched(groups=frozenset({"/messagegroups/mine"}), groups_exclusive=True)
+    async with member.database.transaction() as connection, asyncio.timeout(20):
+        await lock_and_load(connection, mine)
+        applied = await receive(member, *copies, is_bulk=is_bulk)
+    assert applied.count(Verdict.APPLY) == len(copies)
 
 
 async def test_bulk_is_fast_enough_for_a_bootstrap(member: Node) -> None:
