@@ -28,6 +28,7 @@ from catalog.store import links as stored_links
 from catalog.store.healthfacts import read_node
 from catalog.store.linkcredentials import credential_of
 from catalog.store.links import Link
+from catalog.store.loghistory import read_incarnations
 from replication.accessremedies import another_credential
 from replication.credentials.peeraccess import PeerAccess
 
@@ -43,6 +44,23 @@ _NODES = frozenset({"pull", "events", "push"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _OwnIdentity:
+    """The instance of the node that is checked, and the starts that its database has noted."""
+
+    instance: str
+    incarnations: frozenset[str]
+
+    def describe(self, answer: _Answer) -> str:
+        """Who answers, if it is this node or a copy of its database; "" for another node."""
+        if answer.member("instance") != self.instance:
+            return ""
+        # A copy that was started has noted that by itself.
+        started = answer.member("incarnation")
+        is_this = not started or started in self.incarnations
+        return "this node" if is_this else "a copy of this node's database"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
     """The answer of a server at a URL, and how far its clock is from this one."""
 
@@ -50,14 +68,16 @@ class _Answer:
     body: Any
     skew: float | None
 
+    def member(self, name: str) -> str:
+        """A text in the body; "" if it has none."""
+        return str(self.body.get(name, "")) if isinstance(self.body, dict) else ""
+
 
 async def check_public_url(checked: CheckedNode) -> Sequence[Diagnosis]:
     """Whether this very node answers at its public URL."""
     url = checked.settings.public_url
     if url is None:
         return []
-    async with checked.database() as connection:
-        node = await read_node(connection)
     try:
         # The operator has named it, at whatever address it is.
         settings = checked.settings.model_copy(update={"allow_private_addresses": True})
@@ -69,18 +89,28 @@ async def check_public_url(checked: CheckedNode) -> Sequence[Diagnosis]:
         text = f"nobody answers there: {described(error)}"
         remedy = "Start the node; see DNS, the proxy, the firewall and the certificate."
         return [Diagnosis(subject=url, level="error", text=text, remedy=remedy)]
-    return [*_clock_of(url, answer), _identity(url, answer, node)]
+    return [*_clock_of(url, answer), _identity(url, answer, await _read_identity(checked))]
 
 
-def _identity(url: str, answer: _Answer, node: Any) -> Diagnosis:
-    said = answer.body.get("instance") if isinstance(answer.body, dict) else None
+async def _read_identity(checked: CheckedNode) -> _OwnIdentity:
+    """The identity of the node now: if it answered before, its database knows that start."""
+    async with checked.database() as connection:
+        node = await read_node(connection)
+        started = await read_incarnations(connection)
+    instance = "" if node is None else str(node["instance"])
+    return _OwnIdentity(instance=instance, incarnations=frozenset(map(str, started)))
+
+
+def _identity(url: str, answer: _Answer, own: _OwnIdentity) -> Diagnosis:
     if answer.status in _REFUSED:
         text = "a server answers there, which tells nobody without a token who it is"
         remedy = "Give it one: CONCORD_TOKEN, of the role reader."
         return Diagnosis(subject=url, level="warning", text=text, remedy=remedy)
-    if node is not None and said == str(node["instance"]):
+    who = own.describe(answer)
+    if who == "this node":
         return Diagnosis(subject=url, level="ok", text="this node answers there")
-    text = f"something else answers there ({answer.status}, instance {str(said)[:64]})"
+    said = answer.member("instance")[:64] or "unknown"
+    text = f"{who or 'something else'} answers there ({answer.status}, instance {said})"
     remedy = "Let CONCORD_PUBLIC_URL, DNS and the proxy lead to this node and its database."
     return Diagnosis(subject=url, level="error", text=text, remedy=remedy)
 
@@ -120,7 +150,8 @@ async def _ask(
         text = f"{url} cannot be reached: {described(error)}"
         remedy = "See its name, its firewall and CONCORD_ALLOW_PRIVATE_ADDRESSES."
         return [Diagnosis(subject=subject, level="error", text=text, remedy=remedy)]
-    diagnoses = [*_state_of(link), *_clock_of(subject, answer), *_faults_of(link, answer)]
+    own = await _read_identity(checked)
+    diagnoses = [*_state_of(link), *_clock_of(subject, answer), *_faults_of(link, answer, own)]
     if end is not None:
         diagnoses.append(expiry(subject, end, f"Whoever runs {url} renews it."))
     if all(each.level == "ok" for each in diagnoses):
@@ -128,7 +159,7 @@ async def _ask(
     return [each for each in diagnoses if each.level != "ok"]
 
 
-def _faults_of(link: Link, answer: _Answer) -> Iterator[Diagnosis]:
+def _faults_of(link: Link, answer: _Answer, own: _OwnIdentity) -> Iterator[Diagnosis]:
     def fault(text: str, remedy: str, level: Level = "error") -> Diagnosis:
         return Diagnosis(subject=f"link {link.id}", level=level, text=text, remedy=remedy)
 
@@ -140,6 +171,14 @@ def _faults_of(link: Link, answer: _Answer) -> Iterator[Diagnosis]:
     elif answer.status >= 400:
         yield fault(f"{url} answers {answer.status}", "See what is wrong there.")
     elif link.definition.mode in _NODES and isinstance(answer.body, dict):
+        known, said = link.instance, answer.member("instance")
+        if who := own.describe(answer):
+            remedy = f"Name the other catalog: `concord link set {link.id} --source URL`."
+            yield fault(f"{who} answers there: {url}", remedy)
+        elif known is not None and said != str(known):
+            text = f"another node answers there: {url} is {said[:64]}, it was {known}"
+            remedy = "If it was not restored from a backup, see DNS, the proxy and the other node."
+            yield fault(text, remedy, "warning")
         if answer.body.get("digestversion") != DIGEST_VERSION:
             yield fault(f"{url} computes other digests", "Bring both to one version of Concord.")
         authority = answer.body.get("authority")

@@ -16,7 +16,7 @@ from catalog.store.queries import Queries
 from catalog.store.servers import connect
 
 _changes = Queries("changes")
-_database = Queries("database")
+_servers = Queries("database")
 _leadership = Queries("leadership")
 
 _ANNOUNCEMENT_SECONDS = 0.02
@@ -105,9 +105,9 @@ class Watch:
         It may lack what the other one had, so what is read from now on has an incarnation of its
         own.
         """
-        server: datetime = await connection.fetchval(_database.server)
+        server: datetime = await connection.fetchval(_servers.server)
         if self._server not in (None, server):
-            await connection.execute(_database.begin_incarnation)
+            await connection.execute(_servers.begin_incarnation)
             await self._database.pools.leave_server()
         self._server = server
 

@@ -29,6 +29,11 @@ async def read_incarnation(connection: Connection) -> uuid.UUID:
     return id
 
 
+async def read_incarnations(connection: Connection) -> frozenset[uuid.UUID]:
+    """All starts of a node that its database has noted, as far as they are kept."""
+    return frozenset(row["id"] for row in await connection.fetch(_queries.incarnations))
+
+
 async def read_cursor(connection: Connection, instance: uuid.UUID, position: Position) -> LogCursor:
     """The cursor of a position up to which all changes can be read.
 

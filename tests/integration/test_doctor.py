@@ -106,6 +106,28 @@ async def test_what_others_cannot_reach_or_refuse_is_found(urls: list[str]) -> N
     assert "refuses all without one (401)" in texts["link kept-out"]
 
 
+async def test_who_answers_at_the_urls_of_a_node_and_of_its_links_is_told(urls: list[str]) -> None:
+    async with start_member(urls[0]) as other, start_member(urls[1]) as node:
+        for id in ("itself", "another"):
+            definition = {"id": id, "source": other.url, "mode": "pull"}
+            answer = await node.send("POST", "/replication/links?force", definition)
+            assert answer.status == 201, answer.body
+        itself = "definition = jsonb_set(definition, '{source}', to_jsonb($1::text))"
+        await execute(node, f"UPDATE links SET {itself} WHERE id = 'itself'", node.url)
+        await execute(node, "UPDATE links SET instance = gen_random_uuid()")
+        _, faults = await doctor(urls[1], CONCORD_PUBLIC_URL=node.url)
+        texts = {each["subject"]: each["text"] for each in faults}
+        assert texts["link itself"] == f"this node answers there: {node.url}"
+        assert texts["link another"].startswith(f"another node answers there: {other.url} is ")
+        # A copy of the database has the same instance, and notes its own start.
+        await execute(other, "UPDATE node SET instance = $1", node.database.node.instance)
+    async with start_member(urls[0]) as copied:
+        code, faults = await doctor(urls[1], CONCORD_PUBLIC_URL=(url := copied.url))
+    assert code == 1
+    texts = {each["subject"]: each["text"] for each in faults}
+    assert texts[url].startswith("a copy of this node's database answers there")
+
+
 @contextlib.asynccontextmanager
 async def refusing() -> AsyncIterator[str]:
     """A server that lets nobody in."""

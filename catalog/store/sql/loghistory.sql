@@ -2,6 +2,10 @@
 -- The last start of the node.
 SELECT id FROM incarnations ORDER BY txid DESC LIMIT 1
 
+-- name: incarnations
+-- All starts of the node that are known.
+SELECT id FROM incarnations
+
 -- name: place
 -- The last change up to a position, the beginning of the log, and the last start of the node.
 SELECT c.*, n.dropped_txid, n.dropped_seq,
