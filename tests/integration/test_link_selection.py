@@ -9,6 +9,7 @@ import pytest
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     Rows,
+    carries,
     databases,
     digest_rows,
     drop_log,
@@ -151,6 +152,26 @@ async def test_what_an_operator_selects_no_longer_leaves_without_a_question(
     authority = source.database.node.authority
     behind = {o: row for o, row in (await digest_rows(other)).items() if o[0] == authority}
     assert behind == await own_rows(source)
+
+
+async def test_what_an_operator_narrows_by_label_leaves_without_a_question(
+    nodes: list[Node],
+) -> None:
+    source, target, _ = nodes
+    labelled = {f"g{number}": {"labels": {"public": "yes"}} for number in range(10)}
+    others = {f"h{number}": {"messages": {"m": {}}} for number in range(20)}
+    answer = await source.send("POST", "/", {"messagegroups": {**labelled, **others}})
+    assert answer.status == 200, answer.body
+    await link(target, source, id="from")
+    async with running(target):
+        await eventually(lambda: carries(target, source))
+        await link_is(target, "from", "current")
+        await change(target, "from", labels=["public=yes"])
+        await eventually(lambda: holds_selected(target, source, "/messagegroups/g"))
+        await link_is(target, "from", "current")
+    events = (await target.get("/replication/links/from"))["history"]
+    assert [event["event"] for event in events] == ["left", "compared", "copied"]
+    assert events[0]["detail"] == "60 replicas without the labels"
 
 
 async def test_a_lost_place_is_compared_within_the_selection(nodes: list[Node]) -> None:
