@@ -175,7 +175,7 @@ async def post_entities(request: web.Request) -> web.Response:
         # The sender asks before it goes on, so what stopped it once stops it until that is decided.
         is_complete = pushed.is_question and link.cursor is not None
         if is_complete or pushed.ends_copy:
-            await drop_doubted(context, link, policy)
+            await _drop_doubted(context, link, policy)
         if pushed.is_current and pushed.after is not None:
             await _report_current(context, link, is_saved=pushed.cursor is not None)
     except LinkReplaced as error:
@@ -369,6 +369,13 @@ async def _apply(
                 connection, link, at, "copied", "the pusher sent all that was missing"
             )
     return applied
+
+
+async def _drop_doubted(context: Context, link: Link, policy: Policy) -> None:
+    if number := await drop_doubted(context, link, policy):
+        detail = f"{number} replicas that their authority does not have"
+        async with context.database.pool.acquire(timeout=30) as connection:
+            await links.remember(connection, link, datetime.now(UTC), "dropped", detail)
 
 
 async def _conflicts(request: web.Request, link: Link) -> list[CopyFinding]:

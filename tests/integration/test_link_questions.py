@@ -344,6 +344,9 @@ async def test_a_pusher_that_lost_data_is_stopped_until_an_operator_allows_it(
             await link_is(source, pushing, "current")
             assert await carries(target, source)
             await link_is(target, accepted, "current")
+        told = (await shown(target, accepted))["history"]
+        assert [event["event"] for event in told[:3]] == ["dropped", "copied", "allowed"]
+        assert told[0]["detail"].startswith("44 replicas")
         assert await questions(target, accepted) == 1
 
 

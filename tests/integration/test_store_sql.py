@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import orjson
@@ -218,6 +220,48 @@ async def test_the_fingerprints_of_buckets_come_from_the_index_alone(
         )
     [scan] = [node for node in plan if node.get("Relation Name") == "entities"]
     assert (scan["Node Type"], scan["Index Name"]) == ("Index Only Scan", "entities_bucket")
+
+
+async def test_links_that_waited_for_a_number_of_deletions_go_on_after_the_migration(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"before_{secrets.token_hex(4)}"
+    server = await asyncpg.connect(postgres_url)
+    await server.execute(f'CREATE DATABASE "{name}"')
+    connection = await asyncpg.connect(urlsplit(postgres_url)._replace(path=f"/{name}").geturl())
+    try:
+        first = migrations.migrations()[:1]
+        with monkeypatch.context() as patched:
+            patched.setattr(migrations, "migrations", lambda: first)
+            await migrate(connection)
+        await connection.execute(
+            """
+            INSERT INTO links (id, definition, state, brake, error, cursor, paused) VALUES
+                ('stopped', '{"mode": "pull"}', 'braked', '{"deletions": 3}', 'e', 'c', NULL),
+                ('begun', '{"mode": "pull"}', 'braked', '{"deletions": 3}', 'e', NULL, NULL),
+                ('paused', '{"mode": "pull"}', 'paused', '{"deletions": 3}', 'e', 'c', 'why'),
+                ('other', '{"mode": "pull"}', 'waiting', NULL, 'e', 'c', NULL);
+            INSERT INTO link_deletions (link, since, deleted, revision)
+                VALUES ('stopped', now(), 2, 1);
+            INSERT INTO doubted_copies VALUES ('begun', '/messagegroups/g', 'd');
+            """
+        )
+        await migrate(connection)
+        links = {row["id"]: row for row in await connection.fetch("SELECT * FROM links")}
+        states = {
+            id: (link["state"], link["question"], link["error"]) for id, link in links.items()
+        }
+        assert states == {
+            "stopped": ("behind", None, None),
+            "begun": ("new", None, None),
+            "paused": ("paused", None, None),
+            "other": ("waiting", None, "e"),
+        }
+        assert await connection.fetchval("SELECT overruled FROM doubted_copies")
+    finally:
+        await connection.close()
+        await server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        await server.close()
 
 
 async def test_a_second_migration_does_nothing(database_url: str) -> None:
